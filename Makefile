@@ -1,0 +1,33 @@
+# Hedgerow's commands; each sets up what it needs in .venv first.
+.PHONY: help demo test check peers soak clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: ## three gateways, a collector and Spark on this machine, and a page to look at
+	@deploy/set-up demo
+	@.venv/bin/hedgerow demo --report demo-report
+
+test: check ## all checks and tests
+	@echo "Running the tests (several minutes; real processes, and Spark once)"
+	@.venv/bin/python -m pytest
+
+check: ## format, lint, types, and who imports whom
+	@deploy/set-up test
+	@echo "Checking format, lint, types and imports"
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo 2>/dev/null || .venv/bin/lint-imports
+
+peers: ## the programs of others that the tests talk to (Debian packages; needs root)
+	@deploy/peers
+
+soak: ## long checks that CI leaves out
+	@deploy/set-up test
+	@.venv/bin/hedgerow simulate --runs 2000 --gateways 12 --seed 1
+	@.venv/bin/python -m pytest tests/system --soak --timeout 0
+
+clean: ## remove .venv and what commands left here
+	@rm -rf .venv build dist demo-report *.egg-info

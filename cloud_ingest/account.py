@@ -1,0 +1,143 @@
+"""Holds the telemetry table against what publishers and gateways know: lost, doubled, or neither.
+
+    python -m cloud_ingest.account --tables DIR --noted FILE [--log DIR ...] [--killed ID ...]
+
+Three witnesses. The publishers noted which messages were acknowledged. The gateways' logs, read
+after the run, hold what each had made durable. The table says what arrived. A message is lost
+if it was acknowledged, or stands in a log, and is not in the table. An acknowledged message
+that is in no log at all, of a gateway that was killed, was acknowledged before it was logged:
+that is counted apart, by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow.dataset
+
+from cloud_ingest import record
+from cloud_ingest.versions import LINK_NAME
+from tree_handler import batch
+from tree_handler.batch import Flags
+
+Key = tuple[str, int]
+"""A message as its publisher knows it: topic and number."""
+Stamp = tuple[str, int, int]
+"""A message as the tree knows it: origin, boot epoch, sequence (of those that are logged)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the messages.
+
+    Attributes:
+        acknowledged: messages that a publisher has an acknowledgement for.
+        ingested: messages of these publishers in the table.
+        lost: acknowledged or logged, and not in the table.
+        doubled: rows of the table beyond the first of a message.
+        acknowledged_before_log: acknowledged by a killed gateway and in no log.
+        lost_examples: some of the lost ones.
+
+    """
+
+    acknowledged: int
+    ingested: int
+    lost: int
+    doubled: int
+    acknowledged_before_log: int
+    lost_examples: tuple[str, ...]
+
+
+def settle(
+    noted: Iterable[tuple[str, int, str]],
+    rows: Iterable[tuple[Stamp, Key]],
+    logs: dict[Stamp, Key | None],
+    killed: frozenset[str],
+) -> Account:
+    """Compare the witnesses.
+
+    Args:
+        noted: acknowledged messages: topic, number, and the gateway that acknowledged.
+        rows: the table's logged messages; a number of 0 where it holds no record.
+        logs: what the gateways' logs hold; None where the payload is no record.
+        killed: ids of gateways that were killed during the run.
+
+    """
+    acknowledged = {(topic, number): gateway for topic, number, gateway in noted}
+    topics = {topic for topic, _ in acknowledged}
+    stamps: set[Stamp] = set()
+    copies: Counter[Key] = Counter()
+    doubled = 0
+    for stamp, key in rows:
+        doubled += stamp in stamps
+        stamps.add(stamp)
+        if key[0] in topics:
+            copies[key] += 1
+    doubled += sum(count - 1 for count in copies.values())
+    lost = [f"{stamp}" for stamp in logs if stamp not in stamps]
+    logged_keys = set(logs.values())
+    before_log = 0
+    for key, gateway in acknowledged.items():
+        if key in copies or key in logged_keys:  # in a log and not in the table: counted above
+            continue
+        if gateway in killed:
+            before_log += 1
+        else:
+            lost.append(f"{key[0]} {key[1]}, acknowledged by {gateway}")
+    return Account(len(acknowledged), len(copies), len(lost), doubled, before_log, tuple(lost[:10]))
+
+
+def read_table(tables: Path) -> Iterable[tuple[Stamp, Key]]:
+    """The logged messages of the telemetry table that readers see now."""
+    columns = ["origin", "boot_epoch", "sequence", "topic", "device_number", "logged"]
+    dataset = pyarrow.dataset.dataset(tables / LINK_NAME / "telemetry", format="parquet")
+    for part in dataset.to_batches(columns=columns):
+        for row in part.to_pylist():
+            if row["logged"]:
+                stamp = (row["origin"], row["boot_epoch"], row["sequence"])
+                yield stamp, (row["topic"], row["device_number"] or 0)
+
+
+def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
+    """The clients' messages that a gateway's log holds, up to a torn tail."""
+    for segment in sorted(folder.glob("*.log")):
+        data = segment.read_bytes()
+        for at, header in batch.frames(data):
+            if not header.logged or header.flags & Flags.CONTROL:
+                continue
+            frame = data[at : at + header.end]
+            for i, entry in enumerate(batch.decode(frame, header)):
+                try:
+                    key = (entry.topic, record.decode(entry.payload).number)
+                except record.RecordError:
+                    key = None
+                yield (header.origin, header.epoch, header.first + i), key
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the account as JSON; exit code 1 if anything is lost or doubled."""
+    parser = argparse.ArgumentParser(prog="cloud_ingest.account", description=__doc__)
+    parser.add_argument("--tables", type=Path, required=True, help="folder the job wrote")
+    parser.add_argument(
+        "--noted", type=Path, required=True, help="JSON: [[topic, number, gateway], ...]"
+    )
+    parser.add_argument("--log", type=Path, action="append", default=[], help="a gateway's log")
+    parser.add_argument("--killed", action="append", default=[], help="a gateway that was killed")
+    options = parser.parse_args(arguments)
+    logs: dict[Stamp, Key | None] = {}
+    for folder in options.log:
+        logs.update(read_log(folder))
+    noted: list[tuple[str, int, str]] = json.loads(options.noted.read_text())
+    account = settle(noted, read_table(options.tables), logs, frozenset(options.killed))
+    sys.stdout.write(json.dumps(asdict(account)) + "\n")
+    return 1 if account.lost or account.doubled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

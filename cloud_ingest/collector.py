@@ -1,0 +1,151 @@
+"""The collector: a leaf of the tree whose log is the spool that Spark reads.
+
+It dials gateways and accepts no links, has capability 0 and so is never root, and appends every
+batch to the spool, byte for byte, before anybody can learn that it has it. What it missed while
+it was away comes by repair, like everywhere.
+
+    python -m cloud_ingest.collector --config collector.toml
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.broker.message_log import LogError, MessageLog
+from gateway.config import ConfigError, LogSection, TreeSection, load
+from gateway.identity import next_boot_epoch
+from gateway.links.attachment import Attachment
+from gateway.links.handshake import Credentials
+from gateway.links.node import TreeNode
+from tree_handler.batch import Entry, Header
+from tree_handler.errors import ProtocolError
+from tree_handler.member import check_name
+from tree_handler.spanning_tree import Identity, Parameters
+
+_log = logging.getLogger(__name__)
+
+STATUS_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSection:
+    """Who the collector is and where it spools."""
+
+    id: str
+    spool_dir: Path
+
+    def __post_init__(self) -> None:
+        try:
+            check_name("id", self.id)
+        except ProtocolError as error:
+            raise ConfigError("id", str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """The whole configuration of a collector."""
+
+    collector: CollectorSection
+    tree: TreeSection
+    log: LogSection = field(
+        default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
+    )
+
+
+class Collector:
+    """One collector process.
+
+    Raises:
+        ConfigError: the tree's key is no key.
+        LogError: the spool can't be opened.
+
+    """
+
+    def __init__(self, settings: CollectorSettings) -> None:
+        own, tree = settings.collector, settings.tree
+        key = tree.key()
+        self._spool_dir = own.spool_dir
+        self._interface = tree.discovery_interface
+        self._spool = MessageLog(
+            own.spool_dir,
+            segment_bytes=settings.log.segment_bytes,
+            max_bytes=settings.log.max_bytes,
+            mark=True,
+        )
+        self._spool.open()
+        epoch = next_boot_epoch(own.spool_dir)
+        self.node = TreeNode(
+            Credentials(own.id, tree.name, key),
+            Identity(own.id, epoch, 0.0, tree.discovery_interface, transit=False),
+            Parameters(hello_s=tree.hello_s),
+            self._spool,
+            deliver=_ignore,
+            control=_ignore,
+            sync=settings.log.durability == "sync",
+            spool_unlogged=True,
+            repair_interval_s=tree.repair_interval_s,
+        )
+        self._attachment = Attachment(self.node, tree, own.id, key, epoch)
+
+    async def run(self) -> None:
+        """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
+        try:
+            await self._attachment.start(self._interface, mqtt_port=0)
+            while True:
+                await asyncio.sleep(STATUS_INTERVAL_S)
+                self._write_status()
+        finally:
+            await self._attachment.stop()
+            await self.node.stop()
+            self._spool.close()
+
+    def _write_status(self) -> None:
+        path = self._spool_dir / "status.json"
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(self.node.status() | {"pid": os.getpid()}))
+        fresh.rename(path)
+
+
+def _ignore(_: list[Entry] | Entry, __: Header) -> None:
+    """Nobody subscribes here: Spark decodes the spool."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a collector until SIGTERM or SIGINT; 2 on a wrong configuration."""
+    parser = argparse.ArgumentParser(prog="python -m cloud_ingest.collector", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning"])
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        asyncio.run(_serve(load(options.config, CollectorSettings)))
+    except (ConfigError, LogError) as error:
+        sys.stderr.write(f"collector: {error}\n")
+        return 2
+    return 0
+
+
+async def _serve(settings: CollectorSettings) -> None:
+    collecting = asyncio.create_task(Collector(settings).run(), name="collector")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, collecting.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await collecting
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""From batches to Arrow: one row a message, its record decoded. Without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from cloud_ingest.record import RecordError, decode
+from cloud_ingest.spool import Batch, SpoolError
+from tree_handler.batch import Flags
+
+ROWS_PER_ARROW_BATCH = 4_000
+"""Rows are handed on from so many; one batch of an origin is never cut."""
+PAYLOAD_BYTES_PER_ARROW_BATCH = 8 << 20
+"""Rows are handed on from so many bytes of payload: what bounds a worker's memory."""
+
+LONG_MAX = 2**63 - 1
+YEAR_1_S = -62_135_596_800
+YEAR_9999_S = 253_402_300_799
+"""The last second that Spark, Parquet's readers and Python's datetime all can hold."""
+
+_NO_RECORD = (None, None, None, None, None)
+_Row = tuple[Any, ...]
+
+
+def arrow_batches(batches: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The messages of ``batches``, in their order.
+
+    Args:
+        batches: from `cloud_ingest.spool.batches`.
+        schema: `cloud_ingest.tables.MESSAGES` as Arrow has it.
+
+    Raises:
+        SpoolError: a batch can't be decoded, or its numbers pass 63 bits.
+
+    """
+    rows: list[_Row] = []
+    payload_bytes = 0
+    for batch in batches:
+        payload_bytes += batch.header.end - batch.header.body_at
+        rows += rows_of(batch)
+        if len(rows) >= ROWS_PER_ARROW_BATCH or payload_bytes >= PAYLOAD_BYTES_PER_ARROW_BATCH:
+            yield _to_arrow(rows, schema)
+            rows, payload_bytes = [], 0
+    if rows:
+        yield _to_arrow(rows, schema)
+
+
+def rows_of(batch: Batch) -> list[_Row]:
+    """The messages of a batch as rows of `cloud_ingest.tables.MESSAGES`.
+
+    Times are microseconds since 1970.
+
+    Raises:
+        SpoolError: the batch can't be decoded, or its numbers pass 63 bits.
+
+    """
+    header = batch.header
+    if header.last > LONG_MAX:
+        raise SpoolError(batch.segment, batch.at, f"{header}: sequence passes {LONG_MAX}")
+    logged = bool(header.flags & Flags.LOGGED)
+    control = bool(header.flags & Flags.CONTROL)
+    in_range = header.origin_time_us <= YEAR_9999_S * 1_000_000
+    origin_time_us = header.origin_time_us if in_range else None
+    return [
+        (
+            header.origin,
+            header.epoch,
+            logged,
+            control,
+            sequence,
+            entry.qos,
+            entry.retain,
+            entry.topic,
+            origin_time_us,
+            entry.payload,
+            *((*_NO_RECORD, None) if control else _record_of(entry.payload)),
+        )
+        for sequence, entry in enumerate(batch.entries(), header.first)
+    ]
+
+
+def _record_of(payload: bytes) -> _Row:
+    """Sensor, unit, value, device time, device number and what is wrong with the record."""
+    try:
+        record = decode(payload)
+    except RecordError as error:
+        return (*_NO_RECORD, str(error))
+    if not YEAR_1_S <= record.time_s <= YEAR_9999_S:  # nor NaN
+        return (*_NO_RECORD, f"t (time): {record.time_s!r}")
+    if not -LONG_MAX <= record.number <= LONG_MAX:
+        return (*_NO_RECORD, f"i (number): {record.number!r}")
+    device_time_us = round(record.time_s * 1_000_000)
+    return record.name, record.unit, record.value, device_time_us, record.number, None
+
+
+def _to_arrow(rows: list[_Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

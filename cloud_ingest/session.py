@@ -1,0 +1,97 @@
+"""The one place where a Spark session is made: local, quiet, in UTC, closed to the network."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cloud_ingest.java import Java
+
+MASTER = "local[2]"
+LOOPBACK = "127.0.0.1"
+
+# What a task raises reaches Python as an exception: its log would only say it again, at length.
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+logger.task.name = org.apache.spark.executor.Executor
+logger.task.level = off
+logger.stage.name = org.apache.spark.scheduler.TaskSetManager
+logger.stage.level = off
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+
+@contextmanager
+def session(java: Java, master: str = MASTER) -> Iterator[SparkSession]:
+    """Start Spark in this process, and stop it at the end.
+
+    A process can have one session at a time.
+
+    Args:
+        java: from `cloud_ingest.java.provide`.
+        master: Spark's name of where to run, such as ``local[2]``.
+
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="hedgerow-spark-", ignore_cleanup_errors=True
+    ) as scratch:
+        logging = Path(scratch) / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        settings: dict[str, bool | float | int | str | None] = {
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.extraJavaOptions": (
+                f'-Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}"'
+            ),
+            "spark.driver.host": LOOPBACK,
+            "spark.local.dir": scratch,
+            "spark.sql.catalogImplementation": "in-memory",
+            # The rows of a spool have old and odd dates where a device's clock was never set.
+            "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        # Spark takes these from the environment alone; its processes have them from their start.
+        environment = {
+            "JAVA_HOME": str(java.home),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": LOOPBACK,
+        }
+        with _environment(environment):
+            builder = SparkSession.builder.master(master).appName("hedgerow")
+            spark = builder.config(map=settings).getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

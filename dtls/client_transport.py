@@ -1,0 +1,204 @@
+"""CoAP over DTLS for aiocoap, the client's side (RFC 7252, section 9.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from typing import Any
+
+from aiocoap import error, interfaces
+from aiocoap.numbers.constants import COAPS_PORT
+
+from dtls.context import ClientContext
+from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
+from dtls.errors import DtlsError, HandshakeFailedError, HandshakeTimeoutError
+from dtls.session import Session, State
+from dtls.transport import DtlsAddress, decode_message
+
+_log = logging.getLogger(__name__)
+
+
+class ServerAddress(DtlsAddress):
+    """A server that we have a session with."""
+
+    def __init__(self, number: int, association: Association, peer: str, local: str) -> None:
+        super().__init__(number, association.session.identity, peer, local)
+        self.association = association
+
+
+class Association:
+    """One session and its socket.
+
+    Args:
+        context: identity and key.
+        sock: connected to the server, not blocking.
+
+    Attributes:
+        session: the session.
+        answered: whether the server sent anything at all.
+
+    """
+
+    def __init__(self, context: ClientContext, sock: socket.socket) -> None:
+        self.session = Session(context)
+        self.answered = False
+        self.remote: ServerAddress | None = None
+        self.messages: Any = None
+        self._peer = PeerAddress(sock.getpeername())
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._socket = DatagramSocket(sock, self._on_datagrams, self._on_error)
+
+    async def handshake(self, timeout_s: float) -> None:
+        """Wait for the session.
+
+        Raises:
+            HandshakeFailedError: the server refused.
+            HandshakeTimeoutError: it did not complete the handshake in time.
+            OSError: the network says that nobody is there.
+
+        """
+        self.session.start(self._loop.time())
+        self._pump()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._done
+        except TimeoutError:
+            raise HandshakeTimeoutError(timeout_s, answered=self.answered) from None
+
+    def hosts(self) -> tuple[str, str]:
+        """Peer and local authority of a URI."""
+        peer, local = self._peer.sockaddr, self._socket.sockaddr
+        return (
+            join_host_port(peer[0], peer[1], COAPS_PORT),
+            join_host_port(local[0], local[1], COAPS_PORT),
+        )
+
+    def send(self, plaintext: bytes) -> None:
+        """Encrypt and send; errors as `Session.send`."""
+        self.session.send(plaintext)
+        self._pump()
+
+    def close(self) -> None:
+        """Tell the server and close the socket."""
+        self.session.close("closed by us")
+        self._pump()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._socket.close()
+
+    def _on_datagrams(self, batch: list[tuple[bytes, PeerAddress]]) -> None:
+        self.answered = True
+        for datagram, _ in batch:
+            self.session.receive_datagram(datagram, self._loop.time())
+        self._pump()
+
+    def _on_timer(self) -> None:
+        self.session.handle_timer(self._loop.time())
+        self._pump()
+
+    def _on_error(self, failure: OSError) -> None:
+        if not self._done.done():
+            self._done.set_exception(failure)
+        elif self.remote is not None:
+            self.messages.dispatch_error(failure, self.remote)
+
+    def _pump(self) -> None:
+        session = self.session
+        for datagram in session.datagrams_to_send():
+            self._socket.send(datagram, self._peer)
+        if not self._done.done():
+            if session.was_established:
+                self._done.set_result(None)
+            elif session.state is State.CLOSED:
+                self._done.set_exception(HandshakeFailedError(session.reason))
+        for plaintext in session.received():
+            message = decode_message(plaintext, self.remote)
+            if message is not None and self.remote is not None:
+                self.messages.dispatch_message(message)
+        if session.state is State.CLOSED and self.remote is not None:
+            remote, self.remote = self.remote, None
+            self.messages.dispatch_error(error.RemoteServerShutdown(session.reason), remote)
+        if self._timer is not None:
+            self._timer.cancel()
+        due = session.next_timer()
+        self._timer = None if due is None else self._loop.call_at(due, self._on_timer)
+
+
+class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aiocoap is untyped
+    """aiocoap's message interface for a client: one session for each server.
+
+    Args:
+        context: identity and key.
+        message_manager: aiocoap's, takes the messages.
+
+    """
+
+    def __init__(self, context: ClientContext, message_manager: Any) -> None:
+        self._context = context
+        self._messages: Any = message_manager
+        self._servers: dict[tuple[str, int], ServerAddress] = {}
+        self._numbers = 0
+
+    async def connect(self, host: str, port: int, timeout_s: float) -> ServerAddress:
+        """The session with a server, opened if there is none yet.
+
+        Raises:
+            HandshakeFailedError: the server refused.
+            HandshakeTimeoutError: it did not complete the handshake in time.
+            OSError: the name is unknown (`socket.gaierror`), or nobody is there.
+
+        """
+        known = self._servers.get((host, port))
+        if known is not None and known.association.session.state is State.ESTABLISHED:
+            return known
+        if known is not None:
+            known.association.close()
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, sockaddr = found[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.connect(sockaddr)
+        except OSError:
+            sock.close()
+            raise
+        association = Association(self._context, sock)
+        with contextlib.ExitStack() as undo:  # a cancelled caller, too, leaves no socket behind
+            undo.callback(association.close)
+            await association.handshake(timeout_s)
+            undo.pop_all()
+        self._numbers += 1
+        remote = ServerAddress(self._numbers, association, *association.hosts())
+        association.messages = self._messages
+        association.remote = self._servers[host, port] = remote
+        return remote
+
+    def send(self, message: Any) -> None:
+        """Send a message of aiocoap's.
+
+        A session that ended has told aiocoap so already; here the message is only lost.
+        """
+        try:
+            message.remote.association.send(message.encode())
+        except DtlsError as failure:
+            _log.info("message to %r: %s", message.remote, failure)
+
+    async def recognize_remote(self, remote: object) -> bool:
+        """Whether an address is one of ours."""
+        return isinstance(remote, ServerAddress) and remote in self._servers.values()
+
+    async def determine_remote(self, _message: object) -> None:
+        """Sessions are opened by `connect`, where a caller can wait and learn what failed."""
+        return
+
+    async def shutdown(self) -> None:
+        """Close all sessions."""
+        servers, self._servers = list(self._servers.values()), {}
+        for remote in servers:
+            remote.association.remote = None
+            remote.association.close()

@@ -1,0 +1,135 @@
+"""What all sessions of one role share: the crypto library's context and the keys.
+
+pyOpenSSL has no call for pre-shared keys, but the binding below it, the one of `cryptography`,
+has OpenSSL's own. New keys mean a new context: sessions keep the one they began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cryptography.hazmat.bindings.openssl.binding import Binding
+from OpenSSL import SSL
+
+_lib: Any = Binding().lib
+_ffi: Any = Binding().ffi
+
+_DTLS_1_2 = 0xFEFD
+_IDENTITY_BYTES_MAX = 128
+"""RFC 4279, section 5.3."""
+
+CIPHER_SUITES = ":".join(
+    (
+        "ECDHE-PSK-CHACHA20-POLY1305",  # forward secrecy, RFC 7905
+        "PSK-AES128-GCM-SHA256",
+        "PSK-AES128-CCM",
+        "PSK-AES128-CCM8",  # mandatory for CoAP: RFC 7252, section 9.1.3.1
+    )
+)
+"""In order of preference, which is the server's."""
+
+
+class Context:
+    """OpenSSL settings that hold for both roles.
+
+    Attributes:
+        is_server: the role.
+        ssl_context: for pyOpenSSL's `Connection`.
+        offered: the PSK identity whose key the handshake step under way has asked for; empty if
+            it asked for none. A step is one synchronous call, so one list serves all sessions.
+
+    """
+
+    def __init__(self, method: int, *, is_server: bool) -> None:
+        self.is_server = is_server
+        self.offered: list[bytes] = []
+        self.ssl_context = SSL.Context(method)
+        self.ssl_context.set_min_proto_version(_DTLS_1_2)
+        self.ssl_context.set_max_proto_version(_DTLS_1_2)
+        self.ssl_context.set_options(
+            SSL.OP_NO_QUERY_MTU  # there is no socket to ask
+            | SSL.OP_NO_TICKET  # a resumed session would not name its PSK identity
+            | SSL.OP_CIPHER_SERVER_PREFERENCE
+            | int(_lib.SSL_OP_NO_RENEGOTIATION)
+        )
+        self.ssl_context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        # OpenSSL counts suites with a tag of 8 bytes as weak; CoAP makes one of them mandatory.
+        self.ssl_context.set_cipher_list(f"{CIPHER_SUITES}:@SECLEVEL=0".encode())
+
+
+class ServerContext(Context):
+    """For sessions that clients open.
+
+    Args:
+        key_of: gives the key of a PSK identity, None if it is not known. It must not raise.
+
+    """
+
+    def __init__(self, key_of: Callable[[bytes], bytes | None]) -> None:
+        super().__init__(SSL.DTLS_SERVER_METHOD, is_server=True)
+        offered = self.offered
+
+        def psk(_ssl: object, c_identity: object, c_key: object, key_bytes_max: int) -> int:
+            identity = bytes(_ffi.string(c_identity))
+            key = key_of(identity)
+            if key is None or len(key) > key_bytes_max:
+                return 0  # OpenSSL then sends the alert unknown_psk_identity
+            _ffi.memmove(c_key, key, len(key))
+            offered[:] = [identity]
+            return len(key)
+
+        self._psk = _ffi.callback(
+            "unsigned int(SSL *, const char *, unsigned char *, unsigned int)", psk
+        )
+        _lib.SSL_CTX_set_psk_server_callback(
+            self.ssl_context._context,  # pyOpenSSL has no other way to the context it wraps
+            self._psk,
+        )
+        # OpenSSL takes a ClientHello that carries a cookie, and so number 1, only if it is
+        # asked to check the cookie. The endpoint has checked it before any session exists.
+        self.ssl_context.set_cookie_generate_callback(lambda _connection: b"")
+        self.ssl_context.set_cookie_verify_callback(lambda _connection, _cookie: True)
+
+
+class ClientContext(Context):
+    """For sessions that we open with one identity.
+
+    Args:
+        identity: the PSK identity, sent in clear text.
+        key: the key that goes with it.
+
+    Raises:
+        ValueError: the identity is empty or over 128 bytes.
+
+    """
+
+    def __init__(self, identity: str, key: bytes) -> None:
+        super().__init__(SSL.DTLS_CLIENT_METHOD, is_server=False)
+        name = identity.encode()
+        if not 0 < len(name) <= _IDENTITY_BYTES_MAX or b"\0" in name:
+            raise ValueError(f"PSK identity: {identity[:40]!r}")
+
+        def psk(
+            _ssl: object,
+            _hint: object,
+            c_identity: object,
+            identity_bytes_max: int,
+            c_key: object,
+            key_bytes_max: int,
+        ) -> int:
+            if len(name) >= identity_bytes_max or len(key) > key_bytes_max:
+                return 0
+            _ffi.memmove(c_identity, name + b"\0", len(name) + 1)
+            _ffi.memmove(c_key, key, len(key))
+            return len(key)
+
+        self._psk = _ffi.callback(
+            "unsigned int(SSL *, const char *, char *, unsigned int,"
+            " unsigned char *, unsigned int)",
+            psk,
+        )
+        _lib.SSL_CTX_set_psk_client_callback(
+            self.ssl_context._context,  # pyOpenSSL has no other way to the context it wraps
+            self._psk,
+        )

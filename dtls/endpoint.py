@@ -1,0 +1,326 @@
+"""The server's side of one UDP port: many sessions, told apart by address (sans-I/O).
+
+Stated here and nowhere else:
+
+- No object of the crypto library exists for a peer that has not returned a cookie, so a flood
+  of ClientHellos, from forged addresses or not, costs no memory.
+- An address has at most one established session and one handshake. A ClientHello belongs to a
+  handshake by its random, not by its address alone: a device that reboots begins anew from the
+  same port, and its old session stays until the new one is complete (RFC 6347, section 4.2.8).
+- Handshakes and sessions are limited apart. A full table of handshakes gives up the oldest, a
+  full table of sessions the one that was silent longest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from dtls.context import ServerContext
+from dtls.cookies import Cookies
+from dtls.errors import RecordError, SessionClosedError
+from dtls.identity import Identity
+from dtls.records import (
+    ClientHello,
+    hello_verify_request,
+    is_client_hello,
+    parse_client_hello,
+    split_records,
+)
+from dtls.session import Session, State
+
+Address = Hashable
+"""A peer's address; its ``repr`` must name it in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much peers may take.
+
+    Attributes:
+        half_open: handshakes under way at once.
+        established: sessions at once, some 70 KiB each.
+        handshake_s: a handshake that is not complete by then is given up.
+        idle_s: a session without a datagram for so long is closed.
+
+    """
+
+    half_open: int = 64
+    established: int = 256
+    handshake_s: float = 30.0
+    idle_s: float = 24 * 3600.0
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened since the start."""
+
+    cookies_sent: int = 0
+    cookies_refused: int = 0
+    handshakes: int = 0
+    handshakes_failed: int = 0
+    half_open_evicted: int = 0
+    established_evicted: int = 0
+    idle_closed: int = 0
+    replaced: int = 0
+    malformed: int = 0
+    stray: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Established:
+    """A peer completed its handshake."""
+
+    session_id: int
+    address: Address
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A plaintext from an established session."""
+
+    session_id: int
+    plaintext: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """An established session is gone."""
+
+    session_id: int
+    reason: str
+
+
+Event = Established | Received | Closed
+
+
+class _Association:
+    """A session, where it is, and since when."""
+
+    __slots__ = ("active_at", "address", "established", "id", "random", "session", "started_at")
+
+    def __init__(
+        self, number: int, address: Address, random: bytes, session: Session, now: float
+    ) -> None:
+        self.id = number
+        self.address = address
+        self.random = random
+        self.session = session
+        self.started_at = self.active_at = now
+        self.established = False
+
+
+class Endpoint:
+    """All sessions of one port.
+
+    Args:
+        context: the keys.
+        random_bytes: source of cookie secrets, `secrets.token_bytes` or its like.
+        limits: see `Limits`.
+
+    Attributes:
+        counters: see `Counters`.
+
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        random_bytes: Callable[[int], bytes],
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.counters = Counters()
+        self._context = context
+        self._limits = limits
+        self._cookies = Cookies(random_bytes)
+        self._numbers = itertools.count(1)
+        self._half_open: OrderedDict[Address, _Association] = OrderedDict()
+        self._established: OrderedDict[Address, _Association] = OrderedDict()
+        self._by_id: dict[int, _Association] = {}
+        self._datagrams: list[tuple[bytes, Address]] = []
+        self._events: list[Event] = []
+
+    @property
+    def half_open(self) -> int:
+        """Handshakes under way."""
+        return len(self._half_open)
+
+    @property
+    def established(self) -> int:
+        """Established sessions."""
+        return len(self._established)
+
+    def receive_datagram(self, datagram: bytes, address: Address, now: float) -> None:
+        """Take a datagram as it came from the network."""
+        records = split_records(datagram)
+        if not records:
+            self.counters.malformed += 1
+            return
+        first = records[0]
+        whole = datagram[: records[-1].end]
+        if is_client_hello(whole, first):
+            try:
+                hello = parse_client_hello(whole, first)
+            except RecordError:
+                self.counters.malformed += 1
+                return
+            self._client_hello(hello, whole, address, now)
+            return
+        half_open = self._half_open.get(address)
+        established = self._established.get(address)
+        if half_open is not None:
+            self._feed(half_open, whole, now)
+        # With both there, nothing but the keys tells whose an encrypted record is; each session
+        # drops what it can't decrypt.
+        if established is not None and (half_open is None or first.epoch > 0):
+            self._feed(established, whole, now)
+        if half_open is None and established is None:
+            self.counters.stray += 1
+
+    def send(self, session_id: int, plaintext: bytes) -> None:
+        """Encrypt a message for a peer.
+
+        Raises:
+            SessionClosedError: the session is gone.
+            MessageTooLargeError: it would not fit into one datagram.
+
+        """
+        association = self._by_id.get(session_id)
+        if association is None:
+            raise SessionClosedError(f"no session {session_id}")
+        association.session.send(plaintext)
+        self._collect_datagrams(association)
+
+    def next_timer(self) -> float | None:
+        """When `handle_timer` is due; None while there is nothing to wait for."""
+        due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]
+        if self._half_open:
+            oldest = next(iter(self._half_open.values()))
+            due.append(oldest.started_at + self._limits.handshake_s)
+        if self._established:
+            idlest = next(iter(self._established.values()))
+            due.append(idlest.active_at + self._limits.idle_s)
+        return min(due, default=None)
+
+    def handle_timer(self, now: float) -> None:
+        """Repeat lost flights, give up stale handshakes and idle sessions."""
+        for association in list(self._half_open.values()):
+            if now >= association.started_at + self._limits.handshake_s:
+                self._drop(association, "the handshake took too long")
+                self.counters.handshakes_failed += 1
+                continue
+            association.session.handle_timer(now)
+            self._collect(association, now)
+        while self._established:
+            idlest = next(iter(self._established.values()))
+            if now < idlest.active_at + self._limits.idle_s:
+                break
+            self._drop(idlest, "idle")
+            self.counters.idle_closed += 1
+
+    def close(self) -> None:
+        """End all sessions; established peers are told."""
+        for table in (self._half_open, self._established):
+            for association in list(table.values()):
+                self._drop(association, "the server stops")
+
+    def datagrams_to_send(self) -> list[tuple[bytes, Address]]:
+        """Take what is to be sent, with its destination, in order."""
+        datagrams, self._datagrams = self._datagrams, []
+        return datagrams
+
+    def events(self) -> list[Event]:
+        """Take what happened, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def _client_hello(
+        self, hello: ClientHello, datagram: bytes, address: Address, now: float
+    ) -> None:
+        half_open = self._half_open.get(address)
+        if half_open is not None and hello.cookie and half_open.random == hello.random:
+            self._feed(half_open, datagram, now)  # sent again: our answer was lost
+            return
+        where = repr(address).encode()
+        if not self._cookies.check(hello.cookie, where, hello.parameters, now):
+            if hello.cookie:
+                self.counters.cookies_refused += 1  # an old secret's: the client gets a new one
+            cookie = self._cookies.make(where, hello.parameters, now)
+            self._datagrams.append((hello_verify_request(hello, cookie), address))
+            self.counters.cookies_sent += 1
+            return
+        established = self._established.get(address)
+        if established is not None and established.random == hello.random:
+            self.counters.stray += 1  # delayed on its way, the handshake is long complete
+            return
+        if half_open is not None:
+            self._drop(half_open, "began anew")
+        elif len(self._half_open) >= self._limits.half_open:
+            self._drop(next(iter(self._half_open.values())), "too many handshakes")
+            self.counters.half_open_evicted += 1
+        session = Session(self._context, cookie_verified=True)
+        association = _Association(next(self._numbers), address, hello.random, session, now)
+        self._half_open[address] = association
+        self._feed(association, datagram, now)
+
+    def _feed(self, association: _Association, datagram: bytes, now: float) -> None:
+        association.session.receive_datagram(datagram, now)
+        self._collect(association, now)
+
+    def _collect(self, association: _Association, now: float) -> None:
+        """Take what a session has to say, and note what became of it."""
+        session = association.session
+        self._collect_datagrams(association)
+        if not association.established and session.was_established:
+            self._promote(association)
+        plaintexts = session.received()
+        if association.established:
+            self._events.extend(Received(association.id, plain) for plain in plaintexts)
+            if plaintexts:
+                association.active_at = now
+                self._established.move_to_end(association.address)
+        if session.state is State.CLOSED:
+            if not association.established:
+                self.counters.handshakes_failed += 1
+            self._drop(association, session.reason)
+
+    def _promote(self, association: _Association) -> None:
+        del self._half_open[association.address]
+        before = self._established.get(association.address)
+        if before is not None:
+            self.counters.replaced += 1
+            # Its keys are gone at the peer, which would take a close_notify for damage.
+            self._forget(before, "the peer began anew")
+        elif len(self._established) >= self._limits.established:
+            self._drop(next(iter(self._established.values())), "too many sessions")
+            self.counters.established_evicted += 1
+        association.established = True
+        self._established[association.address] = association
+        self._by_id[association.id] = association
+        self.counters.handshakes += 1
+        identity = association.session.identity
+        self._events.append(Established(association.id, association.address, identity))
+
+    def _drop(self, association: _Association, reason: str) -> None:
+        """Close a session and send what it has to say."""
+        association.session.close(reason)
+        self._collect_datagrams(association)
+        self._forget(association, reason)
+
+    def _forget(self, association: _Association, reason: str) -> None:
+        if association.established:
+            del self._established[association.address]
+            del self._by_id[association.id]
+            self._events.append(Closed(association.id, reason))
+        else:
+            del self._half_open[association.address]
+
+    def _collect_datagrams(self, association: _Association) -> None:
+        address = association.address
+        self._datagrams.extend((d, address) for d in association.session.datagrams_to_send())

@@ -1,0 +1,39 @@
+"""Who a peer is, and what it may do."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Proof(enum.Enum):
+    """How a peer showed who it is."""
+
+    NONE = "anonymous"
+    PSK = "psk"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A peer as the security layer knows it.
+
+    Attributes:
+        proof: how it showed who it is.
+        name: the PSK identity; empty for an anonymous peer.
+
+    """
+
+    proof: Proof
+    name: str = ""
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the peer may change anything (row A8: writes only for authenticated peers)."""
+        return self.proof is not Proof.NONE
+
+    def __str__(self) -> str:
+        return f"{self.proof.value}:{self.name}" if self.name else self.proof.value
+
+
+ANONYMOUS = Identity(Proof.NONE)
+"""A peer that showed nothing: plain CoAP, or a handshake that is not complete."""

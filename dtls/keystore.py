@@ -1,0 +1,139 @@
+"""Pre-shared keys by identity.
+
+The file has a line ``identity:key`` for each peer, the key in hexadecimal; an empty line or one
+that starts with ``#`` is skipped. The last colon separates, so a URN can be an identity. Only
+the owner of the file may read it.
+
+Keys are looked up, never compared, by this code: who holds a key shows it in the handshake.
+An identity is no secret, it travels in clear text (RFC 4279, section 2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from dtls.errors import KeystoreError
+
+KEY_BYTES_MIN = 16
+"""A shorter key can be guessed from a recorded handshake (RFC 4279, section 7.2)."""
+KEY_BYTES_MAX = 64
+"""Every implementation takes keys up to this length (RFC 4279, section 5.3)."""
+NEW_KEY_BYTES = 32
+_IDENTITY = re.compile(r"[!-~]{1,128}")  # RFC 4279, section 5.3: up to 128 octets
+
+
+class Keystore:
+    """Keys of the peers that may connect.
+
+    Args:
+        keys: key by identity.
+
+    Raises:
+        KeystoreError: an identity or the length of a key is not allowed.
+
+    """
+
+    def __init__(self, keys: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        self._keys: dict[bytes, bytes] = {}
+        for number, (identity, key) in enumerate(keys.items(), 1):
+            _check(identity, key, "keys", number)
+            self._keys[identity.encode()] = key
+
+    def key_of(self, identity: bytes) -> bytes | None:
+        """The key of an identity as it came from the wire; None if it is not known."""
+        return self._keys.get(identity)
+
+    def identities(self) -> Iterable[str]:
+        """All identities, in the order of the file."""
+        return [identity.decode() for identity in self._keys]
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"Keystore({len(self)} keys)"
+
+    def encode(self) -> str:
+        """The file's text. It holds the keys: for `write` only, never for a log."""
+        return "".join(f"{i.decode()}:{key.hex()}\n" for i, key in self._keys.items())
+
+    def write(self, path: Path) -> None:
+        """Write a new file that its owner alone can read.
+
+        Raises:
+            KeystoreError: the file exists already, or can't be written.
+
+        """
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(self.encode())
+        except OSError as error:
+            raise KeystoreError(str(path), None, error.strerror or str(error)) from error
+
+
+def parse(text: str, source: str) -> Keystore:
+    """Read the text of a key file; ``source`` names it in errors.
+
+    Raises:
+        KeystoreError: with the line at fault and never the key.
+
+    """
+    keys: dict[str, bytes] = {}
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        identity, colon, key_hex = line.rpartition(":")
+        if not colon:
+            raise KeystoreError(source, number, "no colon between identity and key")
+        try:
+            key = bytes.fromhex(key_hex)
+        except ValueError:
+            # The cause would show a piece of the key.
+            raise KeystoreError(source, number, "the key is not hexadecimal") from None
+        _check(identity, key, source, number)
+        if identity in keys:
+            raise KeystoreError(source, number, f"identity {identity!r} stands here twice")
+        keys[identity] = key
+    return Keystore(keys)
+
+
+def load(path: Path) -> Keystore:
+    """Read a key file.
+
+    Raises:
+        KeystoreError: missing, readable by group or others, or a line is wrong.
+
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise KeystoreError(
+                    str(path), None, f"mode {mode:04o} lets others in: chmod 600 the file"
+                )
+            text = file.read()
+    except OSError as error:
+        raise KeystoreError(str(path), None, error.strerror or str(error)) from error
+    except UnicodeDecodeError:
+        raise KeystoreError(str(path), None, "not a text file") from None
+    return parse(text, str(path))
+
+
+def new_key(random_bytes: Callable[[int], bytes]) -> bytes:
+    """A fresh key of `NEW_KEY_BYTES`; ``random_bytes`` is `secrets.token_bytes` or its like."""
+    return random_bytes(NEW_KEY_BYTES)
+
+
+def _check(identity: str, key: bytes, source: str, number: int) -> None:
+    if not _IDENTITY.fullmatch(identity) or identity.startswith("#"):
+        raise KeystoreError(source, number, f"identity {identity[:40]!r}: 1 to 128 of '!' to '~'")
+    if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
+        allowed = f"{KEY_BYTES_MIN} to {KEY_BYTES_MAX}"
+        raise KeystoreError(source, number, f"a key of {len(key)} bytes; {allowed} are allowed")

@@ -1,0 +1,160 @@
+"""What of the DTLS wire form must be read before, or beside, the crypto library.
+
+The records of a datagram (RFC 6347, section 4.1), the ClientHello (4.2.1, RFC 5246 section
+7.4.1.2) and the HelloVerifyRequest that answers it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dtls.errors import RecordError
+
+RECORD_HEADER_BYTES = 13
+HANDSHAKE_HEADER_BYTES = 12
+_RECORD = struct.Struct(">BHHIHH")  # type, version, epoch, sequence number (48 bit in two), length
+_RECORD_BYTES_MAX = 2**14 + 2048
+"""RFC 5246, section 6.2.3: no ciphertext is longer."""
+_VERSION_MAJOR = 0xFE
+_RANDOM_BYTES = 32
+_COOKIE_BYTES_MAX = 255
+
+HANDSHAKE = 22
+CLIENT_HELLO = 1
+_HELLO_VERIFY_REQUEST = 3
+_CONTENT_TYPES = range(20, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a record is in its datagram, and the two fields that routing needs."""
+
+    content_type: int
+    epoch: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHello:
+    """The first message of a client, or the second with the cookie in it.
+
+    Attributes:
+        record_sequence: the six bytes of the record's sequence number.
+        random: 32 bytes that tell one handshake from another.
+        cookie: empty in the first message.
+        parameters: version, random, session id, suites and compression, which must be the same
+            in both messages (RFC 6347, section 4.2.1).
+
+    """
+
+    record_sequence: bytes
+    random: bytes
+    cookie: bytes
+    parameters: bytes
+
+
+def split_records(datagram: bytes) -> list[Record]:
+    """The whole records a datagram starts with; what follows the first broken one is left out."""
+    records = []
+    at, size = 0, len(datagram)
+    while at + RECORD_HEADER_BYTES <= size:
+        content_type, version, epoch, _, _, length = _RECORD.unpack_from(datagram, at)
+        end = at + RECORD_HEADER_BYTES + length
+        if (
+            end > size
+            or length > _RECORD_BYTES_MAX
+            or version >> 8 != _VERSION_MAJOR
+            or content_type not in _CONTENT_TYPES
+        ):
+            break
+        records.append(Record(content_type, epoch, at, end))
+        at = end
+    return records
+
+
+def pack_datagrams(stream: bytes, mtu_bytes: int) -> Iterable[bytes]:
+    """Cut a stream of records into datagrams, as many whole records in each as fit.
+
+    The crypto library writes to a buffer that knows no datagrams; a record must not be torn
+    and a flight should need few of them (RFC 6347, section 4.1.1).
+    """
+    start = end = 0
+    for record in split_records(stream):
+        if record.end - start > mtu_bytes and end > start:
+            yield stream[start:end]
+            start = end
+        end = record.end
+    if end > start:
+        yield stream[start:end]
+
+
+def is_client_hello(datagram: bytes, first: Record) -> bool:
+    """Whether the datagram starts with (the first fragment of) a ClientHello."""
+    body = first.start + RECORD_HEADER_BYTES
+    return (
+        first.content_type == HANDSHAKE
+        and first.epoch == 0
+        and first.end - body >= HANDSHAKE_HEADER_BYTES
+        and datagram[body] == CLIENT_HELLO
+        and datagram[body + 6 : body + 9] == b"\0\0\0"  # fragment_offset
+    )
+
+
+def parse_client_hello(datagram: bytes, record: Record) -> ClientHello:
+    """Read a ClientHello as far as its compression methods.
+
+    Raises:
+        RecordError: a field is missing, or the first fragment ends before it.
+
+    """
+    at = record.start + RECORD_HEADER_BYTES + HANDSHAKE_HEADER_BYTES
+    fields = _Fields(datagram[at : record.end])
+    version = fields.take("client_version", 2)
+    random = fields.take("random", _RANDOM_BYTES)
+    session_id = fields.take_vector("session_id", 1)
+    cookie = fields.take_vector("cookie", 1)
+    suites = fields.take_vector("cipher_suites", 2)
+    compression = fields.take_vector("compression_methods", 1)
+    return ClientHello(
+        record_sequence=datagram[record.start + 5 : record.start + 11],
+        random=random,
+        cookie=cookie[1:],
+        parameters=version + random + session_id + suites + compression,
+    )
+
+
+def hello_verify_request(hello: ClientHello, cookie: bytes) -> bytes:
+    """The datagram that sends a client its cookie.
+
+    It carries version 1.0 and the client's own record sequence number (RFC 6347, 4.2.1).
+    """
+    assert len(cookie) <= _COOKIE_BYTES_MAX
+    version = b"\xfe\xff"
+    body = version + bytes((len(cookie),)) + cookie
+    length = len(body).to_bytes(3, "big")
+    message = bytes((_HELLO_VERIFY_REQUEST,)) + length + b"\0\0" + b"\0\0\0" + length + body
+    epoch = b"\0\0"
+    header = bytes((HANDSHAKE,)) + version + epoch + hello.record_sequence
+    return header + len(message).to_bytes(2, "big") + message
+
+
+class _Fields:
+    """Takes fields off the front of a message."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, name: str, size: int) -> bytes:
+        field = self._data[self._at : self._at + size]
+        if len(field) < size:
+            raise RecordError(f"ClientHello ends in {name}")
+        self._at += size
+        return field
+
+    def take_vector(self, name: str, length_bytes: int) -> bytes:
+        length = self.take(name, length_bytes)
+        return length + self.take(name, int.from_bytes(length, "big"))

@@ -1,0 +1,191 @@
+"""One DTLS association, in either role (sans-I/O).
+
+Life: HANDSHAKING, then ESTABLISHED, then CLOSED; from any state to CLOSED. A closed session
+keeps no object of the crypto library; what it still had to send can be taken.
+
+The verbs: `receive_datagram`, `handle_timer` when `next_timer` says so, `send`; after each of
+them take `datagrams_to_send` and `received`. Times are seconds of any clock that does not jump.
+OpenSSL times its retransmissions by the system's clock; a session only translates what is left
+of its timer into the caller's time.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from OpenSSL import SSL
+
+from dtls.context import Context
+from dtls.errors import MessageTooLargeError, SessionClosedError
+from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.records import pack_datagrams
+
+MTU_BYTES = 1232
+"""UDP payload that passes every IPv6 link unfragmented: 1280 - 40 - 8 (RFC 8200, section 5)."""
+_READ_BYTES = 2**16
+
+
+class State(enum.Enum):
+    """Where a session is in its life."""
+
+    HANDSHAKING = "handshaking"
+    ESTABLISHED = "established"
+    CLOSED = "closed"
+
+
+class Session:
+    """One association with one peer.
+
+    Args:
+        context: role and keys.
+        cookie_verified: for a server whose endpoint made the cookie exchange: the first datagram
+            is then a ClientHello with a cookie that is good.
+
+    Attributes:
+        state: see `State`.
+        identity: who the peer is; `ANONYMOUS` before the handshake is complete.
+        was_established: whether the handshake was completed at some time.
+        reason: why the session is closed; empty before.
+
+    """
+
+    def __init__(self, context: Context, *, cookie_verified: bool = False) -> None:
+        self.state = State.HANDSHAKING
+        self.was_established = False
+        self.identity: Identity = ANONYMOUS
+        self.reason = ""
+        self._context = context
+        self._awaits_hello = cookie_verified
+        self._offered = b""
+        self._plaintexts: list[bytes] = []
+        self._datagrams: list[bytes] = []
+        self._timer_at: float | None = None
+        connection = SSL.Connection(context.ssl_context, None)
+        connection.set_ciphertext_mtu(MTU_BYTES)
+        if context.is_server:
+            connection.set_accept_state()
+        else:
+            connection.set_connect_state()
+        self._connection: SSL.Connection | None = connection
+
+    def start(self, now: float) -> None:
+        """For a client: make the first flight."""
+        self._advance(now)
+
+    def receive_datagram(self, datagram: bytes, now: float) -> None:
+        """Take whole records from the peer. Forged and repeated ones have no effect."""
+        if self._connection is None:
+            return
+        self._connection.bio_write(datagram)
+        self._advance(now)
+
+    def handle_timer(self, now: float) -> None:
+        """Send the last flight again; closes the session after a dozen tries."""
+        if self._connection is None or self._timer_at is None or now < self._timer_at:
+            return
+        try:
+            self._connection.DTLSv1_handle_timeout()
+        except SSL.Error as error:
+            self._shut(_reason(error))
+            return
+        self._advance(now)
+
+    def next_timer(self) -> float | None:
+        """When `handle_timer` is due; None while no flight waits for an answer."""
+        return self._timer_at
+
+    def datagrams_to_send(self) -> list[bytes]:
+        """Take what is to be sent to the peer, in order."""
+        datagrams, self._datagrams = self._datagrams, []
+        return datagrams
+
+    def received(self) -> list[bytes]:
+        """Take the plaintexts that came, one for each record."""
+        plaintexts, self._plaintexts = self._plaintexts, []
+        return plaintexts
+
+    def send(self, plaintext: bytes) -> None:
+        """Encrypt one record.
+
+        Raises:
+            SessionClosedError: there is no session yet, or no more.
+            MessageTooLargeError: it would not fit into one datagram.
+
+        """
+        if self._connection is None or self.state is not State.ESTABLISHED:
+            raise SessionClosedError(self.reason or "the handshake is not complete")
+        size_bytes_max = self._connection.get_cleartext_mtu()
+        if len(plaintext) > size_bytes_max:
+            raise MessageTooLargeError(len(plaintext), size_bytes_max)
+        self._connection.send(plaintext)
+        self._drain(self._connection)
+
+    def close(self, reason: str) -> None:
+        """End the session; an established one tells the peer (close_notify)."""
+        if self._connection is None:
+            return
+        if self.state is State.ESTABLISHED:
+            try:
+                self._connection.shutdown()
+            except SSL.Error as error:
+                reason = f"{reason} ({_reason(error)})"
+        self._shut(reason)
+
+    def _advance(self, now: float) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if self._awaits_hello:
+                connection.DTLSv1_listen()
+                self._awaits_hello = False
+            if self.state is State.HANDSHAKING:
+                self._handshake(connection)
+            while True:
+                self._plaintexts.append(connection.recv(_READ_BYTES))
+        except SSL.WantReadError:
+            self._drain(connection)
+            left_s = connection.DTLSv1_get_timeout()
+            self._timer_at = None if left_s is None else now + left_s
+        except SSL.ZeroReturnError:
+            self.close("closed by the peer")
+        except SSL.Error as error:
+            self._shut(_reason(error))
+
+    def _handshake(self, connection: SSL.Connection) -> None:
+        offered = self._context.offered
+        offered.clear()
+        try:
+            connection.do_handshake()
+        finally:
+            if offered:
+                self._offered = offered.pop()
+        self.state = State.ESTABLISHED
+        self.was_established = True
+        if self._offered:
+            self.identity = Identity(Proof.PSK, self._offered.decode("utf-8", "backslashreplace"))
+
+    def _drain(self, connection: SSL.Connection) -> None:
+        stream = b""
+        while True:
+            try:
+                stream += connection.bio_read(_READ_BYTES)
+            except SSL.WantReadError:
+                break
+        self._datagrams.extend(pack_datagrams(stream, MTU_BYTES))
+
+    def _shut(self, reason: str) -> None:
+        if self._connection is not None:
+            self._drain(self._connection)  # the alert that says why
+        self._connection = None
+        self._timer_at = None
+        self.state = State.CLOSED
+        self.reason = reason
+
+
+def _reason(error: SSL.Error) -> str:
+    """OpenSSL's word for the fault; its queue has (library, function, reason), deepest last."""
+    queue = error.args[0] if error.args else None
+    if isinstance(queue, list) and queue:
+        return str(queue[-1][-1])
+    return str(error) or type(error).__name__

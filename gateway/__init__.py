@@ -1,0 +1,1 @@
+"""The gateway process: broker, links, CoAP and sensors, composed."""

@@ -1,0 +1,1 @@
+"""The local MQTT broker and the log that its acknowledgements stand on."""

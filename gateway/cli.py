@@ -1,0 +1,312 @@
+"""The `hedgerow` command.
+
+Exit codes: 0 done; 1 it did not work out (no answer, a violated invariant, a lost message); 2 a
+wrong argument or configuration, in one line that names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+EXIT_FAILED = 1
+EXIT_WRONG_USE = 2
+
+Command = Callable[[argparse.Namespace], int]
+
+
+class WrongUseError(Exception):
+    """An argument or configuration is wrong; the message names it."""
+
+
+class FailedError(Exception):
+    """The command did not work out; the message says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    command: Command = options.command
+    try:
+        return command(options)
+    except WrongUseError as error:
+        sys.stderr.write(f"hedgerow: {error}\n")
+        return EXIT_WRONG_USE
+    except FailedError as error:
+        sys.stderr.write(f"hedgerow: {error}\n")
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return EXIT_FAILED
+
+
+# -- run -------------------------------------------------------------------------------------------
+
+
+def _run(options: argparse.Namespace) -> int:
+    from gateway import config, process  # noqa: PLC0415  # `hedgerow get` needs no broker
+
+    logging.basicConfig(
+        level=options.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # These report every connection, packet and refused request; our own lines say what matters.
+    for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    try:
+        settings = config.load(options.config, config.GatewaySettings)
+        asyncio.run(process.serve(settings))
+    except config.ConfigError as error:
+        raise WrongUseError(str(error)) from error
+    return 0
+
+
+# -- get, status -----------------------------------------------------------------------------------
+
+
+def _get(options: argparse.Namespace) -> int:
+    answer = _ask(options, options.uri)
+    if options.json:
+        _print_json(
+            {
+                "code": answer.code,
+                "content_format": answer.content_format,
+                "payload": answer.payload.decode(errors="replace"),
+            }
+        )
+    elif answer.ok:
+        sys.stdout.write(answer.payload.decode(errors="replace").rstrip("\n") + "\n")
+    if not answer.ok:
+        diagnostic = answer.payload.decode(errors="replace")
+        raise FailedError(f"{options.uri}: {answer.code} {diagnostic}".rstrip())
+    return 0
+
+
+def _ask(options: argparse.Namespace, uri: str) -> Any:
+    from dtls import keystore  # noqa: PLC0415
+    from dtls.errors import KeystoreError  # noqa: PLC0415
+    from gateway.coap import client  # noqa: PLC0415
+
+    identity, key = None, None
+    if options.psk_file is not None:
+        try:
+            keys = keystore.load(options.psk_file)
+        except KeystoreError as error:
+            raise WrongUseError(f"--psk-file: {error}") from error
+        identity = options.psk_identity or next(iter(keys.identities()), None)
+        key = keys.key_of(identity.encode()) if identity else None
+        if key is None:
+            raise WrongUseError(f"--psk-identity: {identity!r} is not in {options.psk_file}")
+    elif uri.startswith("coaps:"):
+        raise WrongUseError(f"--psk-file: needed for {uri}")
+    try:
+        return asyncio.run(
+            client.request(
+                "GET", uri, psk_identity=identity, psk_key=key, timeout_s=options.timeout
+            )
+        )
+    except client.BadUriError as error:
+        raise WrongUseError(str(error)) from error
+    except client.ClientError as error:
+        raise FailedError(str(error)) from error
+
+
+def _status(options: argparse.Namespace) -> int:
+    from gateway.status_text import as_text  # noqa: PLC0415
+
+    answer = _ask(options, f"{_gateway_uri(options)}/status")
+    if not answer.ok:
+        raise FailedError(f"{options.gateway}: {answer.code} {answer.payload.decode()}")
+    status = json.loads(answer.payload)
+    if options.json:
+        _print_json(status)
+    else:
+        sys.stdout.write(as_text(status) + "\n")
+    return 0
+
+
+def _gateway_uri(options: argparse.Namespace) -> str:
+    if options.config is None:
+        address: str = options.gateway
+        return address.rstrip("/") if "://" in address else f"coap://{address}"
+    from gateway import config, process  # noqa: PLC0415
+
+    try:
+        settings = config.load(options.config, config.GatewaySettings)
+    except config.ConfigError as error:
+        raise WrongUseError(str(error)) from error
+    path = settings.gateway.state_dir / process.LISTENERS_NAME
+    try:
+        return f"coap://{json.loads(path.read_text())['coap']}"
+    except (OSError, ValueError, KeyError) as error:
+        raise FailedError(f"{settings.gateway.id} is not running ({path})") from error
+
+
+# -- demo, simulate --------------------------------------------------------------------------------
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from gateway.demo import story  # noqa: PLC0415
+    from gateway.demo.fleet import FleetError  # noqa: PLC0415
+
+    # A client of a gateway that is killed on purpose has nothing new to say about it.
+    logging.getLogger("gmqtt").setLevel(logging.CRITICAL)
+    try:
+        result = asyncio.run(story.tell(options.report, quick=options.quick))
+    except FleetError as error:
+        raise FailedError(str(error)) from error
+    if options.json is not None:
+        try:
+            options.json.write_text(json.dumps(result.as_json(), indent=1) + "\n")
+        except OSError as error:
+            raise WrongUseError(f"--json: {options.json}: {error.strerror}") from error
+    return 0 if result.kept_its_promises else EXIT_FAILED
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from tree_handler import simulation  # noqa: PLC0415
+
+    failed = 0
+    reports = []
+    for report in simulation.run_many(
+        runs=options.runs, gateways=options.gateways, seed=options.seed
+    ):
+        failed += bool(report.violations)
+        if options.json:
+            reports.append(
+                {
+                    "seed": report.options.seed,
+                    "violations": [str(violation) for violation in report.violations],
+                    "replay": report.options.replay,
+                    "convergence_s": report.convergence_s,
+                    "hellos": report.hellos,
+                    "messages": report.messages,
+                    "events": report.events,
+                    "faults": report.faults,
+                }
+            )
+        else:
+            sys.stdout.write(f"{report}\n")
+    if options.json:
+        _print_json({"runs": options.runs, "failed": failed, "reports": reports})
+    return EXIT_FAILED if failed else 0
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse would print its usage as well."""
+        self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="hedgerow",
+        description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
+        "tree of brokers that heals itself.",
+        epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration.",
+    )
+    parser.add_argument("--version", action="version", version=f"hedgerow {version('hedgerow')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run = commands.add_parser(
+        "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
+    )
+    run.add_argument("--config", type=Path, required=True, metavar="FILE", help="TOML file")
+    run.add_argument(
+        "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
+    )
+    run.set_defaults(command=_run)
+
+    status = commands.add_parser(
+        "status",
+        help="show a gateway's neighbours, roles and counters",
+        description="Show what a running gateway says of itself and its neighbours.",
+    )
+    which = status.add_mutually_exclusive_group()
+    which.add_argument(
+        "gateway",
+        nargs="?",
+        default="127.0.0.1:5683",
+        metavar="HOST[:PORT]",
+        help="its CoAP address (default 127.0.0.1:5683)",
+    )
+    which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
+    _add_client_options(status)
+    status.set_defaults(command=_status)
+
+    get = commands.add_parser(
+        "get",
+        help="read a resource over CoAP",
+        description="Read a resource: a gateway's own (/sensors/...) or, through it, another "
+        "one's (/q/DOMAIN/GROUP/GATEWAY/sensors/..., with - for no domain or group).",
+    )
+    get.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
+    _add_client_options(get)
+    get.set_defaults(command=_get)
+
+    demo = commands.add_parser(
+        "demo",
+        help="run a small fleet on this machine and show what it does",
+        description="Start three gateways and a collector, publish real readings, kill the root, "
+        "and count with Spark what arrived.",
+    )
+    demo.add_argument("--quick", action="store_true", help="publish for a shorter time")
+    demo.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file")
+    demo.add_argument(
+        "--report",
+        type=Path,
+        default=Path("demo-report"),
+        metavar="DIR",
+        help="where to leave the report and the page (default demo-report)",
+    )
+    demo.set_defaults(command=_demo)
+
+    simulate = commands.add_parser(
+        "simulate",
+        help="run the tree in a simulated network and check its invariants",
+        description="Drive the production tree in virtual time through crashes and cuts. A "
+        "violated invariant is printed with the command that replays it, and exits with 1.",
+    )
+    simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
+    simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
+    simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    simulate.add_argument("--json", action="store_true", help="for scripts")
+    simulate.set_defaults(command=_simulate)
+    return parser
+
+
+def _add_client_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
+    )
+    command.add_argument(
+        "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
+    )
+    command.add_argument("--timeout", type=float, default=10.0, metavar="S", help="default: 10")
+    command.add_argument("--json", action="store_true", help="for scripts")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+def _print_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

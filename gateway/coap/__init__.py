@@ -1,0 +1,1 @@
+"""CoAP on a gateway: the server over UDP and DTLS, who may write, and a client."""

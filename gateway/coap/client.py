@@ -1,0 +1,258 @@
+"""A CoAP client for ``coap://`` and, with a pre-shared key, ``coaps://``."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import SplitResult, urlsplit
+
+import aiocoap
+from aiocoap import error as coap_error
+from aiocoap.numbers.codes import Code
+from aiocoap.numbers.constants import COAPS_PORT
+from aiocoap.protocol import Context
+
+from dtls.client_transport import DtlsClientTransport
+from dtls.context import ClientContext
+from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
+from gateway.coap.message_layer import attach
+
+
+class ClientError(Exception):
+    """A request got no response; the message says why."""
+
+
+class BadUriError(ClientError):
+    """A URI, a method or a credential can't be used; the message names the part."""
+
+
+class UnreachableError(ClientError):
+    """The host is not known, or nobody listens there."""
+
+
+class NoAnswerError(ClientError):
+    """There was no answer in time."""
+
+
+class HandshakeRefusedError(ClientError):
+    """The server took neither identity nor key, or speaks no DTLS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a server answered.
+
+    Attributes:
+        code: the response code, as ``2.05``.
+        payload: the whole payload, put together if it came in blocks.
+        content_format: its number (RFC 7252, section 12.3), None if the server named none.
+
+    """
+
+    code: str
+    payload: bytes
+    content_format: int | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request succeeded (2.xx)."""
+        return self.code.startswith("2.")
+
+
+class Client:
+    """Sends requests; sessions and sockets are kept until `close`.
+
+    Args:
+        psk_identity: identity for ``coaps``.
+        psk_key: the key that goes with it.
+
+    Raises:
+        BadUriError: one of both is missing, or the identity is too long.
+
+    """
+
+    def __init__(self, *, psk_identity: str | None = None, psk_key: bytes | None = None) -> None:
+        if (psk_identity is None) != (psk_key is None):
+            raise BadUriError("psk_identity and psk_key go together")
+        self._keys: ClientContext | None = None
+        if psk_identity is not None and psk_key is not None:
+            try:
+                self._keys = ClientContext(psk_identity, psk_key)
+            except ValueError as failure:
+                raise BadUriError(str(failure)) from failure
+        self._plain: Context | None = None
+        self._secure: Context | None = None
+        self._dtls: DtlsClientTransport | None = None
+
+    async def request(
+        self,
+        method: str,
+        uri: str,
+        *,
+        payload: bytes = b"",
+        content_format: int | None = None,
+        accept: int | None = None,
+        timeout_s: float = 10.0,
+    ) -> Response:
+        """Send a request and wait for its response, whatever its code.
+
+        Args:
+            method: ``GET``, ``POST``, ``PUT``, ``DELETE`` or ``FETCH``.
+            uri: ``coap://host[:port]/path[?query]`` or ``coaps://``.
+            payload: sent in blocks if it is long.
+            content_format: what the payload is.
+            accept: what the response should be.
+            timeout_s: for all of it, the handshake included.
+
+        Raises:
+            BadUriError: the URI or the method can't be used.
+            UnreachableError: the host is not known, or nobody listens there.
+            NoAnswerError: there was no answer in time.
+            HandshakeRefusedError: the server refused identity or key.
+
+        """
+        parts = check_uri(uri)
+        message = _message(method, uri, payload, content_format, accept)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        if parts.scheme == "coaps":
+            context = await self._connect(message, parts, timeout_s)
+        else:
+            if self._plain is None:
+                self._plain = await Context.create_client_context(transports=["simple6"])
+            context = self._plain
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = await context.request(message).response
+        except (TimeoutError, coap_error.TimeoutError) as failure:
+            raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
+        except (OSError, coap_error.Error) as failure:
+            raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
+        form = answer.opt.content_format
+        return Response(answer.code.dotted, answer.payload, None if form is None else int(form))
+
+    async def close(self) -> None:
+        """Close sessions and sockets."""
+        contexts = [c for c in (self._plain, self._secure) if c is not None]
+        self._plain = self._secure = self._dtls = None
+        for context in contexts:
+            await context.shutdown()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _connect(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
+        """Have a session with the server, and address the message to it."""
+        where = f"{parts.scheme}://{parts.netloc}"
+        keys = self._keys
+        if keys is None:
+            raise BadUriError(f"{where}: coaps needs psk_identity and psk_key")
+        if self._secure is None or self._dtls is None:
+            self._secure = Context(loop=asyncio.get_running_loop())
+            self._dtls = attach(self._secure, lambda m: DtlsClientTransport(keys, m))
+        host = parts.hostname or ""
+        try:
+            message.remote = await self._dtls.connect(host, parts.port or COAPS_PORT, timeout_s)
+        except HandshakeFailedError as failure:
+            raise HandshakeRefusedError(f"{where}: {failure}") from failure
+        except HandshakeTimeoutError as failure:
+            if failure.answered:
+                raise HandshakeRefusedError(f"{where}: {failure}") from failure
+            raise NoAnswerError(f"{where}: {failure}") from failure
+        except OSError as failure:
+            raise UnreachableError(f"{where}: {_cause(failure)}") from failure
+        return self._secure
+
+
+async def request(
+    method: str,
+    uri: str,
+    *,
+    payload: bytes = b"",
+    content_format: int | None = None,
+    accept: int | None = None,
+    psk_identity: str | None = None,
+    psk_key: bytes | None = None,
+    timeout_s: float = 10.0,
+) -> Response:
+    """One request with a client of its own; arguments and errors as `Client` has them."""
+    async with Client(psk_identity=psk_identity, psk_key=psk_key) as client:
+        return await client.request(
+            method,
+            uri,
+            payload=payload,
+            content_format=content_format,
+            accept=accept,
+            timeout_s=timeout_s,
+        )
+
+
+def check_uri(uri: str) -> SplitResult:
+    """Split a URI (RFC 7252, section 6).
+
+    Raises:
+        BadUriError: naming the part that is wrong.
+
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError as failure:
+        raise BadUriError(f"{uri}: host: {failure}") from failure
+    if parts.scheme not in ("coap", "coaps"):
+        raise BadUriError(f"{uri}: scheme {parts.scheme!r}, coap or coaps is needed")
+    if not parts.hostname:
+        raise BadUriError(f"{uri}: no host")
+    if parts.username is not None or parts.password is not None:
+        raise BadUriError(f"{parts.scheme}://...: a user name has no place in a CoAP URI")
+    if parts.fragment:
+        raise BadUriError(f"{uri}: fragment #{parts.fragment}")
+    try:
+        port = parts.port
+    except ValueError as failure:
+        raise BadUriError(f"{uri}: port: {failure}") from failure
+    if port == 0:
+        raise BadUriError(f"{uri}: port 0")
+    return parts
+
+
+def _message(
+    method: str, uri: str, payload: bytes, content_format: int | None, accept: int | None
+) -> Any:
+    code = _METHODS.get(method.upper())
+    if code is None:
+        raise BadUriError(f"method {method!r}, one of {', '.join(_METHODS)} is needed")
+    message = aiocoap.Message(code=code, payload=payload)
+    try:
+        message.set_request_uri(uri)
+    except ValueError as failure:  # aiocoap's own errors are of this kind
+        raise BadUriError(f"{uri}: {failure}") from failure
+    if content_format is not None:
+        message.opt.content_format = content_format
+    if accept is not None:
+        message.opt.accept = accept
+    return message
+
+
+_METHODS = {str(c): c for c in (Code.GET, Code.POST, Code.PUT, Code.DELETE, Code.FETCH)}
+
+
+def _cause(failure: BaseException) -> str:
+    """The system's own words, which aiocoap wraps."""
+    cause = failure.__cause__
+    if isinstance(cause, OSError):
+        failure = cause
+    if isinstance(failure, socket.gaierror):
+        return failure.strerror or "the host name is not known"
+    if isinstance(failure, OSError):
+        return failure.strerror or str(failure)
+    return str(failure) or type(failure).__name__

@@ -1,0 +1,204 @@
+"""Sensors and actuators as CoAP resources below ``/sensors``, and their links (A5, A7).
+
+A GET is answered from the sensor's last reading or a fresh one and never waits on MQTT. A PUT
+sets an actuator. A resource can be observed (RFC 7641): each new reading is a notification. Who
+may write is decided before a request comes here.
+"""
+
+from __future__ import annotations
+
+import math
+
+from aiocoap import Code, ContentFormat, Message, error, resource
+
+from cloud_ingest.record import Record
+from gateway.sensors import senml
+from gateway.sensors.sampler import Reading, Sampler
+from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+from resource_directory.link_format import Link
+from resource_directory.registration import MAX_LIFETIME_S
+from resource_directory.registry import Registry
+from tree_handler.member import Place
+
+PATH = "sensors"
+FORMATS = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
+MAX_TEXT_BYTES = 64
+"""Longest number in plain text that a PUT may carry."""
+OWN_IDENTITY = "self"
+"""Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
+
+
+class SensorResources:
+    """The resources of a gateway's sensors on its site.
+
+    Args:
+        site: where they are served.
+        sampler: reads the sensors.
+        gateway_id: whose they are.
+        place: its domain and group, which each sensor's link names.
+
+    """
+
+    def __init__(
+        self, site: resource.Site, sampler: Sampler, gateway_id: str, place: Place
+    ) -> None:
+        self._site = site
+        self._sampler = sampler
+        self._gateway_id = gateway_id
+        self._place = place
+        self._resources: dict[str, SensorResource] = {}
+        sampler.listen(self._notify)
+
+    def add(self, sensor: Sensor) -> None:
+        """Serve a sensor, at run time too."""
+        kind = ActuatorResource if isinstance(sensor, Actuator) else SensorResource
+        served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
+        self._resources[sensor.name] = served
+        self._site.add_resource(_path(sensor.name), served)
+
+    def remove(self, name: str) -> None:
+        """Serve a sensor no more; who observes it is told.
+
+        Raises:
+            KeyError: it is not served.
+
+        """
+        served = self._resources.pop(name)
+        self._site.remove_resource(_path(name))
+        served.updated_state(Message(code=Code.NOT_FOUND, payload=b"removed"))
+
+    def links(self) -> list[Link]:
+        """A link for each sensor that is served."""
+        return [
+            Link("/" + "/".join(_path(name)), tuple(served.get_link_description().items()))
+            for name, served in self._resources.items()
+        ]
+
+    def register(self, registry: Registry, base: str, now: float) -> None:
+        """Put the links into the gateway's own Resource Directory, or renew them there.
+
+        Args:
+            registry: the directory.
+            base: URI of the gateway's CoAP server.
+            now: the directory's time.
+
+        Raises:
+            resource_directory.errors.DirectoryError: the directory does not take them.
+
+        """
+        registry.register(
+            self._gateway_id,
+            self.links(),
+            now,
+            base=base,
+            sector=self._place.domain,
+            lifetime_s=MAX_LIFETIME_S,
+            attributes=[("et", "hedgerow.gateway")],
+            owner=OWN_IDENTITY,
+        )
+
+    def _attributes(self, sensor: Sensor) -> dict[str, str]:
+        named = {
+            "unit": sensor.unit,
+            "domain": self._place.domain,
+            "group": self._place.group,
+            **sensor.attributes,
+        }
+        return {name: value for name, value in named.items() if value}
+
+    def _notify(self, sensor: Sensor, _: Record) -> None:
+        served = self._resources.get(sensor.name)
+        if served is not None:
+            served.updated_state()
+
+
+class SensorResource(resource.ObservableResource):  # type: ignore[misc]  # aiocoap has no types
+    """One sensor: GET as SenML JSON, or as plain text if that is asked for.
+
+    Args:
+        sensor: what is served.
+        sampler: reads it.
+        base_name: SenML base name, which makes the sensor's name unique in the fleet.
+        attributes: link attributes beside ``rt``, ``if``, ``ct`` and ``obs``.
+
+    """
+
+    def __init__(
+        self, sensor: Sensor, sampler: Sampler, base_name: str, attributes: dict[str, str]
+    ) -> None:
+        super().__init__()
+        self._sensor = sensor
+        self._sampler = sampler
+        self._base_name = base_name
+        self._attributes = attributes
+
+    async def render_get(self, request: Message) -> Message:
+        """The value, as the newest reading says it."""
+        accept = request.opt.accept
+        if accept is not None and accept not in FORMATS:
+            raise error.NotAcceptable("senml+json (110) or text/plain (0)")
+        try:
+            reading = await self._sampler.current(self._sensor)
+        except SensorError as failed:
+            raise error.ServiceUnavailable(str(failed)) from failed
+        response = self._message(accept, reading)
+        left_s = 0.0
+        if not isinstance(self._sensor, Actuator):
+            left_s = self._sensor.interval_s - (self._sampler.now() - reading.taken_at)
+        response.opt.max_age = max(0, min(math.ceil(left_s), 0xFFFFFFFF))
+        return response
+
+    def get_link_description(self) -> dict[str, str | None]:
+        """The attributes of the sensor's link."""
+        described = {"rt": self._sensor.resource_type, "if": self._sensor.interface}
+        return {
+            **{name: value for name, value in described.items() if value},
+            "ct": " ".join(map(str, FORMATS)),
+            "obs": None,
+            **self._attributes,
+        }
+
+    def _message(self, accept: int | None, reading: Reading) -> Message:
+        if accept == ContentFormat.TEXT:
+            return Message(payload=repr(reading.value).encode(), content_format=ContentFormat.TEXT)
+        payload = senml.encode(
+            self._base_name, self._sensor.name, self._sensor.unit, reading.value, reading.time_s
+        )
+        return Message(payload=payload, content_format=senml.CONTENT_FORMAT)
+
+
+class ActuatorResource(SensorResource):
+    """One actuator: PUT sets its value, from SenML JSON or plain text."""
+
+    _sensor: Actuator
+
+    async def render_put(self, request: Message) -> Message:
+        """Set the value; the answer comes when the actuator has it."""
+        try:
+            value = self._value(request)
+            await self._sampler.write(self._sensor, value)
+        except (senml.SenmlError, ValueRefusedError) as refused:
+            raise error.BadRequest(str(refused)) from refused
+        except SensorError as failed:
+            raise error.ServiceUnavailable(str(failed)) from failed
+        return Message(code=Code.CHANGED)
+
+    def _value(self, request: Message) -> float:
+        content_format = request.opt.content_format
+        if content_format == senml.CONTENT_FORMAT:
+            return senml.decode_value(
+                request.payload, self._base_name, self._sensor.name, self._sensor.unit
+            )
+        if content_format not in (None, ContentFormat.TEXT):
+            raise error.UnsupportedContentFormat("senml+json (110) or text/plain (0)")
+        try:
+            value = float(request.payload[: MAX_TEXT_BYTES + 1].decode())
+        except ValueError as refused:
+            raise error.BadRequest("the payload is not a number") from refused
+        if len(request.payload) > MAX_TEXT_BYTES or not math.isfinite(value):
+            raise error.BadRequest("the payload is not a finite number")
+        return value
+
+
+def _path(name: str) -> tuple[str, ...]:
+    return (PATH, *name.split("/"))

@@ -1,0 +1,119 @@
+"""The CoAP server of a gateway: one site over plain UDP and over DTLS."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from aiocoap.protocol import Context
+
+from dtls.context import ServerContext
+from dtls.datagrams import listen
+from dtls.endpoint import DEFAULT_LIMITS, Counters, Limits
+from dtls.errors import ListenError
+from dtls.keystore import Keystore
+from dtls.transport import DtlsTransport
+from gateway.coap.access import GuardedSite
+from gateway.coap.message_layer import attach
+from gateway.coap.udp import UdpTransport
+
+
+class CoapServer:
+    """Serves an aiocoap site; writes need an authenticated peer.
+
+    Args:
+        site: an `aiocoap.resource.Site`. ``request.remote.identity`` tells who asks.
+        host: numeric address to listen at; ``0.0.0.0`` and ``::`` for all.
+        coap_port: port for plain CoAP, 0 for any, None for no plain CoAP.
+        coaps_port: port for CoAP over DTLS, 0 for any, None for no DTLS.
+        keystore: keys of the peers that may connect over DTLS.
+        anonymous: let anybody write over plain CoAP too.
+        limits: how much DTLS peers may take.
+
+    """
+
+    def __init__(
+        self,
+        site: Any,
+        *,
+        host: str,
+        coap_port: int | None,
+        coaps_port: int | None,
+        keystore: Keystore,
+        anonymous: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._site = GuardedSite(site, anonymous=anonymous)
+        self._host = host
+        self._asked = (coap_port, coaps_port)
+        self._keystore = keystore
+        self._limits = limits
+        self._context: Context | None = None
+        self._udp: UdpTransport | None = None
+        self._dtls: DtlsTransport | None = None
+
+    @property
+    def coap_port(self) -> int | None:
+        """The port of plain CoAP; None if there is none, or before `start`."""
+        return None if self._udp is None else self._udp.port
+
+    @property
+    def coaps_port(self) -> int | None:
+        """The port of CoAP over DTLS; None if there is none, or before `start`."""
+        return None if self._dtls is None else self._dtls.port
+
+    @property
+    def counters(self) -> Counters | None:
+        """What the DTLS endpoint counted; None if there is none."""
+        return None if self._dtls is None else self._dtls.counters
+
+    async def start(self) -> None:
+        """Open both ports.
+
+        Raises:
+            dtls.errors.ListenError: an address can't be listened at; none is open then.
+
+        """
+        assert self._context is None, "started already"
+        coap_port, coaps_port = self._asked
+        plain = None if coap_port is None else listen(self._host, coap_port, "coap")
+        try:
+            secure = None if coaps_port is None else listen(self._host, coaps_port, "coaps")
+        except ListenError:
+            if plain is not None:
+                plain.close()
+            raise
+        context = Context(
+            loop=asyncio.get_running_loop(), serversite=self._site, loggername="coap-server"
+        )
+        if plain is not None:
+            self._udp = attach(context, lambda messages: UdpTransport(plain, messages))
+        if secure is not None:
+            keys = ServerContext(self._keystore.key_of)
+            self._dtls = attach(
+                context, lambda messages: DtlsTransport(secure, keys, messages, self._limits)
+            )
+        self._context = context
+
+    async def stop(self) -> None:
+        """End sessions and observations, close the ports, leave no task behind."""
+        context, self._context = self._context, None
+        if context is None:
+            return
+        if context.request_interfaces:
+            await context.shutdown()
+        await self._site.idle()
+        self._udp = self._dtls = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()

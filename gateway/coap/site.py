@@ -1,0 +1,113 @@
+"""What a gateway serves over CoAP: sensors, the Resource Directory, remote queries and status."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiocoap import resource
+
+from gateway.coap import remote, status
+from gateway.coap.access import identity_of
+from gateway.coap.execution import LocalExecution
+from gateway.coap.remote_exchange import RemoteExchange
+from gateway.coap.sensor_resources import SensorResources
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Sensor
+from resource_directory.registry import Registry
+from resource_directory.resources import ResourceDirectory
+from tree_handler.hierarchy import Membership
+from tree_handler.member import Place
+from tree_handler.remote_query import RemoteQueries
+
+
+class GatewaySite:
+    """The resources of one gateway, on one aiocoap site.
+
+    Args:
+        gateway_id: this gateway.
+        place: its domain and group.
+        epoch: its boot epoch.
+        members: who there is; remote queries find their targets in it.
+        sampler: reads the sensors.
+        publish: takes (topic, payload) to the other gateways.
+        status: what ``/status`` says.
+        anonymous: whether anybody may write.
+
+    """
+
+    def __init__(
+        self,
+        gateway_id: str,
+        place: Place,
+        epoch: int,
+        members: Membership,
+        sampler: Sampler,
+        *,
+        publish: Callable[[str, bytes], None],
+        status: Callable[[], Mapping[str, Any]],
+        anonymous: bool,
+    ) -> None:
+        self.site = resource.Site()
+        # A location of an earlier boot must not name another endpoint's registration now.
+        self.registry = Registry(location_prefix=f"/rd/{epoch}-")
+        self._sensors = SensorResources(self.site, sampler, gateway_id, place)
+        self._anonymous = anonymous
+        execute = LocalExecution(self.site, gateway_id, self._may_write)
+        self._exchange = RemoteExchange(RemoteQueries(gateway_id, epoch), publish, execute)
+        self._directory = ResourceDirectory(self.registry, _owner)
+        self._expiring: asyncio.Task[None] | None = None
+        self._serve_status(status)
+        self.site.add_resource(
+            remote.PATH,
+            remote.RemoteResource(
+                gateway_id,
+                members,
+                execute=execute,
+                exchange=self._exchange,
+                may_write=self._may_write,
+            ),
+        )
+
+    def start(self, sensors: Iterable[Sensor], base: str) -> None:
+        """Serve sensors and register them in the directory.
+
+        Args:
+            sensors: of this gateway.
+            base: URI of this gateway's CoAP server.
+
+        """
+        for sensor in sensors:
+            self._sensors.add(sensor)
+        self._sensors.register(self.registry, base, time.monotonic())
+        self._expiring = asyncio.create_task(self._directory.run(), name="directory")
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Take a control message from another gateway, if it is a remote query's."""
+        if topic in self._exchange.queries.topics:
+            self._exchange.receive(topic, payload)
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await self._exchange.stop()
+        if self._expiring is not None:
+            self._expiring.cancel()
+            await asyncio.gather(self._expiring, return_exceptions=True)
+
+    def _serve_status(self, report: Callable[[], Mapping[str, Any]]) -> None:
+        self.site.add_resource(
+            (".well-known", "core"),
+            resource.WKCResource(self.site.get_resources_as_linkheader, impl_info=None),
+        )
+        self.site.add_resource(status.PATH, status.StatusResource(report))
+        self._directory.add_to(self.site)
+
+    def _may_write(self, identity: str | None) -> bool:
+        return self._anonymous or identity is not None
+
+
+def _owner(request: Any) -> str | None:
+    identity = identity_of(request)
+    return str(identity) if identity.may_write else None

@@ -1,0 +1,261 @@
+"""One TOML file -> typed settings; every error names its field.
+
+The sections are dataclasses: a key of the file is a field of the section, its type is the
+field's type. What TOML can't say (names, ranges, files that must exist) is checked here too, so
+that a gateway that starts has a configuration that holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway.links.handshake import MIN_KEY_BYTES
+from tree_handler.errors import ProtocolError
+from tree_handler.member import Place, check_name
+
+S = TypeVar("S")
+
+
+class ConfigError(ValueError):
+    """The configuration is wrong: ``str(error)`` is one line that names the field.
+
+    Args:
+        where: the file and field, as ``gateway.toml: tree.hello_s``.
+        why: what is wrong with it.
+
+    """
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}")
+        self.where = where
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySection:
+    """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain."""
+
+    id: str
+    state_dir: Path
+    domain: str = ""
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name("id", self.id)
+        try:
+            _ = self.place
+        except ProtocolError as error:
+            raise ConfigError("group" if "group" in error.what else "domain", str(error)) from error
+
+    @property
+    def place(self) -> Place:
+        """Where in the hierarchy it stands (A1)."""
+        return Place(self.domain, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class MqttSection:
+    """The broker's listener, which links use too; port 0 takes a free one, printed at start."""
+
+    host: str = "127.0.0.1"
+    port: int = 1883
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class CoapSection:
+    """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write."""
+
+    host: str = "127.0.0.1"
+    port: int = 5683
+    dtls_port: int = 5684
+    psk_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        _check_port("dtls_port", self.dtls_port)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSection:
+    """How this gateway finds its neighbours and what it tells them.
+
+    ``neighbours`` are ``host:port`` of MQTT listeners. ``capability`` stands in for the figure
+    measured from the machine (B4).
+    """
+
+    key_file: Path
+    name: str = "hedgerow"
+    neighbours: list[str] = field(default_factory=list)
+    discovery: bool = True
+    discovery_interface: str = "127.0.0.1"
+    discovery_group: str = "239.255.72.71"
+    discovery_port: int = 17883
+    hello_s: float = 0.5
+    capability: float | None = None
+    repair_interval_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        _check_name("name", self.name)
+        _check_port("discovery_port", self.discovery_port)
+        if not 0.01 <= self.hello_s <= 60:
+            raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
+        if not 0.1 <= self.repair_interval_s <= 3600:
+            raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
+        if self.capability is not None and self.capability <= 0:
+            raise ConfigError("capability", f"{self.capability} is not greater than 0")
+        for neighbour in self.neighbours:
+            host, _, port = neighbour.rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
+
+    def key(self) -> bytes:
+        """The tree's key, from the file's hexadecimal digits.
+
+        Raises:
+            ConfigError: not hexadecimal, or too short.
+
+        """
+        try:
+            key = bytes.fromhex(self.key_file.read_text().strip())
+        except ValueError as error:
+            raise ConfigError("key_file", f"{self.key_file}: not hexadecimal") from error
+        except OSError as error:
+            raise ConfigError("key_file", f"{self.key_file}: {error.strerror}") from error
+        if len(key) < MIN_KEY_BYTES:
+            raise ConfigError("key_file", f"{self.key_file}: shorter than {MIN_KEY_BYTES} bytes")
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class LogSection:
+    """The message log. ``durability``: ``write`` survives a kill, ``sync`` a power cut too."""
+
+    durability: str = "write"
+    segment_bytes: int = 8 << 20
+    max_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("write", "sync"):
+            raise ConfigError("durability", f"{self.durability!r} is neither 'write' nor 'sync'")
+        if self.segment_bytes < 4096 or self.max_bytes < 2 * self.segment_bytes:
+            raise ConfigError("max_bytes", "must hold two segments of at least 4096 bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSection:
+    """Who may connect to the broker. ``anonymous`` also opens plain CoAP for writing."""
+
+    anonymous: bool = False
+    password_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The whole configuration of a gateway."""
+
+    gateway: GatewaySection
+    tree: TreeSection
+    mqtt: MqttSection = field(default_factory=MqttSection)
+    coap: CoapSection = field(default_factory=CoapSection)
+    log: LogSection = field(default_factory=LogSection)
+    access: AccessSection = field(default_factory=AccessSection)
+    sensors: list[dict[str, Any]] = field(default_factory=list)
+
+
+def load(path: Path, settings: type[S]) -> S:
+    """Read a configuration file into a dataclass whose fields are sections.
+
+    Raises:
+        ConfigError: the file can't be read or is no TOML, a key is unknown, missing or of a
+            wrong type, a value is out of range, or a file that it names does not exist.
+
+    """
+    try:
+        with path.open("rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(str(path), error.strerror or "can't be read") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), f"not TOML: {error}") from error
+    try:
+        return _build(settings, document, "")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.where}", error.why) from error
+
+
+def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
+    for key in table:
+        if key not in fields:
+            raise ConfigError(f"{prefix}{key}", "unknown key")
+    values: dict[str, Any] = {}
+    for name, spec in fields.items():
+        where = f"{prefix}{name}"
+        if name in table:
+            values[name] = _value(hints[name], table[name], where)
+        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
+            raise ConfigError(where, "missing")
+    try:
+        return cls(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{prefix}{error.where}", error.why) from error
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if isinstance(hint, types.UnionType):
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, dict):
+            raise ConfigError(where, "is not a table")
+        return _build(hint, value, f"{where}.")
+    origin = typing.get_origin(hint)
+    if origin is list:
+        if not isinstance(value, list):
+            raise ConfigError(where, f"{value!r} is not an array")
+        (item,) = typing.get_args(hint)
+        return [_value(item, one, f"{where}[{i}]") for i, one in enumerate(value)]
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ConfigError(where, f"{value!r} is not a table")
+        return value
+    if hint is Path:
+        return _path(value, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or isinstance(value, bool) is not (hint is bool):
+        raise ConfigError(where, f"{value!r} is not of type {hint.__name__}")
+    return value
+
+
+def _path(value: Any, where: str) -> Path:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(where, f"{value!r} is not a path")
+    path = Path(value)
+    if where.endswith("_file") and not path.is_file():
+        raise ConfigError(where, f"{value}: no such file")
+    return path
+
+
+def _check_name(name: str, value: str) -> None:
+    try:
+        check_name(name, value)
+    except ProtocolError as error:
+        raise ConfigError(
+            name, f"{value!r} is not 1 to 63 lower-case letters, digits and hyphens"
+        ) from error
+
+
+def _check_port(name: str, port: int) -> None:
+    if not 0 <= port < 65536:
+        raise ConfigError(name, f"{port} is no port")

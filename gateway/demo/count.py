@@ -1,0 +1,100 @@
+"""Counts with Spark what arrived, and holds it against what was acknowledged and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.demo.device import Notes
+from gateway.demo.fleet import ROOT, Fleet, FleetError
+
+SETTLE_TIMEOUT_S = 60.0
+_LOOK_AGAIN_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the Spark job and `cloud_ingest.account` found."""
+
+    account: dict[str, Any]
+    fleet: dict[str, Any]
+    printed: str
+
+
+async def settle(fleet: Fleet) -> None:
+    """Stop a fleet, leaves first, when the collector has what each gateway had.
+
+    Raises:
+        FleetError: it does not get everything in time.
+
+    """
+    for name in (name for name in fleet.members if name != ROOT):
+        await fleet.stop_gateway(name)
+    try:
+        async with asyncio.timeout(SETTLE_TIMEOUT_S):
+            while not await _collector_has_all(fleet):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            await fleet.stop_gateway(ROOT)
+            while fleet.collector_status()["neighbours"]:
+                await asyncio.sleep(_LOOK_AGAIN_S)
+    except TimeoutError:
+        raise FleetError("the collector did not get everything in time") from None
+    await fleet.stop_collector()
+
+
+async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str]) -> Counted:
+    """Run the Spark job over a settled fleet's spool and settle the account.
+
+    Args:
+        fleet: a fleet that `settle` has stopped.
+        notes: what the device at each gateway noted, by gateway.
+        killed: gateways that were killed on the way.
+
+    Raises:
+        FleetError: the job or the account did not run.
+
+    """
+    tables, rows, noted = (fleet.folder / name for name in ("tables", "fleet.json", "noted.json"))
+    printed = await _python(
+        "cloud_ingest.job",
+        *("--spool", str(fleet.spool_dir), "--tables", str(tables), "--json", str(rows)),
+    )
+    acknowledged = [
+        (sent.topic, sent.number, name) for name, one in notes.items() for sent in one.acknowledged
+    ]
+    noted.write_text(json.dumps(acknowledged))
+    account = await _python(
+        "cloud_ingest.account",
+        *("--tables", str(tables), "--noted", str(noted)),
+        *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
+        *(f"--killed={name}" for name in killed),
+    )
+    return Counted(json.loads(account), json.loads(rows.read_text()), printed)
+
+
+async def _collector_has_all(fleet: Fleet) -> bool:
+    status = await fleet.status(ROOT)
+    have = fleet.collector_status().get("have", {})
+    # The root goes on publishing; what the collector lacks of it is what came just now.
+    return status is not None and all(
+        have.get(epoch, 0) >= numbers
+        for epoch, numbers in status["have"].items()
+        if epoch != f"{ROOT}/{status['boot_epoch']}"
+    )
+
+
+async def _python(module: str, *arguments: str) -> str:
+    """Run a module of the cloud side in a process of its own and return what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    if process.returncode not in (0, 1) or not output:
+        raise FleetError(f"{module} ended with {process.returncode}: {errors.decode()[-2000:]}")
+    return output.decode()

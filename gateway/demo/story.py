@@ -1,0 +1,273 @@
+"""The demo: what a fleet does, shown step by step with real processes and real readings.
+
+1. Three gateways find each other, elect a root and block the redundant link; a collector joins.
+2. Devices replay recorded series over MQTT, and one gateway's sensor is read over CoAP and DTLS
+   through another one.
+3. The root is killed with SIGKILL; the tree heals; the root comes back.
+4. Spark reads the collector's spool, and what it counts is held against what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cloud_ingest import record
+from gateway.coap.client import Client, Response
+from gateway.demo import count, page, picture
+from gateway.demo.device import Device, Watcher
+from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
+from gateway.sensors import recorded
+
+RATE_HZ = 20.0
+SPEED = 18_000.0
+"""Recorded seconds in a second: the series has a value each quarter of an hour."""
+SERIES = ("irradiance", "module-temperature", "ambient-temperature")
+STEP_TIMEOUT_S = 30.0
+OWNER, ASKED = "gw-south", "gw-north"
+
+
+@dataclass(slots=True)
+class Result:
+    """What the demo found; times in seconds."""
+
+    acknowledged: int = 0
+    ingested: int = 0
+    lost: int = 0
+    doubled: int = 0
+    acknowledged_before_log: int = 0
+    lost_examples: list[str] = field(default_factory=list)
+    converged_s: float = 0.0
+    heal_s: float = 0.0
+    rejoin_s: float = 0.0
+    remote_read_ms: float = 0.0
+    total_s: float = 0.0
+    remote_read: str = ""
+    trees: dict[str, list[str]] = field(default_factory=dict)
+    fleet: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept_its_promises(self) -> bool:
+        """Nothing lost, nothing doubled, and there was something to count."""
+        return self.acknowledged > 0 and not self.lost and not self.doubled
+
+    def as_json(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+async def tell(report: Path, *, quick: bool = False) -> Result:
+    """Run the demo and leave `report.json` and `index.html` in the folder ``report``.
+
+    Raises:
+        FleetError: a step did not come about; the message says which and why.
+
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hedgerow-demo-") as folder:
+        result = await _Story(Path(folder), 3.0 if quick else 8.0).run()
+    result.total_s = round(time.monotonic() - started, 1)
+    report.mkdir(parents=True, exist_ok=True)
+    (report / "report.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
+    (report / "index.html").write_text(page.render(result.as_json()))
+    _say(f"\n{_verdict(result)}")
+    _say(f"Took {result.total_s} s. The page to look at: {report / 'index.html'}")
+    return result
+
+
+def _verdict(result: Result) -> str:
+    before_log = (
+        f", {result.acknowledged_before_log} acknowledged by the killed gateway before its log"
+        if result.acknowledged_before_log
+        else ""
+    )
+    return (
+        f"{result.acknowledged} messages acknowledged, {result.ingested} in the table: "
+        f"{result.lost} lost, {result.doubled} doubled{before_log}."
+    )
+
+
+class _Story:
+    def __init__(self, folder: Path, publish_s: float) -> None:
+        self._folder = folder
+        self._publish_s = publish_s
+        self._fleet = Fleet(folder)
+        self._result = Result()
+        self._devices: dict[str, Device] = {}
+
+    async def run(self) -> Result:
+        async with self._fleet:
+            await self._grow()
+            publishing = self._start_devices()
+            try:
+                await asyncio.sleep(self._publish_s)
+                await self._read_through_another_gateway()
+                await self._kill_the_root()
+                await asyncio.sleep(self._publish_s)
+            finally:
+                for device in self._devices.values():
+                    device.stop()
+                await publishing
+            _say("4. Stopping the gateways; each hands on what it has")
+            await count.settle(self._fleet)
+        await self._count()
+        return self._result
+
+    # -- 1 ---------------------------------------------------------------------------------------
+
+    async def _grow(self) -> None:
+        _say("1. Starting three gateways and a collector")
+        started = time.monotonic()
+        await asyncio.gather(*(self._fleet.start_gateway(name) for name in self._fleet.members))
+        await self._fleet.start_collector()
+        statuses = await self._until(
+            "one tree", lambda found: _is_one_tree(found, ROOT, gateways=len(SITES))
+        )
+        self._result.converged_s = round(time.monotonic() - started, 2)
+        _say(f"   One tree {self._result.converged_s} s after the first process was started:")
+        self._show("before", statuses)
+
+    # -- 2 ---------------------------------------------------------------------------------------
+
+    def _start_devices(self) -> asyncio.Future[list[None]]:
+        _say(f"2. A device at each gateway replays a recorded series, {RATE_HZ:.0f} readings/s")
+        for (name, member), series in zip(self._fleet.members.items(), SERIES, strict=True):
+            topic = f"{member.site.prefix}/device/{series}"
+            self._devices[name] = Device(
+                series, topic, member.mqtt_port, recorded.load(series), rate_hz=RATE_HZ, speed=SPEED
+            )
+        return asyncio.gather(*(device.run() for device in self._devices.values()))
+
+    async def _read_through_another_gateway(self) -> None:
+        path = f"/q/{self._fleet.members[OWNER].site.prefix}/sensors/host/load1"
+        asked = self._fleet.members[ASKED]
+        async with Client(psk_identity=OPERATOR, psk_key=self._fleet.psk_key) as client:
+            await _get(client, asked, "/sensors/host/load1")  # the handshake is not what is timed
+            sent = time.monotonic()
+            answer = await _get(client, asked, path)
+        self._result.remote_read_ms = round((time.monotonic() - sent) * 1000, 2)
+        self._result.remote_read = answer.payload.decode()
+        _say(
+            f"   {OWNER}'s load, read over CoAP/DTLS through {ASKED} in "
+            f"{self._result.remote_read_ms} ms: {self._result.remote_read}"
+        )
+
+    # -- 3 ---------------------------------------------------------------------------------------
+
+    async def _kill_the_root(self) -> None:
+        _say(f"3. Killing the root, {ROOT}, with SIGKILL")
+        watched = self._fleet.members["gw-north"]
+        watcher = Watcher(
+            self._fleet.members["gw-south"].mqtt_port,
+            f"{watched.site.prefix}/device/#",
+            lambda payload: record.decode(payload).number,
+        )
+        await watcher.start()
+        try:
+            killed_s = time.monotonic()
+            await self._fleet.kill(ROOT)
+            self._result.heal_s = round(await self._first_after(watcher, killed_s) - killed_s, 3)
+        finally:
+            await watcher.stop()
+        statuses = await self._until(
+            "a tree without the root",
+            lambda found: _is_one_tree(found, "gw-north", gateways=len(SITES) - 1),
+        )
+        _say(
+            f"   The first message published after the kill crossed from gw-north to gw-south "
+            f"{self._result.heal_s} s after it:"
+        )
+        self._show("healed", statuses)
+        started = time.monotonic()
+        await self._fleet.start_gateway(ROOT)
+        statuses = await self._until(
+            "the root's return", lambda found: _is_one_tree(found, ROOT, gateways=len(SITES))
+        )
+        self._result.rejoin_s = round(time.monotonic() - started, 2)
+        _say(f"   Started again, it is root once more after {self._result.rejoin_s} s:")
+        self._show("after", statuses)
+
+    async def _first_after(self, watcher: Watcher, moment_s: float) -> float:
+        """When the first message arrived of those that were published after a moment."""
+        notes = self._devices["gw-north"].notes
+        async with asyncio.timeout(STEP_TIMEOUT_S):
+            while True:
+                fresh = [
+                    watcher.arrived[sent.topic, sent.number]
+                    for sent in notes.sent
+                    if sent.sent_s > moment_s and (sent.topic, sent.number) in watcher.arrived
+                ]
+                if fresh:
+                    return min(fresh)
+                await asyncio.sleep(0.005)
+
+    # -- 4 ---------------------------------------------------------------------------------------
+
+    async def _count(self) -> None:
+        _say("   Spark reads the spool into tables (half a minute)")
+        counted = await count.count(
+            self._fleet,
+            {name: device.notes for name, device in self._devices.items()},
+            killed=[ROOT],
+        )
+        _say("\n".join(f"   {line}" for line in counted.printed.splitlines()))
+        self._result.fleet = counted.fleet
+        for name, value in counted.account.items():
+            setattr(self._result, name, value)
+
+    # -- watching --------------------------------------------------------------------------------
+
+    async def _until(
+        self, what: str, holds: Callable[[dict[str, dict[str, Any]]], bool]
+    ) -> dict[str, dict[str, Any]]:
+        try:
+            async with asyncio.timeout(STEP_TIMEOUT_S):
+                while not holds(statuses := await self._fleet.statuses()):
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise FleetError(f"{what} did not come about within {STEP_TIMEOUT_S} s") from None
+        return statuses
+
+    def _show(self, name: str, statuses: dict[str, dict[str, Any]]) -> None:
+        lines = picture.draw(statuses)
+        self._result.trees[name] = lines
+        _say("\n".join(f"      {line}" for line in lines))
+
+
+def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
+    """Whether all gateways agree on the root, are linked to each other and form one tree."""
+    edges = {
+        frozenset((name, neighbour["id"]))
+        for name, status in statuses.items()
+        for neighbour in status["neighbours"]
+        if neighbour["forwarding"] and neighbour["id"] in statuses
+    }
+    linked = all(
+        len({n["id"] for n in status["neighbours"]} & statuses.keys()) == gateways - 1
+        for status in statuses.values()
+    )
+    return (
+        len(statuses) == gateways
+        and {status["root"] for status in statuses.values()} == {root}
+        and linked
+        and len(edges) == gateways - 1
+    )
+
+
+async def _get(client: Client, member: Member, path: str) -> Response:
+    answer = await client.request("GET", member.coaps + path)
+    if not answer.ok:
+        raise FleetError(f"GET {path}: {answer.code} {answer.payload.decode(errors='replace')}")
+    return answer
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""What a gateway is elected by, and the counter that tells one life of it from the next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+ALPHA = 1.0
+"""Weight of a core's megahertz in the capability (B4)."""
+BETA = 1.0
+"""Weight of a megabyte of memory."""
+_CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+
+
+def capability() -> float:
+    """C = alpha * CPU + beta * RAM (B4), CPU in MHz over all online cores, RAM in MB.
+
+    A Pi's ``/proc/cpuinfo`` has no MHz, so cpufreq is asked first; where neither tells, a core
+    counts as 1 GHz.
+    """
+    try:
+        mhz = int(_CPUFREQ.read_text()) / 1000
+    except (OSError, ValueError):
+        frequency = psutil.cpu_freq()
+        mhz = (frequency.max or frequency.current) if frequency else 1000.0
+    cores = psutil.cpu_count() or 1
+    memory_mb = psutil.virtual_memory().total / (1 << 20)
+    return round(ALPHA * mhz * cores + BETA * memory_mb, 1)
+
+
+def next_boot_epoch(state_dir: Path) -> int:
+    """Count this start: one higher than ever before, on the disk before it is used.
+
+    Raises:
+        OSError: the folder or file can't be written.
+        ValueError: the file holds no number; starting from 1 again could reuse an epoch.
+
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    path = state_dir / "boot_epoch"
+    try:
+        epoch = int(path.read_text()) + 1
+    except FileNotFoundError:
+        epoch = 1
+    except ValueError as error:
+        raise ValueError(f"{path}: no number") from error
+    fresh = path.with_suffix(".new")
+    with fresh.open("w") as file:
+        file.write(f"{epoch}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+    folder = os.open(state_dir, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return epoch

@@ -1,0 +1,1 @@
+"""Links between gateways: sockets and timers around the pure cores of `tree_handler`."""

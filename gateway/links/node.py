@@ -1,0 +1,435 @@
+"""A gateway's part in the tree: feeds the pure cores and carries out what they return.
+
+One node drives one `SpanningTree` and one `Replication` over any number of links and one log.
+The broker publishes through it and is handed what other gateways published; the collector is a
+node too, whose log is the spool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from gateway.broker.message_log import LogError, MessageLog
+from gateway.links import wire
+from gateway.links.commit import GroupCommit
+from gateway.links.handshake import Credentials
+from gateway.links.link import Link, accept, dial
+from gateway.links.neighbours import Address
+from gateway.links.wire import Packet, Type
+from tree_handler import batch, replication
+from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags, Header
+from tree_handler.bpdu import Bpdu
+from tree_handler.delivery import Deliver, DeliverLogged
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Request, Summary
+from tree_handler.replication import (
+    Append,
+    Replication,
+    SendBatch,
+    SendRequest,
+    SendSummary,
+    Serve,
+)
+from tree_handler.spanning_tree import (
+    Changed,
+    Discard,
+    Drop,
+    Forward,
+    Identity,
+    Parameters,
+    Send,
+    SpanningTree,
+)
+
+MAX_REPAIR_BYTES = 4 << 20
+"""Read from the log for one request; the neighbour asks again for the rest."""
+MAX_PINGS = 64
+"""Hellos on one link whose echo is awaited."""
+
+_BATCH = b"$hedgerow/batch"
+_REPAIR = b"$hedgerow/repair"
+_SUMMARY = b"$hedgerow/summary"
+_REQUEST = b"$hedgerow/request"
+_DONE = b"$hedgerow/done"
+
+_log = logging.getLogger(__name__)
+
+
+class TreeNode:
+    """The node of one process.
+
+    Args:
+        credentials: id, tree name and key.
+        identity: what the spanning tree elects by.
+        parameters: timers of the spanning tree.
+        log: the open message log, or the collector's spool.
+        deliver: called with the messages of other gateways' clients, in order per origin.
+        control: called with each message between gateways, this one's included.
+        sync: acknowledge after `fdatasync`.
+        spool_unlogged: append QoS 0 batches too (the collector).
+        repair_interval_s: see `Replication`.
+
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        identity: Identity,
+        parameters: Parameters,
+        log: MessageLog,
+        *,
+        deliver: Callable[[list[Entry], Header], None],
+        control: Callable[[Entry, Header], None],
+        sync: bool = False,
+        spool_unlogged: bool = False,
+        repair_interval_s: float = 5.0,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._credentials = credentials
+        self._deliver = deliver
+        self._control = control
+        self._spool_unlogged = spool_unlogged
+        self._message_log = log
+        self._commit = GroupCommit(log, sync=sync)
+        self.tree = SpanningTree(identity, parameters, self._loop.time())
+        self.replication = Replication(
+            credentials.gateway_id,
+            identity.boot_epoch,
+            {key: Intervals(numbers) for key, numbers in log.have.items()},
+            repair_interval_s=repair_interval_s,
+        )
+        self.links: dict[int, Link] = {}
+        self._numbers = itertools.count(1)
+        self._pings: dict[int, dict[int, float]] = {}
+        self._ping_number = 0
+        self._pending: dict[Flags, list[Entry]] = {}
+        self._pending_bytes = 0
+        self._acknowledgements: list[asyncio.Future[None]] = []
+        self._flush_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_change: tuple[float, str] = (time.time(), "started")
+        self._stopped = False
+        self._arm()
+
+    # -- what the broker calls -----------------------------------------------------------------
+
+    def publish(self, entry: Entry, *, control: bool = False) -> asyncio.Future[None] | None:
+        """Accept a message of a local client for the log and the tree.
+
+        Returns:
+            For QoS 1, 2 and retained messages a future that completes when the message may be
+            acknowledged, and raises LogError if it may not. None for QoS 0.
+
+        """
+        flags = Flags.CONTROL if control else Flags(0)
+        acknowledgement: asyncio.Future[None] | None = None
+        if entry.qos or entry.retain:
+            flags |= Flags.LOGGED
+            acknowledgement = self._loop.create_future()
+            self._acknowledgements.append(acknowledgement)
+        self._pending.setdefault(flags, []).append(entry)
+        self._pending_bytes += len(entry.payload)
+        if self._pending_bytes >= MAX_BODY_BYTES:
+            self._flush()
+        elif not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+        return acknowledgement
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        pending, self._pending = self._pending, {}
+        acknowledgements, self._acknowledgements = self._acknowledgements, []
+        self._pending_bytes = 0
+        now_us = time.time_ns() // 1000
+        try:
+            for flags, entries in pending.items():
+                for part in batch.cut(entries):
+                    self._replicate(self.replication.publish(part, flags, now_us))
+        except LogError as error:
+            _log.error("%s", error)
+            for future in acknowledgements:
+                future.set_exception(error)
+            return
+        self._commit.settle(acknowledgements)
+
+    # -- links ---------------------------------------------------------------------------------
+
+    def is_linked(self, peer_id: str) -> bool:
+        """Whether there is a link to this gateway."""
+        return any(link.peer_id == peer_id for link in self.links.values())
+
+    async def dial(self, address: Address) -> str:
+        """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
+
+        Raises:
+            OSError, ProtocolError: no link came about.
+
+        """
+        link = await dial(address.host, address.port, self._credentials, self._numbers)
+        await self._serve(link)
+        return link.peer_id
+
+    async def accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+    ) -> None:
+        """Serve a neighbour that dialled, until its link ends; ``first`` is already read."""
+        try:
+            link = await accept(reader, writer, first, self._credentials, self._numbers)
+        except (OSError, ProtocolError) as error:
+            _log.warning("a neighbour was refused: %s", error)
+            return
+        await self._serve(link)
+
+    def _may_stay(self, link: Link) -> bool:
+        """Of two links of a pair the one that the lower id dialled stays; both ends agree."""
+        for other in list(self.links.values()):
+            if other.peer_id != link.peer_id:
+                continue
+            if link.dialler_id > other.dialler_id:
+                return False
+            self._end(other, f"replaced by a newer link to {other.peer_id}")
+        return True
+
+    async def _serve(self, link: Link) -> None:
+        if self._stopped or not self._may_stay(link):
+            link.close()
+            return
+        self.links[link.number] = link
+        self._pings[link.number] = {}
+        now = self._loop.time()
+        _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
+        self.tree.link_up(link.number, link.peer_id, now)
+        self._replicate(self.replication.link_up(link.number, now))
+        self._carry_out()
+        why = "closed here"
+        try:
+            while link.number in self.links:
+                self._receive(link, await link.receive())
+        except (OSError, ProtocolError) as error:
+            why = str(error) or type(error).__name__
+        finally:
+            self._end(link, why)
+
+    def _end(self, link: Link, why: str) -> None:
+        if self.links.pop(link.number, None) is None:
+            return
+        link.close()
+        del self._pings[link.number]
+        _log.info("link %d to %s is down: %s", link.number, link.peer_id, why)
+        now = self._loop.time()
+        self.tree.link_down(link.number, now)
+        self._carry_out()
+        self._replicate(self.replication.link_down(link.number, now))
+
+    def _receive(self, link: Link, packet: Packet) -> None:
+        now = self._loop.time()
+        if packet.type is Type.PUBLISH:
+            topic, payload = wire.split_publish(packet.body)
+            self._receive_message(link.number, topic, payload, now)
+        elif packet.type is Type.PINGREQ:
+            number, body = wire.split_ping(packet.body)
+            link.send(wire.pong(number))
+            self.tree.receive(link.number, Bpdu.decode(body), now)
+            self._carry_out()
+        elif packet.type is Type.PINGRESP:
+            number, _ = wire.split_ping(packet.body)
+            sent_at = self._pings[link.number].pop(number, None)
+            if sent_at is not None:
+                self.tree.measured(link.number, (now - sent_at) * 1000, now)
+                self._carry_out()
+        else:
+            raise ProtocolError("packet on a link", str(packet))
+        if link.drained():
+            self._replicate(self.replication.link_drained(link.number))
+
+    def _receive_message(self, number: int, topic: bytes, payload: bytes, now: float) -> None:
+        core = self.replication
+        if topic == _BATCH:
+            self._replicate(core.receive_batch(number, payload))
+        elif topic == _REPAIR:
+            self._replicate(core.receive_batch(number, payload, repair=True))
+        elif topic == _SUMMARY:
+            self._replicate(core.receive_summary(number, Summary.decode(payload), now))
+        elif topic == _REQUEST:
+            self._replicate(core.receive_request(number, Request.decode(payload)))
+        elif topic == _DONE:
+            self._replicate(core.receive_done(number, now))
+        else:
+            raise ProtocolError("topic on a link", topic)
+        self._commit.soon()
+
+    # -- carrying out --------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        """Do what the spanning tree decided, and set the timer for what it decides next."""
+        now = self._loop.time()
+        while actions := self.tree.take_actions():
+            for action in actions:
+                match action:
+                    case Send(number, bpdu):
+                        self._ping(number, bpdu, now)
+                    case Forward(number):
+                        self._replicate(self.replication.forwarding(number, forwards=True))
+                    case Discard(number):
+                        self._replicate(self.replication.forwarding(number, forwards=False))
+                    case Drop(number, why):
+                        if number in self.links:
+                            self._end(self.links[number], why)
+                    case Changed(why):
+                        self._last_change = (time.time(), why)
+                        _log.info("tree: %s", why)
+        self._arm()
+
+    def _ping(self, number: int, bpdu: Bpdu, now: float) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        self._ping_number = (self._ping_number + 1) % (1 << 32)
+        pings = self._pings[number]
+        pings[self._ping_number] = now
+        if len(pings) > MAX_PINGS:
+            del pings[next(iter(pings))]
+        link.send(wire.ping(self._ping_number, bpdu.encode()))
+
+    def _replicate(self, actions: Iterable[replication.Action]) -> None:
+        for action in actions:
+            match action:
+                case Append(frame, header):
+                    self._message_log.append(frame, header)
+                case SendBatch(number, frame):
+                    self._send(number, _BATCH, frame)
+                    if self.links[number].full:
+                        self.replication.link_full(number)
+                case Deliver(frame, header, first):
+                    self._hand_out(frame, header, first)
+                case DeliverLogged(key, first, last):
+                    wanted = Intervals([(first, last)])
+                    for frame, header in self._message_log.read(key, wanted):
+                        self._hand_out(frame, header, max(first, header.first))
+                case SendSummary(number, summary):
+                    self._send(number, _SUMMARY, summary.encode())
+                case SendRequest(number, request):
+                    self._send(number, _REQUEST, request.encode())
+                case Serve(number, request):
+                    task = asyncio.create_task(self._repair(self.links[number], request))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+
+    def _send(self, number: int, topic: bytes, payload: bytes) -> None:
+        self.links[number].send(wire.publish(topic, payload))
+
+    async def _repair(self, link: Link, request: Request) -> None:
+        batches = self._message_log.read(request.epoch, request.ranges)
+        try:
+            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, batches):
+                link.send(wire.publish(_REPAIR, frame))
+                await link.writer.drain()
+            link.send(wire.publish(_DONE, b""))
+        except LogError as error:
+            _log.error("repair for %s: %s", link.peer_id, error)
+        except OSError as error:
+            _log.debug("repair for %s: %s", link.peer_id, error)
+
+    def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
+        if not header.logged and self._spool_unlogged and not header.flags & Flags.CONTROL:
+            self._message_log.append(frame, header)
+        try:
+            entries = batch.decode(frame, header)[first - header.first :]
+        except ProtocolError as error:
+            _log.error("%s from %s can't be read: %s", header, header.origin, error)
+            return
+        if header.flags & Flags.CONTROL:
+            for entry in entries:
+                self._control(entry, header)
+        else:
+            self._deliver(entries, header)
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stopped:
+            return
+        due = min(self.tree.next_timer(), self.replication.next_timer())
+        self._timer = self._loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        self.tree.handle_timer(now)
+        self._replicate(self.replication.handle_timer(now))
+        for link in self.links.values():
+            if link.drained():
+                self._replicate(self.replication.link_drained(link.number))
+        if self._message_log.trim():
+            self.replication.trimmed(self._message_log.kept_from())
+        self._carry_out()
+
+    async def stop(self) -> None:
+        """Send what is queued, close every link and commit what is under way."""
+        self._flush()
+        self._stopped = True
+        self._arm()
+        await asyncio.gather(*(link.finish() for link in self.links.values()))
+        for link in list(self.links.values()):
+            self._end(link, "this gateway stops")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._commit.drain()
+
+    # -- status --------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """Root, cost, neighbours and counters, ready for JSON."""
+        now = self._loop.time()
+        changed_at, why = self._last_change
+        tree = self.tree
+        parent = self.links.get(tree.parent_link) if tree.parent_link is not None else None
+        return {
+            "root": tree.root_id,
+            "cost_ms": tree.cost_ms,
+            "hops": tree.hops,
+            "parent": parent.peer_id if parent else None,
+            "neighbours": [
+                {
+                    "id": n.peer_id,
+                    "address": self.links[n.link].address,
+                    "role": n.role.name.lower(),
+                    "forwarding": n.link in tree.forwarding,
+                    "rtt_ms": n.rtt_ms,
+                    "capability": n.peer_capability,
+                    "heard_s_ago": None if n.last_heard is None else round(now - n.last_heard, 3),
+                    "queued_bytes": self.links[n.link].queued_bytes,
+                }
+                for n in tree.neighbours()
+                if n.link in self.links
+            ],
+            "last_change": {"time_s": changed_at, "why": why},
+            "counters": asdict(self.replication.counters),
+            "have": {
+                f"{origin}/{epoch}": numbers.count()
+                for (origin, epoch), numbers in self.replication.have.items()
+            },
+            "log_bytes": self._message_log.length,
+        }
+
+
+def _up_to(limit_bytes: int, batches: Iterable[tuple[bytes, Header]]) -> list[bytes]:
+    frames: list[bytes] = []
+    size = 0
+    for frame, _ in batches:
+        frames.append(frame)
+        size += len(frame)
+        if size >= limit_bytes:
+            break
+    return frames

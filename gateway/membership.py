@@ -1,0 +1,58 @@
+"""This gateway's record of itself goes out, and those of the others come in.
+
+Records are logged control messages: they reach every gateway by the same guarantee as any
+acknowledged message, and a still fleet sends none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from gateway.broker.message_log import MessageLog
+from gateway.links.node import TreeNode
+from tree_handler import batch
+from tree_handler.batch import Entry
+from tree_handler.errors import ProtocolError
+from tree_handler.hierarchy import Membership
+from tree_handler.member import MemberRecord
+
+TOPIC = "$hedgerow/member/"
+
+_log = logging.getLogger(__name__)
+
+
+class Members:
+    """All gateways that this one knows, itself included."""
+
+    def __init__(self) -> None:
+        self.known = Membership()
+        self._own: MemberRecord | None = None
+
+    def recall(self, log: MessageLog) -> None:
+        """Take the records that the log still holds."""
+        for frame, header in log.control():
+            for entry in batch.decode(frame, header):
+                self.receive(entry)
+
+    def publish(self, node: TreeNode, record: MemberRecord) -> None:
+        """Tell the fleet about this gateway, or what has changed about it."""
+        if self._own is not None:
+            record = dataclasses.replace(record, version=self._own.version + 1)
+        self._own = record
+        self.known.update(record)
+        node.publish(Entry(TOPIC + record.id, record.encode(), qos=1), control=True)
+
+    def receive(self, entry: Entry) -> None:
+        """Take a control message; other topics are not this module's."""
+        if not entry.topic.startswith(TOPIC):
+            return
+        try:
+            record = MemberRecord.decode(entry.payload)
+        except ProtocolError as error:
+            _log.warning("record on %s: %s", entry.topic, error)
+            return
+        if TOPIC + record.id != entry.topic:
+            _log.warning("record on %s is %s's", entry.topic, record.id)
+            return
+        self.known.update(record)

@@ -1,0 +1,326 @@
+"""One gateway process: what starts in which order, what supervises it, and how it stops.
+
+Order: key and state, then the log (nothing may be accepted before it is open), the broker, the
+node's way into the tree, CoAP, and the sensors last, since they publish at once. Stopping
+goes backwards. A part that can't start stops those before it and names what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from cloud_ingest.record import Record
+from dtls.errors import DtlsError
+from dtls.keystore import Keystore
+from dtls.keystore import load as load_keys
+from gateway import sd_notify
+from gateway.broker.broker import GatewayBroker
+from gateway.broker.message_log import LogError, MessageLog
+from gateway.coap.server import CoapServer
+from gateway.coap.site import GatewaySite
+from gateway.config import ConfigError, GatewaySettings
+from gateway.identity import capability, next_boot_epoch
+from gateway.links.attachment import Attachment
+from gateway.links.discovery import DiscoveryError
+from gateway.links.handshake import Credentials
+from gateway.links.node import TreeNode
+from gateway.membership import Members
+from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Sensor
+from tree_handler.batch import Entry, Header
+from tree_handler.member import MemberRecord
+from tree_handler.spanning_tree import Identity, Parameters
+
+LISTENERS_NAME = "listeners.json"
+"""In the state folder: where a running gateway listens, for the command line."""
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayProcess:
+    """Everything that one gateway runs.
+
+    Args:
+        settings: a checked configuration.
+
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._prefix = settings.gateway.place.prefix(settings.gateway.id)
+        self._members = Members()
+        self._stack = AsyncExitStack()
+        self._started_s = time.time()
+
+    async def start(self) -> None:
+        """Start all parts.
+
+        Raises:
+            ConfigError: a file, key or sensor is not usable, or an address is in use; it names
+                the field.
+
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all parts, the last started first."""
+        sd_notify.notify("STOPPING=1")
+        await self._stack.aclose()
+
+    @property
+    def mqtt_port(self) -> int:
+        """The port that clients and neighbours connect to."""
+        return self._broker.port
+
+    async def _start(self) -> None:
+        own = self._settings.gateway
+        key = self._settings.tree.key()
+        keystore = self._keystore()
+        sensors = self._sensors()
+        log = self._open_log()
+        self._epoch = self._count_start(own.state_dir)
+        self._members.recall(log)
+        self._capability = self._settings.tree.capability or capability()
+        self._node = self._make_node(key, log)
+        self._stack.push_async_callback(self._node.stop)
+        self._broker = await self._start_broker()
+        attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
+        self._stack.push_async_callback(attachment.stop)
+        self._sampler = Sampler(self._publish_reading)
+        self._coap = await self._start_coap(keystore, sensors)
+        try:
+            await attachment.start(self._settings.mqtt.host, self._broker.port)
+        except DiscoveryError as error:
+            raise ConfigError("tree.discovery_interface", str(error)) from error
+        self._members.publish(self._node, self._record())
+        self._sampler.add_all(sensors)
+        sampling = asyncio.create_task(self._sampler.run(), name="sensors")
+        self._stack.push_async_callback(_cancelled, sampling)
+        self._tell_listeners(own.state_dir)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _keystore(self) -> Keystore | None:
+        path = self._settings.coap.psk_file
+        if path is None:
+            return None
+        try:
+            return load_keys(path)
+        except DtlsError as error:
+            raise ConfigError("coap.psk_file", str(error)) from error
+
+    def _sensors(self) -> list[Sensor]:
+        try:
+            return build_sensors(self._settings.sensors)
+        except SensorConfigError as error:
+            where, _, why = str(error).partition(": ")
+            raise ConfigError(where, why) from error
+
+    def _open_log(self) -> MessageLog:
+        settings = self._settings.log
+        log = MessageLog(
+            self._settings.gateway.state_dir / "log",
+            segment_bytes=settings.segment_bytes,
+            max_bytes=settings.max_bytes,
+        )
+        try:
+            log.open()
+        except LogError as error:
+            raise ConfigError("gateway.state_dir", str(error)) from error
+        self._stack.callback(log.close)
+        if log.cut_bytes:
+            _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
+        return log
+
+    def _count_start(self, state_dir: Path) -> int:
+        try:
+            return next_boot_epoch(state_dir)
+        except (OSError, ValueError) as error:
+            raise ConfigError("gateway.state_dir", str(error)) from error
+
+    def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
+        own, tree = self._settings.gateway, self._settings.tree
+        return TreeNode(
+            Credentials(own.id, tree.name, key),
+            Identity(own.id, self._epoch, self._capability, self._settings.mqtt.host),
+            Parameters(hello_s=tree.hello_s),
+            log,
+            deliver=self._deliver,
+            control=self._control,
+            sync=self._settings.log.durability == "sync",
+            repair_interval_s=tree.repair_interval_s,
+        )
+
+    async def _start_broker(self) -> GatewayBroker:
+        mqtt, access = self._settings.mqtt, self._settings.access
+        broker = GatewayBroker(
+            mqtt.host,
+            mqtt.port,
+            anonymous=access.anonymous,
+            password_file=access.password_file,
+            accept=self._node.publish,
+            links=self._node.accept,
+        )
+        try:
+            await broker.start()
+        except OSError as error:
+            raise ConfigError("mqtt.port", f"{mqtt.host}:{mqtt.port}: {_reason(error)}") from error
+        self._stack.push_async_callback(broker.shutdown)
+        return broker
+
+    async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
+        coap, own = self._settings.coap, self._settings.gateway
+        self._site = GatewaySite(
+            own.id,
+            own.place,
+            self._epoch,
+            self._members.known,
+            self._sampler,
+            publish=self._publish_query,
+            status=self.status,
+            anonymous=self._settings.access.anonymous,
+        )
+        self._stack.push_async_callback(self._site.stop)
+        server = CoapServer(
+            self._site.site,
+            host=coap.host,
+            coap_port=coap.port,
+            coaps_port=None if keystore is None else coap.dtls_port,
+            keystore=keystore or Keystore(),
+            anonymous=self._settings.access.anonymous,
+        )
+        try:
+            await server.start()
+        except DtlsError as error:
+            raise ConfigError("coap.port", str(error)) from error
+        self._stack.push_async_callback(server.stop)
+        self._site.start(sensors, f"coap://{coap.host}:{server.coap_port}")
+        return server
+
+    def _record(self) -> MemberRecord:
+        own = self._settings.gateway
+        return MemberRecord(
+            own.id,
+            self._epoch,
+            0,
+            own.domain,
+            own.group,
+            self._settings.mqtt.host,
+            self._broker.port,
+            self._coap.coap_port or 0,
+            self._coap.coaps_port or 0,
+            self._capability,
+        )
+
+    def _tell_listeners(self, state_dir: Path) -> None:
+        mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
+        listeners = {
+            "id": self._settings.gateway.id,
+            "pid": os.getpid(),
+            "mqtt": f"{mqtt}:{self._broker.port}",
+            "coap": f"{coap}:{self._coap.coap_port}",
+            "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
+        }
+        path = state_dir / LISTENERS_NAME
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(listeners))
+        fresh.rename(path)
+        self._stack.callback(path.unlink, missing_ok=True)
+        _log.info(
+            "%s is up: mqtt %s, coap %s, coaps %s",
+            *(listeners[key] for key in ("id", "mqtt", "coap", "coaps")),
+        )
+
+    # -- the way of a message --------------------------------------------------------------------
+
+    def _publish_reading(self, sensor: Sensor, record: Record) -> None:
+        entry = Entry(f"{self._prefix}/{sensor.name}", record.encode(), qos=1)
+        logged = self._node.publish(entry)
+        assert logged is not None  # QoS 1 is always logged
+        logged.add_done_callback(lambda done: self._hand_out_reading(entry, done))
+
+    def _hand_out_reading(self, entry: Entry, logged: asyncio.Future[None]) -> None:
+        if logged.cancelled():
+            return
+        if (error := logged.exception()) is not None:
+            _log.warning("reading of %s is not logged: %s", entry.topic, error)
+        self._broker.hand_out(entry)
+
+    def _publish_query(self, topic: str, payload: bytes) -> None:
+        self._node.publish(Entry(topic, payload), control=True)
+
+    def _deliver(self, entries: list[Entry], _: Header) -> None:
+        for entry in entries:
+            self._broker.hand_out(entry)
+
+    def _control(self, entry: Entry, _: Header) -> None:
+        self._members.receive(entry)
+        self._site.receive(entry.topic, entry.payload)
+
+    # -- status ----------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What this gateway is and does, ready for JSON."""
+        own = self._settings.gateway
+        return {
+            "id": own.id,
+            "domain": own.domain,
+            "group": own.group,
+            "boot_epoch": self._epoch,
+            "capability": self._capability,
+            "pid": os.getpid(),
+            "up_s": round(time.time() - self._started_s, 1),
+            "mqtt_clients": self._broker.client_count,
+            "members": [record.id for record in self._members.known],
+            **self._node.status(),
+        }
+
+
+async def serve(settings: GatewaySettings) -> None:
+    """Run a gateway until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigError: it can't start.
+
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    process = GatewayProcess(settings)
+    await process.start()
+    try:
+        sd_notify.notify("READY=1")
+        interval_s = sd_notify.watchdog_interval_s()
+        while True:
+            try:
+                await asyncio.wait_for(stopping.wait(), interval_s)
+            except TimeoutError:
+                sd_notify.notify("WATCHDOG=1")
+            else:
+                return
+    finally:
+        await process.stop()
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -1,0 +1,118 @@
+"""The kinds of sensors that a configuration can name, and how each is built.
+
+``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
+series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
+developer's own subclass of ``Sensor``; keys beyond those of ``Sensor`` go to its constructor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gateway.sensors import recorded
+from gateway.sensors.host import host_sensors
+from gateway.sensors.options import Options, SensorConfigError
+from gateway.sensors.replay import Replay
+from gateway.sensors.sensor import Sensor
+from gateway.sensors.switch import Switch
+
+Build = Callable[[Options], Sequence[Sensor]]
+
+DEFAULT_INTERVAL_S = 10.0
+
+
+def build_sensors(
+    tables: Sequence[Mapping[str, Any]], *, clock: Callable[[], float] = time.monotonic
+) -> list[Sensor]:
+    """Build the sensors of a configuration.
+
+    Args:
+        tables: the configuration's ``sensors``, one table each.
+        clock: seconds, rising steadily; what a replayed series plays by.
+
+    Raises:
+        SensorConfigError: a type or key is unknown, a value is wrong, or two sensors have one
+            name. The message begins with the key, as ``sensors[1].speed``.
+
+    """
+    kinds: dict[str, Build] = {
+        "host": _host,
+        "replay": lambda options: _replay(options, clock),
+        "switch": _switch,
+    }
+    built: dict[str, Sensor] = {}
+    for i, table in enumerate(tables):
+        options = Options(table, f"sensors[{i}]")
+        kind = options.text("type")
+        try:
+            if ":" in kind:
+                sensors: Sequence[Sensor] = [_own(kind, options)]
+            elif kind in kinds:
+                sensors = kinds[kind](options)
+            else:
+                raise options.error("type", f"{kind!r} is none of {', '.join(sorted(kinds))}")
+        except (ValueError, OSError) as error:
+            if isinstance(error, SensorConfigError):
+                raise
+            raise options.error("", str(error)) from error
+        options.done()
+        for sensor in sensors:
+            if sensor.name in built:
+                raise options.error("name", f"a second sensor named {sensor.name!r}")
+            built[sensor.name] = sensor
+    return list(built.values())
+
+
+def _host(options: Options) -> Sequence[Sensor]:
+    return host_sensors(options.number("interval_s", DEFAULT_INTERVAL_S), options.text("disk", "/"))
+
+
+def _replay(options: Options, clock: Callable[[], float]) -> Sequence[Sensor]:
+    series = options.text("series")
+    own_name = series.rpartition("/")[2].removesuffix(".csv")
+    return [
+        Replay(
+            options.text("name", own_name),
+            recorded.load(series),
+            clock=clock,
+            speed=options.number("speed", 1.0),
+            offset_s=options.number("offset_s", 0.0),
+            interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
+            resource_type=options.text("resource_type", own_name),
+            attributes=options.table("attributes"),
+        )
+    ]
+
+
+def _switch(options: Options) -> Sequence[Sensor]:
+    return [
+        Switch(
+            options.text("name"),
+            interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
+            attributes=options.table("attributes"),
+        )
+    ]
+
+
+def _own(kind: str, options: Options) -> Sensor:
+    module_name, _, class_name = kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise options.error("type", f"{kind!r}: {error}") from error
+    if not (inspect.isclass(found) and issubclass(found, Sensor)):
+        raise options.error("type", f"{kind!r} is no subclass of Sensor")
+    name = options.text("name")
+    keywords: dict[str, Any] = {
+        "interval_s": options.number("interval_s", DEFAULT_INTERVAL_S),
+        "attributes": options.table("attributes"),
+        **options.rest(),
+    }
+    try:
+        return found(name, **keywords)
+    except TypeError as error:  # an unknown key, one that is missing, or a value of a wrong type
+        raise options.error("", f"{kind}: {error}") from error

@@ -1,0 +1,95 @@
+"""Reads one sensor's table of the configuration, key by key; every error names its key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+class SensorConfigError(ValueError):
+    """A sensor's configuration is wrong.
+
+    Args:
+        key: the key at fault, as ``sensors[1].speed``.
+        why: what is wrong with it.
+
+    """
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(f"{key}: {why}")
+        self.key = key
+        self.why = why
+
+
+class Options:
+    """The keys of one table; each may be taken once, and none must be left.
+
+    Args:
+        table: the table.
+        where: what to call it in an error, as ``sensors[1]``.
+
+    """
+
+    def __init__(self, table: Mapping[str, Any], where: str) -> None:
+        self._left = dict(table)
+        self._where = where
+
+    def error(self, key: str, why: str) -> SensorConfigError:
+        """An error that names ``key`` of this table."""
+        return SensorConfigError(f"{self._where}.{key}" if key else self._where, why)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text; ``default`` if the key is missing.
+
+        Raises:
+            SensorConfigError: missing without a default, or no text.
+
+        """
+        value = self._left.pop(key, default)
+        if value is None:
+            raise self.error(key, "missing")
+        if not isinstance(value, str) or not value:
+            raise self.error(key, f"{value!r} is not a text")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """A finite number; ``default`` if the key is missing.
+
+        Raises:
+            SensorConfigError: no finite number.
+
+        """
+        value = self._left.pop(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(key, f"{value!r} is not a number")
+        if not math.isfinite(value):
+            raise self.error(key, f"{value} is not finite")
+        return float(value)
+
+    def table(self, key: str) -> dict[str, Any]:
+        """A table; empty if the key is missing.
+
+        Raises:
+            SensorConfigError: no table.
+
+        """
+        value = self._left.pop(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"{value!r} is not a table")
+        return value
+
+    def rest(self) -> dict[str, Any]:
+        """Every key that is left, for a developer's own class to judge."""
+        left, self._left = self._left, {}
+        return left
+
+    def done(self) -> None:
+        """Check that every key was taken.
+
+        Raises:
+            SensorConfigError: one is left; it is unknown.
+
+        """
+        for key in self._left:
+            raise self.error(key, "unknown key")

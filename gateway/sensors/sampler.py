@@ -1,0 +1,254 @@
+"""Reads a gateway's sensors when they are due and hands the readings on.
+
+One task serves all sensors. A ``read`` that is ``async`` runs beside it, so that a slow device
+holds no other up; while it runs, its next due times are skipped and counted (A10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cloud_ingest.record import Record
+from gateway.sensors.schedule import Schedule
+from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+
+MAX_SENSORS = 10_000
+READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
+
+T = TypeVar("T")
+Deliver = Callable[[Sensor, Record], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value, when it was taken by the wall clock (``time_s``) and by the steady one."""
+
+    value: float
+    time_s: float
+    taken_at: float
+
+
+def log_failure(error: SensorError) -> None:
+    """Report a sensor's failure to the log."""
+    _log.warning("sensor %s", error)
+
+
+class Sampler:
+    """Reads sensors and numbers their readings from 1.
+
+    Args:
+        deliver: is called with a sensor and each of its records, in order. It must neither wait
+            nor raise: what it raises ends ``run``.
+        wall_clock: seconds since 1970.
+        clock: seconds, rising steadily.
+        report: is called when a sensor fails that did not fail at its reading before.
+        timeout_s: how long an ``async`` read or write may take, seconds.
+
+    """
+
+    def __init__(
+        self,
+        deliver: Deliver,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        report: Callable[[SensorError], None] = log_failure,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.failed = 0
+        """Readings that were due and could not be taken."""
+        self._listeners: list[Deliver] = [deliver]
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._report = report
+        self._timeout_s = timeout_s
+        self._schedule = Schedule()
+        self._sensors: dict[str, Sensor] = {}
+        self._numbers: dict[str, int] = {}
+        self._last: dict[str, Reading] = {}
+        self._failing: set[str] = set()
+        self._waiting: set[str] = set()
+        self._overlapped = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def skipped(self) -> int:
+        """Readings left out because the gateway or the sensor was not done with the one before."""
+        return self._schedule.skipped + self._overlapped
+
+    @property
+    def sensors(self) -> list[Sensor]:
+        """The sensors, in the order they were added."""
+        return list(self._sensors.values())
+
+    def listen(self, listener: Deliver) -> None:
+        """Hand each record to one more callable; the rules for ``deliver`` hold."""
+        self._listeners.append(listener)
+
+    def add(self, sensor: Sensor) -> None:
+        """Read a sensor from now on.
+
+        Raises:
+            ValueError: another sensor has its name, or there are ``MAX_SENSORS`` already.
+
+        """
+        if sensor.name in self._sensors:
+            raise ValueError(f"two sensors named {sensor.name!r}")
+        if len(self._sensors) == MAX_SENSORS:
+            raise ValueError(f"{sensor.name!r} would be over {MAX_SENSORS} sensors")
+        self._sensors[sensor.name] = sensor
+        self._schedule.add(sensor.name, sensor.interval_s, self._clock())
+        self._changed.set()
+
+    def add_all(self, sensors: Iterable[Sensor]) -> None:
+        """Read several sensors from now on; raises as ``add`` does."""
+        for sensor in sensors:
+            self.add(sensor)
+
+    def remove(self, name: str) -> None:
+        """Read a sensor no more. If one of this name comes back, its numbers go on.
+
+        Raises:
+            KeyError: there is no such sensor.
+
+        """
+        del self._sensors[name]
+        self._schedule.remove(name)
+        self._last.pop(name, None)
+        self._failing.discard(name)
+
+    def now(self) -> float:
+        """The steady clock that ``Reading.taken_at`` is in."""
+        return self._clock()
+
+    async def current(self, sensor: Sensor) -> Reading:
+        """The last reading while its interval lasts, else a fresh one; an actuator's is fresh.
+
+        A fresh reading is not delivered: the numbers count the regular ones.
+
+        Raises:
+            SensorError: the sensor can't be read.
+
+        """
+        last = self._last.get(sensor.name)
+        if last is not None and not isinstance(sensor, Actuator):
+            fresh = self._clock() - last.taken_at <= sensor.interval_s
+            if fresh or sensor.name in self._waiting:  # a GET does not queue behind a slow device
+                return last
+        with _blame(sensor):
+            outcome = sensor.read()
+            value = outcome if isinstance(outcome, int | float) else await self._wait(outcome)
+        return self._checked(sensor, value)
+
+    async def write(self, actuator: Actuator, value: float) -> Reading:
+        """Set an actuator, read it back and deliver that reading.
+
+        Raises:
+            ValueRefusedError: it does not take this value.
+            SensorError: it can't be set or read.
+
+        """
+        with _blame(actuator, passing=ValueRefusedError):
+            written = actuator.write(value)
+            if written is not None:
+                await self._wait(written)
+            outcome = actuator.read()
+            after = outcome if isinstance(outcome, int | float) else await self._wait(outcome)
+        reading = self._checked(actuator, after)
+        self._took(actuator, reading)
+        return reading
+
+    async def run(self) -> None:
+        """Read what is due, until cancelled; reads under way end with it."""
+        async with asyncio.TaskGroup() as reads:
+            while True:
+                self._changed.clear()
+                await self._sample_due(reads)
+                next_at = self._schedule.next_timer()
+                wait_s = None if next_at is None else max(0.0, next_at - self._clock())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._changed.wait()
+
+    async def _sample_due(self, reads: asyncio.TaskGroup) -> None:
+        for count, name in enumerate(self._schedule.due(self._clock()), 1):
+            if count % READS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            sensor = self._sensors.get(name)
+            if sensor is None:  # removed in that turn
+                continue
+            if name in self._waiting:
+                self._overlapped += 1
+                continue
+            try:
+                with _blame(sensor):
+                    outcome = sensor.read()
+                if isinstance(outcome, int | float):
+                    self._took(sensor, self._checked(sensor, outcome))
+                else:
+                    self._waiting.add(name)
+                    reads.create_task(self._finish(sensor, outcome), name=f"read {name}")
+            except SensorError as error:
+                self._failed(sensor, error)
+
+    async def _finish(self, sensor: Sensor, outcome: Awaitable[float]) -> None:
+        try:
+            with _blame(sensor):
+                value = await self._wait(outcome)
+            self._took(sensor, self._checked(sensor, value))
+        except SensorError as error:
+            self._failed(sensor, error)
+        finally:
+            self._waiting.discard(sensor.name)
+
+    async def _wait(self, outcome: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                return await outcome
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"not done within {self._timeout_s} s") from error
+
+    def _checked(self, sensor: Sensor, value: object) -> Reading:
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise SensorError(sensor.name, f"read {value!r}, which is no finite number")
+        return Reading(float(value), self._wall_clock(), self._clock())
+
+    def _took(self, sensor: Sensor, reading: Reading) -> None:
+        if self._sensors.get(sensor.name) is not sensor:  # removed while it was read
+            return
+        self._failing.discard(sensor.name)
+        self._last[sensor.name] = reading
+        number = self._numbers[sensor.name] = self._numbers.get(sensor.name, 0) + 1
+        record = Record(sensor.name, sensor.unit, reading.value, reading.time_s, number)
+        for listener in self._listeners:
+            listener(sensor, record)
+
+    def _failed(self, sensor: Sensor, error: SensorError) -> None:
+        if self._sensors.get(sensor.name) is not sensor:
+            return
+        self.failed += 1
+        if sensor.name not in self._failing:  # one line for a failure that lasts
+            self._failing.add(sensor.name)
+            self._report(error)
+
+
+@contextmanager
+def _blame(sensor: Sensor, passing: type[Exception] = SensorError) -> Iterator[None]:
+    """Turn whatever a sensor raises into an error that names it; ``passing`` is left as it is."""
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:  # a sensor is a developer's own code: it may raise anything
+        raise SensorError(sensor.name, f"{type(error).__name__}: {error}") from error

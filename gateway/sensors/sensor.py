@@ -1,0 +1,146 @@
+"""What a sensor or an actuator is (A7): a small class with a name, a unit and a ``read``.
+
+A developer's own sensor is a subclass; the gateway adds the rest (CoAP resource, link in the
+Resource Directory, MQTT topic, domain and group attributes)::
+
+    class Soil(Sensor):
+        unit = "%RH"
+        resource_type = "soil-moisture"
+
+        def read(self) -> float:
+            return self.converter.read(channel=0) / 10.24
+
+A ``read`` that waits (a bus conversion, a network device) is written ``async``; one that would
+block the process goes through ``asyncio.to_thread``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Mapping
+
+from tree_handler.member import check_name
+
+MAX_NAME_LENGTH = 200
+MAX_ATTRIBUTES = 16
+MAX_ATTRIBUTE_LENGTH = 200
+# What the gateway sets, and what means something else in a look-up (RFC 9176, section 9.3).
+RESERVED_ATTRIBUTES = frozenset(
+    {"ct", "domain", "group", "if", "obs", "rt", "unit"}
+    | {"anchor", "base", "count", "d", "ep", "href", "lt", "page", "rel", "sz", "self"}
+)
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+
+class SensorError(Exception):
+    """A sensor can't be read or an actuator not be set.
+
+    Args:
+        name: the sensor's name.
+        why: what it raised, or what is wrong with its value.
+
+    """
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+
+
+class ValueRefusedError(ValueError):
+    """An actuator does not take this value; the message says which it takes."""
+
+
+class Sensor:
+    """A source of readings, one value at a time.
+
+    Args:
+        name: unique at its gateway; path segments such as ``host/load1``.
+        interval_s: how often it is read, seconds.
+        unit: a unit of the SenML registry (RFC 8428, section 12.1); the class's unless given.
+        resource_type: the link's ``rt``; the class's unless given.
+        attributes: more attributes for its link, such as ``{"position": "roof"}``.
+
+    Raises:
+        ValueError: a name, interval or attribute is not of the form above; it is named.
+
+    """
+
+    unit: str = ""
+    """A unit of the SenML registry, or ``""`` for none."""
+    resource_type: str = ""
+    """``rt`` of the link (RFC 6690, section 3.1); may be several, separated by spaces."""
+    interface: str = "core.s"
+    """``if`` of the link (RFC 6690, section 3.2)."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        interval_s: float = 10.0,
+        unit: str | None = None,
+        resource_type: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        if len(name) > MAX_NAME_LENGTH:
+            raise ValueError(f"name: longer than {MAX_NAME_LENGTH}")
+        for segment in name.split("/"):
+            check_name("name", segment)
+        if not 0 < interval_s < math.inf:
+            raise ValueError(f"interval_s: {interval_s} is not greater than 0")
+        self.name = name
+        self.interval_s = float(interval_s)
+        self.attributes = checked_attributes(attributes or {})
+        if unit is not None:
+            self.unit = unit
+        if resource_type is not None:
+            self.resource_type = resource_type
+
+    def read(self) -> float | Awaitable[float]:
+        """Take one reading now, in ``unit``.
+
+        May raise anything: the failure is reported with the sensor's name and the other
+        sensors go on.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.read")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class Actuator(Sensor):
+    """A sensor whose value can be set."""
+
+    interface = "core.a"
+
+    def write(self, value: float) -> Awaitable[None] | None:
+        """Set the value, in ``unit``.
+
+        Raises:
+            ValueRefusedError: the actuator does not take this value.
+
+        """
+        raise NotImplementedError(f"{type(self).__name__}.write")
+
+
+def checked_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Copy link attributes after checking that a link can carry them.
+
+    Raises:
+        ValueError: too many, a name that is no attribute or reserved, or a value that is no
+            printable text or too long; the attribute is named.
+
+    """
+    if len(attributes) > MAX_ATTRIBUTES:
+        raise ValueError(f"attributes: more than {MAX_ATTRIBUTES}")
+    for name, value in attributes.items():
+        if not _ATTRIBUTE.fullmatch(name):
+            raise ValueError(f"attributes.{name[:40]}: not of the form [a-z][a-z0-9-]*")
+        if name in RESERVED_ATTRIBUTES:
+            raise ValueError(f"attributes.{name}: set by the gateway")
+        if not isinstance(value, str) or not value.isprintable() or "\\" in value:
+            raise ValueError(f"attributes.{name}: {value!r} is not printable text without '\\'")
+        if len(value) > MAX_ATTRIBUTE_LENGTH:
+            raise ValueError(f"attributes.{name}: longer than {MAX_ATTRIBUTE_LENGTH}")
+    return dict(attributes)

@@ -1,0 +1,50 @@
+"""A gateway's status as a person reads it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+_COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", "address")
+
+
+def as_text(status: Mapping[str, Any]) -> str:
+    """Lines for a terminal."""
+    place = f"{status['domain'] or '-'}/{status['group'] or '-'}"
+    above = f"parent {status['parent']}" if status["parent"] else "root of the tree"
+    changed = status["last_change"]
+    ago_s = max(0, round(time.time() - changed["time_s"]))
+    counters = ", ".join(f"{name} {count}" for name, count in status["counters"].items())
+    lines = [
+        f"{status['id']} ({place})  {above}",
+        f"root {status['root']}, {status['hops']} hops, cost {status['cost_ms']} ms, "
+        f"capability {status['capability']:g}",
+        f"up {status['up_s']} s (boot {status['boot_epoch']}), "
+        f"{status['mqtt_clients']} MQTT clients, log {status['log_bytes']} bytes",
+        f"last change {ago_s} s ago: {changed['why']}",
+        counters,
+        "",
+        *_table(status["neighbours"]),
+    ]
+    return "\n".join(lines)
+
+
+def _table(neighbours: list[dict[str, Any]]) -> list[str]:
+    rows = [_COLUMNS] + [
+        (
+            n["id"],
+            n["role"],
+            "yes" if n["forwarding"] else "no",
+            "?" if n["rtt_ms"] is None else f"{n['rtt_ms']:.2f}",
+            "?" if n["heard_s_ago"] is None else f"{n['heard_s_ago']:.1f}",
+            str(n["queued_bytes"]),
+            n["address"],
+        )
+        for n in neighbours
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,226 @@
+"""CoRE Link Format (RFC 6690): parse and serialise.
+
+Each link is read path first: the target up to ``>``, then its attributes one by one. The text is
+cut at separators that are searched for, not matched by an expression (A11).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MAX_BYTES = 1 << 20
+MAX_LINKS = 10_000
+MAX_ATTRIBUTES = 64
+
+_NAME = frozenset(string.ascii_letters + string.digits + "!#$&+-.^_`|~")  # attr-char, RFC 5987
+_TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
+_SPACE = " \t\r\n"
+_CONTROL = frozenset(map(chr, (*range(32), 127))) - {"\t"}
+_NO_TARGET = _CONTROL | set('<>" \t')
+# RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
+_ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
+
+
+class LinkFormatError(ValueError):
+    """A text is no link format, or a link can't be written as such.
+
+    Args:
+        what: what was expected or is wrong.
+        position: where in the text, in characters from 0.
+        found: the text from there on; shown shortened.
+
+    """
+
+    def __init__(self, what: str, position: int = 0, found: str = "") -> None:
+        shown = repr(found[:20]) if found else "the end"
+        super().__init__(f"position {position}: {what}, found {shown}")
+        self.what = what
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A target and its attributes, in order.
+
+    Attributes:
+        href: the URI reference between ``<`` and ``>``.
+        attributes: names and values; ``None`` for an attribute without a value (``obs``).
+
+    """
+
+    href: str
+    attributes: tuple[tuple[str, str | None], ...] = ()
+
+    def get(self, name: str) -> str | None:
+        """The first value of an attribute; ``""`` if it has none, ``None`` if it is missing."""
+        for attribute, value in self.attributes:
+            if attribute == name:
+                return value or ""
+        return None
+
+    def __str__(self) -> str:
+        return serialise([self])
+
+
+def parse(
+    text: str | bytes,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_links: int = MAX_LINKS,
+    max_attributes: int = MAX_ATTRIBUTES,
+) -> list[Link]:
+    """Read a list of links. White space around separators is skipped, as RFC 8288 writes it.
+
+    Args:
+        text: the links; bytes are UTF-8.
+        max_bytes: longest text that is read.
+        max_links: most links in it.
+        max_attributes: most attributes of one link.
+
+    Raises:
+        LinkFormatError: not RFC 6690, or over a limit.
+
+    """
+    if len(text) > max_bytes:
+        raise LinkFormatError(f"longer than {max_bytes} bytes", max_bytes, "...")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            raise LinkFormatError("not UTF-8", error.start, repr(text[error.start :])) from error
+    links: list[Link] = []
+    at = _skip_space(text, 0)
+    while at < len(text):
+        if len(links) == max_links:
+            raise LinkFormatError(f"more than {max_links} links", at, text[at:])
+        link, at = _link(text, at, max_attributes)
+        links.append(link)
+        if at == len(text):
+            break
+        if text[at] != ",":
+            raise LinkFormatError("',' or ';' expected", at, text[at:])
+        at = _skip_space(text, at + 1)
+        if at == len(text):
+            raise LinkFormatError("a link expected after ','", at)
+    return links
+
+
+def serialise(links: Iterable[Link]) -> str:
+    """Write links as RFC 6690 does.
+
+    Raises:
+        LinkFormatError: a target or an attribute has a character that can't be written; it is
+            named.
+
+    """
+    return ",".join(map(_serialise, links))
+
+
+def _link(text: str, at: int, max_attributes: int) -> tuple[Link, int]:
+    if text[at] != "<":
+        raise LinkFormatError("'<' expected", at, text[at:])
+    end = text.find(">", at)
+    if end < 0:
+        raise LinkFormatError("'>' expected", len(text))
+    href = text[at + 1 : end]
+    if not _is_target(href):
+        raise LinkFormatError("a URI reference expected", at + 1, text[at + 1 :])
+    attributes: list[tuple[str, str | None]] = []
+    once: set[str] = set()
+    at = _skip_space(text, end + 1)
+    while at < len(text) and text[at] == ";":
+        if len(attributes) == max_attributes:
+            raise LinkFormatError(f"more than {max_attributes} attributes", at, text[at:])
+        start = _skip_space(text, at + 1)
+        name, at = _name(text, start)
+        value: str | None = None
+        if at < len(text) and text[at] == "=":
+            value, at = _value(text, at + 1)
+        at = _skip_space(text, at)
+        if name not in once:
+            attributes.append((name, value))
+        if name in _ONCE:
+            once.add(name)
+    return Link(href, tuple(attributes)), at
+
+
+def _name(text: str, start: int) -> tuple[str, int]:
+    at = start
+    while at < len(text) and text[at] in _NAME:
+        at += 1
+    if at > start and text[at : at + 1] == "*":
+        at += 1
+    if at == start:
+        raise LinkFormatError("an attribute's name expected", start, text[start:])
+    return text[start:at], at
+
+
+def _value(text: str, start: int) -> tuple[str, int]:
+    if text[start : start + 1] != '"':
+        at = start
+        while at < len(text) and text[at] in _TOKEN:
+            at += 1
+        if at == start:
+            raise LinkFormatError("an attribute's value expected", start, text[start:])
+        return text[start:at], at
+    parts: list[str] = []
+    at = start + 1
+    while True:
+        quote = text.find('"', at)
+        if quote < 0:
+            raise LinkFormatError("'\"' expected", len(text))
+        escape = text.find("\\", at, quote)
+        if escape < 0:
+            parts.append(text[at:quote])
+            break
+        parts += text[at:escape], text[escape + 1 : escape + 2]
+        at = escape + 2
+    value = "".join(parts)
+    if _has_control(value):
+        raise LinkFormatError("a control character in a value", start, text[start:])
+    return value, quote + 1
+
+
+def _serialise(link: Link) -> str:
+    if not _is_target(link.href):
+        raise LinkFormatError("not a URI reference", 0, link.href)
+    parts = [f"<{link.href}>"]
+    for name, value in link.attributes:
+        stem = name.removesuffix("*")
+        if not stem or not _NAME.issuperset(stem):
+            raise LinkFormatError("not an attribute's name", 0, name)
+        if value is None:
+            parts.append(name)
+        elif _has_control(value):
+            raise LinkFormatError(f"a control character in {name}", 0, value)
+        elif value and _TOKEN.issuperset(value) and (_is_bare(name) or _is_cardinal(value)):
+            parts.append(f"{name}={value}")
+        else:
+            quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+            parts.append(f'{name}="{quoted}"')
+    return ";".join(parts)
+
+
+def _is_bare(name: str) -> bool:
+    # RFC 6690, section 2: `sz` is a cardinal, and an ext-value (`title*`) is never quoted.
+    return name == "sz" or name.endswith("*")
+
+
+def _is_cardinal(value: str) -> bool:
+    return value.isdecimal() and value.isascii()
+
+
+def _is_target(href: str) -> bool:
+    return _NO_TARGET.isdisjoint(href)
+
+
+def _has_control(value: str) -> bool:
+    return not _CONTROL.isdisjoint(value)
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at

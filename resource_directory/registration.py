@@ -1,0 +1,142 @@
+"""One registration: an endpoint, its base, its lifetime and its links (RFC 9176, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resource_directory.errors import InvalidParameterError, TooLargeError
+from resource_directory.link_format import Link, LinkFormatError, serialise
+from resource_directory.uri import resolve
+
+DEFAULT_LIFETIME_S = 90_000
+MAX_LIFETIME_S = 4_294_967_295
+MAX_NAME_BYTES = 63
+
+# RFC 9176, section 9.3: parameters of a look-up, or names of something else in its answer.
+RESERVED = frozenset({"page", "count", "rt", "href", "anchor", "ep", "d", "lt", "base"})
+
+Attributes = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Registration:
+    """What a directory knows of an endpoint.
+
+    Attributes:
+        key: its number in the directory; never used twice.
+        location: path of its registration resource.
+        endpoint: the endpoint's name, unique in its sector.
+        sector: the sector, or ``""``.
+        base: the URI that relative links resolve against.
+        base_is_explicit: the endpoint gave it, so that a new source address doesn't change it.
+        lifetime_s: how long it lasts without an update, seconds.
+        expires_at: when it ends.
+        owner: identity that made it and alone may change it; None for an anonymous one.
+        attributes: the endpoint's further attributes, such as ``et``.
+        links: as the endpoint gave them.
+        resolved: the links with target and anchor as URIs.
+
+    """
+
+    key: int
+    location: str
+    endpoint: str
+    sector: str
+    base: str
+    base_is_explicit: bool
+    lifetime_s: int
+    expires_at: float
+    owner: str | None
+    attributes: Attributes
+    links: tuple[Link, ...]
+    resolved: tuple[Link, ...]
+
+    def endpoint_link(self) -> Link:
+        """The link of an endpoint look-up's answer (RFC 9176, section 6.4)."""
+        named = [("ep", self.endpoint)]
+        if self.sector:
+            named.append(("d", self.sector))
+        named += [("base", self.base), ("lt", str(self.lifetime_s))]
+        return Link(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
+
+    def size(self) -> int:
+        """About how many characters it holds."""
+        held = len(self.endpoint) + len(self.sector) + len(self.base)
+        held += sum(len(name) + len(value) for name, value in self.attributes)
+        for link in (*self.links, *self.resolved):
+            held += len(link.href)
+            held += sum(len(name) + len(value or "") for name, value in link.attributes)
+        return held
+
+
+def checked_name(what: str, name: str) -> str:
+    """A name of an endpoint or sector (RFC 9176, section 5).
+
+    Raises:
+        InvalidParameterError: longer than 63 bytes, or with a control character.
+
+    """
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise InvalidParameterError(f"{what} is longer than {MAX_NAME_BYTES} bytes", name)
+    if not name.isprintable():
+        raise InvalidParameterError(f"{what} has a control character", name)
+    return name
+
+
+def checked_lifetime(lifetime_s: int) -> int:
+    """A lifetime, seconds.
+
+    Raises:
+        InvalidParameterError: not 1 to 4294967295.
+
+    """
+    if not 1 <= lifetime_s <= MAX_LIFETIME_S:
+        raise InvalidParameterError(f"lt is not 1 to {MAX_LIFETIME_S}", lifetime_s)
+    return lifetime_s
+
+
+def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Attributes:
+    """Attributes of an endpoint.
+
+    Raises:
+        InvalidParameterError: a name that a look-up uses otherwise, or that no link can carry.
+        TooLargeError: more than ``limit``.
+
+    """
+    if len(attributes) > limit:
+        raise TooLargeError(f"more than {limit} endpoint attributes", len(attributes))
+    for name, value in attributes:
+        if name in RESERVED:
+            raise InvalidParameterError("parameter not for a registration", name)
+        try:
+            serialise([Link("", ((name, value),))])
+        except LinkFormatError as error:
+            raise InvalidParameterError(f"parameter {name[:40]!r}", value) from error
+    return tuple(attributes)
+
+
+def resolved_links(base: str, links: Sequence[Link]) -> tuple[Link, ...]:
+    """The links with target and anchor resolved, as a resource look-up answers them.
+
+    A missing anchor stays missing: it means the target's origin, which resolving does not change
+    (RFC 6690, section 2.1).
+
+    Raises:
+        InvalidParameterError: a link has a target or anchor that is no URI reference, or can't
+            be written as link format.
+
+    """
+    found = []
+    for link in links:
+        attributes = tuple(
+            (name, resolve(base, value) if name == "anchor" and value is not None else value)
+            for name, value in link.attributes
+        )
+        resolved = Link(resolve(base, link.href), attributes)
+        try:
+            serialise([link, resolved])
+        except LinkFormatError as error:
+            raise InvalidParameterError(f"link ({error.what})", link.href) from error
+        found.append(resolved)
+    return tuple(found)

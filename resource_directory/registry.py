@@ -1,0 +1,274 @@
+"""The registry: registers, updates and removes endpoints and their links (RFC 9176, section 5).
+
+Rules stated here and nowhere else:
+
+- An endpoint's name and sector name one registration. Registering again replaces its content and
+  keeps its location, so that a repeated request changes nothing (section 5).
+- First come, first remembered (section 7.5): while a registration is active, only the identity
+  that made it may replace, update or remove it. Anonymous ones share one identity: none.
+- What is over a limit is refused and changes nothing.
+
+Time is an argument, seconds of any steady clock. A registration is gone from look-ups when its
+lifetime has passed, whether or not ``expire`` has freed it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from resource_directory.errors import (
+    DirectoryFullError,
+    InvalidParameterError,
+    NoSuchRegistrationError,
+    NotOwnerError,
+    TooLargeError,
+)
+from resource_directory.expiry import Expiry
+from resource_directory.link_format import Link
+from resource_directory.lookup import LookUp, Query
+from resource_directory.registration import (
+    DEFAULT_LIFETIME_S,
+    Registration,
+    checked_attributes,
+    checked_lifetime,
+    checked_name,
+    resolved_links,
+)
+from resource_directory.uri import checked_base
+
+EXPIRED_PER_SLICE = 64  # a few milliseconds on a PC
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a directory holds at most; sizes in characters, link targets counted twice."""
+
+    registrations: int = 10_000
+    links_per_registration: int = 1_000
+    attributes_per_endpoint: int = 32
+    size_per_registration: int = 256 << 10
+    size: int = 64 << 20
+
+
+class Registry:
+    """Registrations of endpoints, found by name, location, or what their links say.
+
+    Args:
+        location_prefix: what the locations of registrations start with: ``/rd/`` and, where
+            registrations do not survive a restart, something new at each start, so that no
+            endpoint's location from before becomes another's.
+        limits: what it holds at most.
+
+    """
+
+    def __init__(self, location_prefix: str = "/rd/", limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._prefix = location_prefix
+        self._by_name: dict[tuple[str, str], Registration] = {}
+        self._by_key: dict[int, Registration] = {}
+        self._sizes: dict[int, int] = {}
+        self._size = 0
+        self._lookup = LookUp()
+        self._expiry = Expiry()
+        self._last_key = 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def register(
+        self,
+        endpoint: str,
+        links: Sequence[Link],
+        now: float,
+        *,
+        base: str,
+        base_is_explicit: bool = True,
+        sector: str = "",
+        lifetime_s: int = DEFAULT_LIFETIME_S,
+        attributes: Sequence[tuple[str, str]] = (),
+        owner: str | None = None,
+    ) -> Registration:
+        """Register an endpoint, or replace what it registered.
+
+        Args:
+            endpoint: its name, 1 to 63 bytes.
+            links: its links.
+            now: the time.
+            base: what relative links resolve against.
+            base_is_explicit: the endpoint named its base itself.
+            sector: its sector, if it has one.
+            lifetime_s: until when without an update, seconds.
+            attributes: further attributes of the endpoint.
+            owner: who registers; None if that is not known.
+
+        Raises:
+            InvalidParameterError: a parameter or link is wrong; it is named.
+            NotOwnerError: the endpoint is registered by another.
+            TooLargeError: it is over a limit on one registration.
+            DirectoryFullError: the directory is full.
+
+        """
+        if not endpoint:
+            raise InvalidParameterError("ep is missing")
+        name = (checked_name("ep", endpoint), checked_name("d", sector))
+        old = self._by_name.get(name)
+        if old is not None and old.expires_at <= now:
+            self._drop(old)
+            old = None
+        if old is not None and old.owner != owner:
+            raise NotOwnerError("registered by another", endpoint)
+        key = self._last_key + 1 if old is None else old.key
+        new = self._checked(
+            Registration(
+                key=key,
+                location=f"{self._prefix}{key}",
+                endpoint=endpoint,
+                sector=sector,
+                base=base,
+                base_is_explicit=base_is_explicit,
+                lifetime_s=lifetime_s,
+                expires_at=now + lifetime_s,
+                owner=owner,
+                attributes=tuple(attributes),
+                links=tuple(links),
+                resolved=(),
+            )
+        )
+        self._last_key = max(self._last_key, key)
+        return self._put(old, new)
+
+    def update(
+        self,
+        location: str,
+        now: float,
+        *,
+        base: str | None = None,
+        source_base: str | None = None,
+        lifetime_s: int | None = None,
+        attributes: Sequence[tuple[str, str]] = (),
+        owner: str | None = None,
+    ) -> Registration:
+        """Renew a registration, and change what is given (RFC 9176, section 5.3.1).
+
+        Args:
+            location: the registration.
+            now: the time; its lifetime starts again.
+            base: a new base that the endpoint named.
+            source_base: a base from the request's source, used if the endpoint never named one.
+            lifetime_s: a new lifetime, seconds; the one before if None.
+            attributes: replace those of the same names.
+            owner: who updates.
+
+        Raises:
+            NoSuchRegistrationError: there is none, or it has expired.
+            InvalidParameterError, NotOwnerError, TooLargeError, DirectoryFullError: as
+                ``register``; the registration stays as it was.
+
+        """
+        old = self._owned(location, now, owner)
+        if base is None and not old.base_is_explicit:
+            new_base = source_base or old.base
+        else:
+            new_base = base or old.base
+        names = {name for name, _ in attributes}
+        lifetime_s = old.lifetime_s if lifetime_s is None else lifetime_s
+        new = replace(
+            old,
+            base=new_base,
+            base_is_explicit=old.base_is_explicit or base is not None,
+            lifetime_s=lifetime_s,
+            expires_at=now + lifetime_s,
+            attributes=(*(a for a in old.attributes if a[0] not in names), *attributes),
+        )
+        return self._put(old, self._checked(new))
+
+    def remove(self, location: str, now: float, *, owner: str | None = None) -> None:
+        """Remove a registration.
+
+        Raises:
+            NoSuchRegistrationError: there is none, or it has expired.
+            NotOwnerError: it belongs to another.
+
+        """
+        self._drop(self._owned(location, now, owner))
+
+    def get(self, location: str, now: float) -> Registration:
+        """The registration at a location.
+
+        Raises:
+            NoSuchRegistrationError: there is none, or it has expired.
+
+        """
+        number = location.removeprefix(self._prefix)
+        # A number has one form only, or a registration had several locations.
+        key = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else 0
+        found = self._by_key.get(key)
+        if found is None or found.location != location or found.expires_at <= now:
+            raise NoSuchRegistrationError("no registration", location)
+        return found
+
+    def find_resources(self, query: Query, now: float) -> list[Link]:
+        """The links that match, resolved, in the order in which they were registered."""
+        return query.part(self._lookup.resources(query.criteria, now))
+
+    def find_endpoints(self, query: Query, now: float) -> list[Link]:
+        """The endpoints that match, as links to their registrations, in the same order."""
+        return query.part(self._lookup.endpoints(query.criteria, now))
+
+    def expire(self, now: float, limit: int = EXPIRED_PER_SLICE) -> int:
+        """Free at most ``limit`` registrations whose lifetime has passed; returns how many."""
+        keys = self._expiry.expired(now, limit)
+        for key in keys:
+            self._drop(self._by_key[key])
+        return len(keys)
+
+    def next_timer(self) -> float | None:
+        """When ``expire`` has something to do; None if never."""
+        return self._expiry.next_timer()
+
+    def _owned(self, location: str, now: float, owner: str | None) -> Registration:
+        registration = self.get(location, now)
+        if registration.owner != owner:
+            raise NotOwnerError("registered by another", location)
+        return registration
+
+    def _checked(self, new: Registration) -> Registration:
+        limits = self._limits
+        if len(new.links) > limits.links_per_registration:
+            raise TooLargeError(f"more than {limits.links_per_registration} links", len(new.links))
+        checked_lifetime(new.lifetime_s)
+        checked_base(new.base)
+        checked_attributes(new.attributes, limits.attributes_per_endpoint)
+        new.resolved = resolved_links(new.base, new.links)
+        if (size := new.size()) > limits.size_per_registration:
+            raise TooLargeError(f"larger than {limits.size_per_registration}", size)
+        return new
+
+    def _put(self, old: Registration | None, new: Registration) -> Registration:
+        if old is not None and replace(new, expires_at=old.expires_at) == old:
+            # Only renewed, the usual case: it keeps its place in paged look-ups.
+            old.expires_at = new.expires_at
+            self._expiry.set(old.key, old.expires_at)
+            return old
+        size = new.size()
+        freed = 0 if old is None else self._sizes[old.key]
+        if old is None and len(self._by_key) >= self._limits.registrations:
+            raise DirectoryFullError(f"{self._limits.registrations} registrations")
+        if self._size - freed + size > self._limits.size:
+            raise DirectoryFullError(f"full at a size of {self._limits.size}")
+        if old is not None:
+            self._drop(old)
+        self._by_name[new.endpoint, new.sector] = self._by_key[new.key] = new
+        self._sizes[new.key] = size
+        self._size += size
+        self._lookup.add(new)
+        self._expiry.set(new.key, new.expires_at)
+        return new
+
+    def _drop(self, registration: Registration) -> None:
+        del self._by_name[registration.endpoint, registration.sector]
+        del self._by_key[registration.key]
+        self._size -= self._sizes.pop(registration.key)
+        self._lookup.remove(registration)
+        self._expiry.discard(registration.key)

@@ -1,0 +1,126 @@
+"""A gateway as Mosquitto's command-line clients meet it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from amqtt.plugins.authentication import Argon2Hasher
+
+from gateway import config
+from gateway.process import GatewayProcess
+
+pytestmark = [
+    pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),
+    pytest.mark.peer("mosquitto_sub", "mosquitto-clients"),
+]
+
+
+def settings(folder: Path, access: str) -> config.GatewaySettings:
+    (folder / "tree.key").write_text("ab" * 32)
+    path = folder / "gateway.toml"
+    path.write_text(
+        f"""
+[gateway]
+id = "gw"
+state_dir = "{folder}/state"
+[mqtt]
+port = 0
+[coap]
+port = 0
+[tree]
+key_file = "{folder}/tree.key"
+discovery = false
+[access]
+{access}
+"""
+    )
+    return config.load(path, config.GatewaySettings)
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[GatewayProcess]:
+    process = GatewayProcess(settings(tmp_path, "anonymous = true"))
+    await process.start()
+    yield process
+    await process.stop()
+
+
+async def run(program: str, port: int, *arguments: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(program, "-h", "127.0.0.1", "-p", str(port), *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    async with asyncio.timeout(20):
+        output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
+
+
+async def subscribed(port: int, *arguments: str) -> asyncio.subprocess.Process:
+    """Start mosquitto_sub and wait until its subscription is acknowledged."""
+    process = await asyncio.create_subprocess_exec(
+        *("stdbuf", "-oL", "mosquitto_sub", "-d", "-h", "127.0.0.1", "-p", str(port), *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        async for line in process.stdout:
+            if b"Subscribed" in line:
+                break
+    return process
+
+
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+async def test_what_is_published_is_received(gateway: GatewayProcess, qos: str) -> None:
+    port = gateway.mqtt_port
+    subscriber = await subscribed(port, "-t", "campus/#", "-q", qos, "-C", "1", "-F", "got %t %p")
+    code, _ = await run("mosquitto_pub", port, "-t", "campus/door", "-m", "open", "-q", qos)
+    assert code == 0
+    async with asyncio.timeout(20):
+        output, _ = await subscriber.communicate()
+    assert b"got campus/door open" in output
+
+
+async def test_a_retained_message_waits_for_the_subscriber(gateway: GatewayProcess) -> None:
+    port = gateway.mqtt_port
+    assert (await run("mosquitto_pub", port, "-t", "a/b", "-m", "kept", "-r", "-q", "1"))[0] == 0
+    code, output = await run("mosquitto_sub", port, "-t", "a/b", "-C", "1", "-W", "10")
+    assert (code, output) == (0, "kept\n")
+
+
+@pytest.mark.parametrize("topic", ["$hedgerow/member/gw", "$SYS/x"])
+async def test_no_client_may_publish_to_topics_between_gateways(
+    gateway: GatewayProcess, topic: str
+) -> None:
+    before = gateway.status()["counters"]["published"]
+    await run("mosquitto_pub", gateway.mqtt_port, "-t", topic, "-m", "x", "-q", "1")
+    assert gateway.status()["counters"]["published"] == before
+
+
+async def test_a_client_without_a_password_is_refused_unless_anonymous_is_on(
+    tmp_path: Path,
+) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"alice:{Argon2Hasher().hash('secret')}\n")
+    process = GatewayProcess(settings(tmp_path, f'password_file = "{passwords}"'))
+    await process.start()
+    publish = ("-t", "t", "-m", "x", "-q", "1")
+    try:
+        port = process.mqtt_port
+        assert (await run("mosquitto_pub", port, *publish))[0] != 0
+        assert (await run("mosquitto_pub", port, "-u", "alice", "-P", "wrong", *publish))[0] != 0
+        assert (await run("mosquitto_pub", port, "-u", "alice", "-P", "secret", *publish))[0] == 0
+    finally:
+        await process.stop()
+
+
+async def test_a_stock_bridge_is_told_that_it_is_not_authorised(gateway: GatewayProcess) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.mqtt_port)
+    writer.write(b"\x10\x0f\x00\x04MQTT\x84\x02\x00\x3c\x00\x03abc")
+    assert await asyncio.wait_for(reader.read(), 10) == b"\x20\x02\x00\x05"
+    writer.close()

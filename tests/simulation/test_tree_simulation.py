@@ -1,0 +1,215 @@
+"""The spanning tree in simulated networks: its invariants, and that each guard is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tree_handler import agreement, feasibility
+from tree_handler.simulation import FaultOptions, Options, Report, Simulation, run, run_many
+from tree_handler.simulation_network import Edge
+from tree_handler.spanning_tree import Parameters
+
+CALM = FaultOptions(rate_per_s=0.0)
+
+
+def broken(report: Report) -> set[int]:
+    return {violation.invariant for violation in report.violations}
+
+
+# -- the invariants under faults -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gateways", "runs"), [(2, 20), (3, 60), (4, 60), (5, 40), (6, 30), (8, 20), (10, 10), (12, 6)]
+)
+def test_no_seed_breaks_an_invariant(gateways: int, runs: int) -> None:
+    for report in run_many(runs, gateways, seed=1):
+        assert not report.violations, str(report)
+
+
+def test_a_run_is_the_same_each_time() -> None:
+    options = Options.drawn(5, 6)
+    assert run(options) == run(options)
+
+
+def test_sixty_gateways_settle_in_less_than_twenty_hellos_of_a_storm() -> None:
+    report = run(replace(Options.drawn(3, 60), faults_s=3.0))
+    assert not report.violations, str(report)
+    assert report.faults > 0
+    assert report.convergence_s < 20 * report.options.parameters.hello_s
+
+
+def test_a_violation_names_the_command_that_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feasibility, "feasible", lambda offered, remembered: True)
+    report = next(r for r in run_many(100, 8, seed=1) if 1 in broken(r))
+    violation = next(v for v in report.violations if v.invariant == 1)
+    seed = report.options.seed
+    assert f"hedgerow simulate --seed {seed} --gateways 8 --runs 1" in str(violation)
+    assert "live ring gw-" in str(report)
+    assert 1 in broken(next(run_many(1, 8, seed=seed)))
+
+
+# -- each guard is needed --------------------------------------------------------------------------
+
+STORM = Options(
+    0,
+    gateways=8,
+    degree=3.0,
+    delay_ms=10.0,
+    jitter_ms=1.0,
+    spread=5.0,
+    quiet_s=3.0,
+    settle_hellos=0,
+    faults=FaultOptions(rate_per_s=8.0, outage_s=0.3),
+)
+
+
+def test_without_feasibility_rings_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(1 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    monkeypatch.setattr(feasibility, "feasible", lambda offered, remembered: True)
+    assert any(1 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+
+
+class Islands(Simulation):
+    """Two trees, gw-a over gw-v over gw-u and gw-b over gw-z over gw-y, and two cut bridges."""
+
+    bridges = (("gw-u", "gw-z"), ("gw-v", "gw-y"))
+
+    def __init__(self) -> None:
+        patient = Parameters(missed_hellos=6)
+        super().__init__(Options(1, gateways=0, redial_s=0.02, faults=CALM, parameters=patient))
+        capabilities = {"gw-a": 9.0, "gw-b": 8.0, "gw-v": 2.0, "gw-u": 2.0, "gw-y": 2.0}
+        for number, gateway_id in enumerate([*capabilities, "gw-z"]):
+            self.add(gateway_id, capabilities.get(gateway_id, 2.0), f"10.0.0.{number + 1}")
+        within = (("gw-a", "gw-v"), ("gw-v", "gw-u"), ("gw-b", "gw-z"), ("gw-z", "gw-y"))
+        self.edge = {pair: Edge(pair, 0.002, 0.0) for pair in (*within, *self.bridges)}
+        self.network.edges = list(self.edge.values())
+        for bridge in self.bridges:
+            self.network.cut(self.edge[bridge])
+        self.start_all()
+        self.clock.run(3.0)
+
+    def join_while_news_are_held_up(self) -> None:
+        """Join the islands when the better root has died, but gw-u and gw-y can't know it yet."""
+        self.network.silence(self.edge["gw-v", "gw-u"], 0)
+        self.network.silence(self.edge["gw-z", "gw-y"], 0)
+        self.gateways.pop("gw-a").stop(silently=False)
+        self.clock.run(self.clock.now + 1.1)
+        for bridge in self.bridges:
+            self.network.heal(self.edge[bridge])
+        self.clock.run(self.clock.now + 0.3)
+
+
+def test_two_islands_join_without_a_ring_when_the_better_root_dies() -> None:
+    islands = Islands()
+    assert islands.gateways["gw-y"].tree.root_id == "gw-b"
+    assert islands.gateways["gw-u"].tree.root_id == "gw-a"
+    islands.join_while_news_are_held_up()
+    for edge in islands.network.edges:
+        islands.network.heal(edge)
+    assert not islands.calm().violations
+
+
+def test_without_agreement_rings_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "agreed", lambda link_root, root: True)
+    islands = Islands()
+    assert not islands.checks.violations
+    islands.join_while_news_are_held_up()
+    assert 1 in {violation.invariant for violation in islands.checks.violations}
+
+
+# -- how fast ------------------------------------------------------------------------------------
+
+
+def settled(options: Options) -> Simulation:
+    simulation = Simulation(options)
+    simulation.start_all()
+    simulation.clock.run(6.0)
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("gateways", [3, 4, 5])
+def test_a_full_mesh_agrees_on_a_new_root_within_half_a_second(gateways: int, seed: int) -> None:
+    simulation = settled(Options(seed, gateways, delay_ms=1.0, spread=3.0, faults=CALM))
+    died_s = simulation.clock.now
+    root_id = next(iter(simulation.gateways.values())).tree.root_id
+    simulation.gateways.pop(root_id).stop(silently=False)
+    report = simulation.calm()
+    assert not report.violations
+    assert simulation.checks.last_change_s - died_s < 0.5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_silent_partition_is_healed_within_two_and_a_half_seconds(seed: int) -> None:
+    simulation = settled(Options(seed, 5, delay_ms=1.0, faults=CALM))
+    died_s = simulation.clock.now
+    root_id = next(iter(simulation.gateways.values())).tree.root_id
+    simulation.gateways.pop(root_id).stop(silently=True)
+    report = simulation.calm()
+    assert not report.violations
+    assert simulation.checks.last_change_s - died_s < 2.5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_data_flow_again_in_fifty_milliseconds_where_another_way_is_known(seed: int) -> None:
+    """A ring of four, whose far gateway has two ways to the root: one of them breaks."""
+    simulation = Simulation(Options(seed, 0, delay_ms=1.0, faults=CALM))
+    for number, gateway_id in enumerate(("gw-r", "gw-a", "gw-b", "gw-far")):
+        simulation.add(gateway_id, 9.0 - number, f"10.0.0.{number + 1}")
+    pairs = (("gw-a", "gw-r"), ("gw-b", "gw-r"), ("gw-a", "gw-far"), ("gw-b", "gw-far"))
+    simulation.network.edges = [Edge(pair, 0.001, 0.0001) for pair in pairs]
+    simulation.start_all()
+    simulation.clock.run(6.0 + seed / 7)
+    far = simulation.gateways["gw-far"].tree
+    parent = next(n.peer_id for n in far.neighbours() if n.link == far.parent_link)
+    broken_s = simulation.clock.now
+    simulation.network.cut(next(e for e in simulation.network.edges if e.ids == (parent, "gw-far")))
+    report = simulation.calm()
+    assert not report.violations
+    assert simulation.checks.last_change_s - broken_s < 0.05
+
+
+# -- shapes ----------------------------------------------------------------------------------------
+
+
+def test_a_triangle_blocks_exactly_one_link() -> None:
+    simulation = settled(Options(1, 3, faults=CALM))
+    assert len(simulation.network.connections) >= 3
+    assert sum(connection.live for connection in simulation.network.connections) == 2
+    assert not simulation.calm().violations
+
+
+def test_jitter_does_not_make_a_gateway_change_its_parent() -> None:
+    options = Options(2, 5, delay_ms=10.0, jitter_ms=2.5, faults=CALM, quiet_s=120.0)
+    simulation = settled(options)
+    report = simulation.calm()
+    assert not report.violations
+    assert simulation.checks.last_change_s < 12.0
+
+
+def test_a_restarted_root_is_root_again() -> None:
+    simulation = settled(Options(4, 5, faults=CALM))
+    root_id = next(iter(simulation.gateways.values())).tree.root_id
+    simulation.gateways.pop(root_id).stop(silently=False)
+    simulation.clock.run(simulation.clock.now + 0.2)
+    assert {g.tree.root_id for g in simulation.gateways.values()} != {root_id}
+    simulation.start(root_id)
+    assert not simulation.calm().violations
+    assert {g.tree.root_id for g in simulation.gateways.values()} == {root_id}
+
+
+def test_a_leaf_between_two_islands_does_not_join_them() -> None:
+    simulation = Simulation(Options(1, 0, faults=CALM))
+    simulation.add("gw-a", 3.0, "10.0.0.1")
+    simulation.add("gw-b", 2.0, "10.0.0.2")
+    simulation.add("gw-cloud", 0.0, "10.0.0.3", transit=False)
+    simulation.network.edges = [
+        Edge((island, "gw-cloud"), 0.001, 0.0) for island in ("gw-a", "gw-b")
+    ]
+    simulation.start_all()
+    assert not simulation.calm().violations
+    roots = {i: gateway.tree.root_id for i, gateway in simulation.gateways.items()}
+    assert roots == {"gw-a": "gw-a", "gw-b": "gw-b", "gw-cloud": "gw-a"}

@@ -1,0 +1,398 @@
+"""deploy/ansible against a real Debian: installed into a root file system, then booted.
+
+The root file system is Debian 13, so its Python is usually another one than the controller's,
+as it is between a developer's machine and a Pi. Ansible's own ssh connection is used with a
+program in the place of ssh that runs the command in the root file system: the same code path
+as with a Pi, without a collection of 200 MB for one connection plugin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+ANSIBLE = PROJECT / "deploy" / "ansible"
+TREE_KEY, PSK = secrets.token_hex(16), secrets.token_hex(16)
+PASSWORD_HASH = (
+    "$argon2id$v=19$m=65536,t=3,p=4$J8Ai5Vh8+50+/oZSIBXV7A$"
+    "+q4WnrcXjN8yBd7xVxTqL4eVuAOGIZtFKv1aMlnRUyo"
+)
+NORTH: dict[str, Any] = {
+    "gateway_id": "gw-north",
+    "gateway_domain": "campus",
+    "gateway_group": "north",
+    "gateway_tree_key": TREE_KEY,
+    "gateway_psks": {"sensor-17": PSK},
+    "gateway_passwords": {"sensors": PASSWORD_HASH},
+}
+IN_CHROOT = """#!/bin/sh
+# Called as ssh is; the last argument is the command.
+for command do :; done
+exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/sh -c "$1"' \
+    {root} "$command"
+"""
+IN_CONTAINER = """#!/bin/sh
+for command do :; done
+exec nsenter --target {leader} --all /bin/sh -c "$command"
+"""
+# Answers the role's question for the Python of a machine that is not here.
+FOREIGN_PYTHON = """#!/bin/sh
+echo '{{"version": "{version}", "machine": "{machine}", "bits": {bits}, "venv": true}}'
+"""
+FOREIGN_MACHINES = (
+    ("aarch64", "3.13", 64),
+    ("aarch64", "3.13", 32),
+    ("armv7l", "3.13", 32),
+)
+# What Ansible and the kernel write to in a root file system that stays as it is.
+SCRATCH = {Path("root"), Path("tmp"), Path("proc")}
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=200, check=False, **options
+    )
+
+
+def skip_or_fail_in_ci(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a run of site.yml printed."""
+
+    returncode: int
+    output: str
+
+    def recap(self, host: str) -> dict[str, int]:
+        """The counts of the play recap: ok, changed, failed, ..."""
+        line = re.search(rf"^{host}\s+: (.*)$", self.output, re.MULTILINE)
+        assert line, self.output
+        return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", line[1])}
+
+    def failure(self, host: str) -> str:
+        """The message of the task that failed for a host."""
+        line = re.search(rf"^fatal: \[{host}\]: FAILED! => (.*)$", self.output, re.MULTILINE)
+        assert line, self.output
+        return str(json.loads(line[1])["msg"])
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A folder of the operator's: the project's source, an inventory, a wheelhouse."""
+
+    folder: Path
+
+    @property
+    def source(self) -> Path:
+        return self.folder / "source"
+
+    @property
+    def wheelhouse(self) -> Path:
+        return self.folder / "wheelhouse"
+
+    def play(self, ssh: str, hosts: dict[str, dict[str, Any]], *arguments: str) -> Play:
+        """Run site.yml for these hosts, reached by a program in the place of ssh."""
+        program = self.folder / "ssh"
+        program.write_text(ssh)
+        program.chmod(0o755)
+        inventory = self.folder / "inventory.json"
+        connection = {
+            "ansible_ssh_executable": str(program),
+            "ansible_ssh_transfer_method": "piped",
+            "ansible_become": False,
+            "gateway_source_dir": str(self.source),
+            "gateway_wheelhouse_dir": str(self.wheelhouse),
+        }
+        inventory.write_text(json.dumps({"gateways": {"vars": connection, "hosts": hosts}}))
+        settings = {"ANSIBLE_HOME": str(self.folder / "ansible"), "ANSIBLE_NOCOLOR": "1"}
+        done = run(
+            *(sys.executable, "-m", "ansible", "playbook", "-i", inventory, "site.yml"),
+            *arguments,
+            cwd=ANSIBLE,
+            env={**os.environ, "LC_ALL": "C.UTF-8", **settings},
+        )
+        return Play(done.returncode, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
+    controller = Controller(tmp_path_factory.mktemp("controller"))
+    shutil.copytree(
+        PROJECT,
+        controller.source,
+        ignore=shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests"),
+    )
+    return controller
+
+
+@pytest.fixture(scope="module")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Debian 13 as its installer leaves it, and interpreters of machines that are not here."""
+    if os.geteuid() != 0:
+        skip_or_fail_in_ci("only root can make and enter a root file system")
+    root = tmp_path_factory.mktemp("debian") / "root"
+    made = run(
+        *("mmdebstrap", "--quiet", "--variant=minbase"),
+        *("--include=python3,python3-venv,systemd", "trixie", root),
+    )
+    if made.returncode != 0:
+        skip_or_fail_in_ci(f"mmdebstrap made no Debian: {made.stderr[-500:]}")
+    for machine, version, bits in FOREIGN_MACHINES:
+        python = root / f"usr/local/bin/python-{machine}-{version}-{bits}"
+        python.write_text(FOREIGN_PYTHON.format(version=version, machine=machine, bits=bits))
+        python.chmod(0o755)
+    yield root
+    shutil.rmtree(root)
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """A root file system that site.yml was applied to twice."""
+
+    root: Path
+    first: Play
+    second: Play
+
+    def owner_group_mode(self, path: str) -> tuple[str, str, str]:
+        """As ``ls -l`` in the root file system shows them."""
+        done = run("chroot", self.root, "stat", "--format=%U %G %a", path)
+        owner, group, mode = done.stdout.split()
+        return owner, group, mode
+
+
+@pytest.fixture(scope="module")
+def provisioned(
+    controller: Controller, debian: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Provisioned]:
+    root = tmp_path_factory.mktemp("provisioned") / "root"
+    run("cp", "--archive", "--reflink=auto", debian, root)
+    ssh = IN_CHROOT.format(root=root)
+    first = controller.play(ssh, {"north": NORTH}, "--diff", "-vvv")
+    assert first.returncode == 0, first.output[-5000:]
+    yield Provisioned(root, first, controller.play(ssh, {"north": NORTH}, "--diff"))
+    shutil.rmtree(root)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A booted system; ``leader`` is its first process as the host numbers it."""
+
+    leader: int
+
+    def run(self, *command: str) -> str:
+        """What a command prints in it, errors included."""
+        done = run("nsenter", "--target", str(self.leader), "--all", *command)
+        return (done.stdout + done.stderr).strip()
+
+    def state(self) -> str:
+        """The service's state, with its journal if it isn't active."""
+        state = self.run("systemctl", "is-active", "hedgerow")
+        journal = ("journalctl", "--unit=hedgerow", "--no-pager")
+        return state if state == "active" else self.run(*journal)
+
+    def main_pid(self) -> str:
+        return self.run("systemctl", "show", "--property=MainPID", "--value", "hedgerow")
+
+
+@pytest.fixture
+def booted(provisioned: Provisioned, tmp_path: Path) -> Iterator[Container]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        notices.bind(str(tmp_path / "notify"))
+        notices.settimeout(60)
+        log = tmp_path / "console"
+        with log.open("wb") as console:
+            nspawn = subprocess.Popen(
+                [
+                    *("systemd-nspawn", "--quiet", "--boot", f"--directory={provisioned.root}"),
+                    *("--register=no", "--keep-unit", "--private-network"),
+                    *("--notify-ready=yes", "--console=read-only"),
+                    f"--machine=hedgerow-{os.getpid()}",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                env={
+                    **os.environ,
+                    "NOTIFY_SOCKET": str(tmp_path / "notify"),
+                    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+                },
+            )
+        leader = 0
+        try:
+            notice = ""
+            while "READY=1" not in notice:
+                try:
+                    notice = notices.recv(4096).decode()
+                except TimeoutError:
+                    pytest.fail(f"did not boot: {log.read_text(errors='replace')[-2000:]}")
+                if found := re.search(r"X_NSPAWN_LEADER_PID=(\d+)", notice):
+                    leader = int(found[1])
+            yield Container(leader)
+        finally:
+            if leader:
+                os.kill(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
+            else:
+                nspawn.terminate()
+            try:
+                nspawn.wait(30)
+            except subprocess.TimeoutExpired:
+                os.kill(leader or nspawn.pid, signal.SIGKILL)
+                nspawn.wait(10)
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, int, int]]:
+    """Mode, size and time of change of all but Ansible's scratch folders."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [
+            name for name in folders if Path(folder, name).relative_to(root) not in SCRATCH
+        ]
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            at = path.lstat()
+            size = at.st_size if stat.S_ISREG(at.st_mode) else 0
+            found[str(path.relative_to(root))] = (at.st_mode, size, at.st_mtime_ns)
+    return found
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
+    controller: Controller, debian: Path
+) -> None:
+    wrong: dict[str, tuple[dict[str, Any], str]] = {
+        "bad-domain": ({"gateway_domain": "Campus North"}, 'gateway_domain "Campus North"'),
+        "no-domain": ({"gateway_domain": ""}, 'gateway_domain ""'),
+        "no-tree-key": ({"gateway_tree_key": None}, "gateway_tree_key"),
+        "short-tree-key": ({"gateway_tree_key": "00ff"}, "gateway_tree_key is not at least 16"),
+        "no-psks": ({"gateway_psks": None}, "gateway_psks"),
+        "bad-psk": ({"gateway_psks": {"sensor-17": f"{PSK}x"}}, "gateway_psks needs"),
+        "plain-password": ({"gateway_passwords": {"sensors": PSK}}, "gateway_passwords needs"),
+        "bad-port": ({"gateway_mqtt_port": 70000}, "gateway_mqtt_port"),
+        "bits-32": ({"gateway_python": "/usr/local/bin/python-armv7l-3.13-32"}, "armv7l"),
+        "kernel-64": ({"gateway_python": "/usr/local/bin/python-aarch64-3.13-32"}, "32-bit Python"),
+        "twin-1": ({"gateway_id": "twin"}, 'gateway_id "twin" is used by more than one'),
+        "twin-2": ({"gateway_id": "twin"}, 'gateway_id "twin" is used by more than one'),
+    }
+    hosts = {
+        host: {k: v for k, v in {**NORTH, "gateway_id": host, **change}.items() if v is not None}
+        for host, (change, _) in wrong.items()
+    }
+    before = snapshot(debian)
+    play = controller.play(IN_CHROOT.format(root=debian), hosts)
+    assert play.returncode != 0
+    for host, (_, message) in wrong.items():
+        assert message in play.failure(host), host
+        assert play.recap(host)["changed"] == 0
+    assert not {secret for secret in (PSK, TREE_KEY) if secret in play.output}
+    assert snapshot(debian) == before
+    assert not controller.wheelhouse.exists()
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_a_second_run_changes_nothing(provisioned: Provisioned) -> None:
+    assert provisioned.first.recap("north")["changed"] > 0
+    assert provisioned.second.returncode == 0, provisioned.second.output[-5000:]
+    assert provisioned.second.recap("north")["changed"] == 0
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_no_key_is_shown_however_much_is_printed(provisioned: Provisioned) -> None:
+    for secret in (TREE_KEY, PSK, PASSWORD_HASH):
+        assert secret not in provisioned.first.output + provisioned.second.output
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_the_installed_command_runs_on_the_target(provisioned: Provisioned) -> None:
+    done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/hedgerow", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "usage: hedgerow" in done.stdout
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_files_have_their_owners_and_modes_and_the_service_is_enabled(
+    provisioned: Provisioned,
+) -> None:
+    assert provisioned.owner_group_mode("/etc/hedgerow") == ("root", "hedgerow", "750")
+    config = "/etc/hedgerow/hedgerow.toml"
+    assert provisioned.owner_group_mode(config) == ("root", "hedgerow", "640")
+    for name in ("psk", "tree.key", "passwords"):
+        mode = provisioned.owner_group_mode(f"/etc/hedgerow/{name}")
+        assert mode == ("hedgerow", "hedgerow", "600")
+    unit = "/etc/systemd/system/hedgerow.service"
+    assert provisioned.owner_group_mode(unit) == ("root", "root", "644")
+    folder = provisioned.root / "etc/systemd/system/multi-user.target.wants"
+    assert str((folder / "hedgerow.service").readlink()) == unit
+    done = run("chroot", provisioned.root, "systemd-analyze", "verify", unit)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisioned) -> None:
+    program = (
+        "import pathlib; from gateway.config import GatewaySettings, load; "
+        "s = load(pathlib.Path('/etc/hedgerow/hedgerow.toml'), GatewaySettings); "
+        "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'])"
+    )
+    done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/python", "-c", program)
+    assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host"], done.stderr
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_the_controller_has_wheels_for_a_pi(controller: Controller, debian: Path) -> None:
+    pi = {**NORTH, "gateway_python": "/usr/local/bin/python-aarch64-3.13-64"}
+    play = controller.play(IN_CHROOT.format(root=debian), {"pi": pi}, "--tags", "wheelhouse")
+    assert play.returncode == 0, play.output[-5000:]
+    (archive,) = controller.wheelhouse.glob("*-cp313-aarch64.tar")
+    with tarfile.open(archive) as wheels:
+        names = wheels.getnames()
+    assert any(name.startswith("hedgerow-") for name in names)
+    assert any(re.match(r"msgpack-.*-cp313-.*aarch64\.whl$", name) for name in names)
+    assert all("aarch64" in name or name.endswith("-none-any.whl") for name in names)
+
+
+@pytest.mark.peer("systemd-nspawn", "systemd-container")
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
+    controller: Controller, provisioned: Provisioned, booted: Container
+) -> None:
+    assert booted.state() == "active"
+    get = ("/opt/hedgerow/venv/bin/hedgerow", "get", "--psk-file", "/etc/hedgerow/psk")
+    assert '"host/load1"' in booted.run(*get, "coaps://127.0.0.1/sensors/host/load1")
+    link = provisioned.root / "opt/hedgerow/venv"
+    old, old_pid = link.readlink(), booted.main_pid()
+    with (controller.source / "gateway/__init__.py").open("a") as module:
+        module.write("# a new release\n")
+
+    play = controller.play(
+        IN_CONTAINER.format(leader=booted.leader), {"north": {**NORTH, "gateway_hello_s": 0.25}}
+    )
+
+    assert play.returncode == 0, play.output[-5000:]
+    assert booted.state() == "active"
+    assert booted.main_pid() != old_pid
+    assert link.readlink() != old
+    assert {path.name for path in (provisioned.root / "opt/hedgerow/releases").iterdir()} == {
+        old.name,
+        link.readlink().name,
+    }
+    assert "hello_s = 0.25" in (provisioned.root / "etc/hedgerow/hedgerow.toml").read_text()

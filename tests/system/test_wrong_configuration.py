@@ -1,0 +1,135 @@
+"""A wrong configuration gives one line that names what is wrong, and exit code 2."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BASE = """
+[gateway]
+id = "gw"
+state_dir = "{folder}/state"
+domain = "campus"
+
+[mqtt]
+port = {port}
+
+[coap]
+port = 0
+
+[tree]
+key_file = "{folder}/tree.key"
+discovery = false
+"""
+
+
+def start(folder: Path, text: str) -> tuple[int, list[str]]:
+    config = folder / "gateway.toml"
+    config.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> str:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    return BASE.format(folder=tmp_path, port=0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("discovery = false", "discovery = false\nhelo_s = 1.0", "tree.helo_s: unknown key"),
+        ('domain = "campus"', 'domain = "Campus!"', "gateway.domain: "),
+        ('id = "gw"', 'id = "gw"\ngroup = 3', "gateway.group: 3 is not of type str"),
+        ('id = "gw"', "", "gateway.id: missing"),
+        ("tree.key", "absent.key", "absent.key: no such file"),
+        ("discovery = false", "hello_s = 0", "tree.hello_s: "),
+        ("discovery = false", 'neighbours = ["nowhere"]', "tree.neighbours: 'nowhere'"),
+        (
+            "port = 0\n\n[tree]",
+            'psk_file = "/none"\n\n[tree]',
+            "coap.psk_file: /none: no such file",
+        ),
+        ("[mqtt]", "[mqtt]\nport = 1\n[mqtt]", "not TOML"),
+        ("[tree]", '[[sensors]]\ntype = "quartz"\n[tree]', "sensors[0].type: 'quartz'"),
+    ],
+)
+def test_the_line_names_the_field(
+    tmp_path: Path, base: str, old: str, new: str, named: str
+) -> None:
+    assert old in base
+    code, lines = start(tmp_path, base.replace(old, new))
+    assert code == 2
+    assert len(lines) == 1
+    assert lines[0].startswith("hedgerow: ")
+    assert named in lines[0]
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, lines = start(tmp_path, BASE.format(folder=tmp_path, port=port))
+    assert code == 2
+    assert lines[-1] == f"hedgerow: mqtt.port: 127.0.0.1:{port}: Address already in use"
+    assert len(lines) == 1
+
+
+def test_a_coap_port_in_use_is_named(tmp_path: Path, base: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        code, lines = start(tmp_path, base.replace("[coap]\nport = 0", f"[coap]\nport = {port}"))
+    assert code == 2
+    assert len(lines) == 1
+    assert "coap.port: " in lines[0]
+    assert str(port) in lines[0]
+
+
+def test_a_state_folder_in_use_is_named(tmp_path: Path, base: str) -> None:
+    config = tmp_path / "first.toml"
+    config.write_text(base)
+    first = subprocess.Popen(
+        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert first.stderr is not None
+        for line in first.stderr:
+            if " is up" in line:
+                break
+        code, lines = start(tmp_path, base)
+    finally:
+        first.terminate()
+        first.communicate(timeout=20)
+    assert code == 2
+    assert "gateway.state_dir: " in lines[0]
+    assert "in use by another process" in lines[0]
+    assert first.returncode == 0
+
+
+def test_a_wrong_argument_is_one_line_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.cli", "simulate", "--runs", "0"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "--runs: 0 is not 1 or more" in line

@@ -1,0 +1,97 @@
+"""A spool to write into, and one Spark session for all tests, since its start takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cloud_ingest import java
+from cloud_ingest.record import Record
+from cloud_ingest.session import session
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+
+ORIGIN_TIME_US = 1_760_000_000_000_000
+
+
+class SpoolWriter:
+    """Writes a spool the way its documentation says, independent of the collector's code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir()
+        self.start = 0
+        self.length = 0
+
+    @property
+    def segment(self) -> Path:
+        return self.folder / f"{self.start:020d}.log"
+
+    def append(self, frame: bytes) -> int:
+        """Append without syncing; where in the segment the frame starts."""
+        with self.segment.open("ab") as file:
+            file.write(frame)
+        at = self.length
+        self.length += len(frame)
+        return at
+
+    def roll(self) -> None:
+        self.start += self.length
+        self.length = 0
+        self.segment.touch()
+
+    def sync(self) -> None:
+        (self.folder / "synced").write_text(f"{self.segment.name} {self.length}\n")
+
+    def readings(
+        self,
+        origin: str,
+        epoch: int,
+        first: int,
+        count: int = 1,
+        *,
+        flags: Flags = Flags.LOGGED,
+        origin_time_us: int = ORIGIN_TIME_US,
+    ) -> int:
+        """Append a batch of ``count`` readings, each taken 250 ms before its acceptance."""
+        device_time_s = (origin_time_us - 250_000) / 1e6
+        payloads = [
+            Record("host/load1", "/", 0.5 + number, device_time_s, number).encode()
+            for number in range(first, first + count)
+        ]
+        topic = f"campus/north/{origin}/host/load1"
+        return self.payloads(
+            origin, epoch, first, payloads, topic=topic, flags=flags, origin_time_us=origin_time_us
+        )
+
+    def payloads(
+        self,
+        origin: str,
+        epoch: int,
+        first: int,
+        payloads: Sequence[bytes],
+        *,
+        topic: str = "campus/north/gw/any",
+        flags: Flags = Flags.LOGGED,
+        origin_time_us: int = ORIGIN_TIME_US,
+    ) -> int:
+        entries = [Entry(topic, payload, qos=1) for payload in payloads]
+        frame = batch.encode(
+            origin, epoch, first, entries, flags=flags, origin_time_us=origin_time_us
+        )
+        return self.append(frame)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> SpoolWriter:
+    return SpoolWriter(tmp_path / "spool")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with session(java.provide(os.environ)) as started:
+        yield started

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from cloud_ingest.account import Account, Key, Stamp, settle
+
+A: Key = ("t", 1)
+B: Key = ("t", 2)
+
+
+def account(
+    noted: list[tuple[str, int, str]],
+    rows: list[tuple[Stamp, Key]],
+    logs: dict[Stamp, Key | None],
+    killed: str = "",
+) -> Account:
+    return settle(noted, rows, logs, frozenset({killed}))
+
+
+def test_what_was_acknowledged_and_arrived_once_is_neither_lost_nor_doubled() -> None:
+    stamp = ("gw", 1, 1)
+    result = account([("t", 1, "gw")], [(stamp, A)], {stamp: A})
+    assert (result.acknowledged, result.ingested) == (1, 1)
+    assert (result.lost, result.doubled, result.acknowledged_before_log) == (0, 0, 0)
+
+
+def test_an_acknowledged_message_that_did_not_arrive_is_lost() -> None:
+    result = account([("t", 1, "gw"), ("t", 2, "gw")], [(("gw", 1, 1), A)], {})
+    assert result.lost == 1
+    assert result.lost_examples == ("t 2, acknowledged by gw",)
+
+
+def test_a_logged_message_that_did_not_arrive_is_lost_even_if_nobody_noted_it() -> None:
+    assert account([], [], {("gw", 1, 1): None}).lost == 1
+
+
+def test_a_message_that_is_missing_is_counted_once_by_whoever_knows_of_it() -> None:
+    assert account([("t", 1, "gw")], [], {("gw", 1, 1): A}).lost == 1
+
+
+def test_what_a_killed_gateway_acknowledged_and_never_logged_is_counted_apart() -> None:
+    result = account([("t", 1, "gw")], [], {}, killed="gw")
+    assert (result.lost, result.acknowledged_before_log) == (0, 1)
+
+
+def test_a_message_under_two_stamps_and_a_stamp_in_two_rows_are_doubled() -> None:
+    noted = [("t", 1, "gw"), ("t", 2, "gw")]
+    assert account(noted, [(("gw", 1, 1), A), (("gw", 1, 2), A)], {}).doubled == 1
+    other: Key = ("other", 0)
+    assert account(noted, [(("gw", 1, 1), other), (("gw", 1, 1), other)], {}).doubled == 1

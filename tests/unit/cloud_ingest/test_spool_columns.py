@@ -1,0 +1,137 @@
+"""Goal: every message of a batch becomes one row, whatever its payload holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from cloud_ingest.columns import arrow_batches, rows_of
+from cloud_ingest.record import Record
+from cloud_ingest.spool import Batch, SpoolError
+from cloud_ingest.tables import MESSAGES
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+
+SCHEMA = to_arrow_schema(MESSAGES, timezone="UTC")
+TIME_US = 1_760_000_000_123_456
+
+
+def as_batch(
+    entries: list[Entry],
+    *,
+    first: int = 1,
+    flags: Flags = Flags.LOGGED,
+    origin_time_us: int = TIME_US,
+) -> Batch:
+    frame = batch.encode("gw-a", 7, first, entries, flags=flags, origin_time_us=origin_time_us)
+    return Batch("segment", 0, batch.check(frame), frame)
+
+
+def rows(batches: Iterable[Batch]) -> list[dict[str, Any]]:
+    return pa.Table.from_batches(arrow_batches(batches, SCHEMA), SCHEMA).to_pylist()
+
+
+def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> None:
+    record = Record("host/load1", "/", 0.25, 1_760_000_000.0, 9)
+    entry = Entry("campus/north/gw-a/host/load1", record.encode(), qos=1, retain=True)
+    when = datetime(1970, 1, 1, tzinfo=UTC)
+    assert rows([as_batch([entry], first=41)]) == [
+        {
+            "origin": "gw-a",
+            "boot_epoch": 7,
+            "logged": True,
+            "control": False,
+            "sequence": 41,
+            "qos": 1,
+            "retain": True,
+            "topic": "campus/north/gw-a/host/load1",
+            "origin_time": when + timedelta(microseconds=TIME_US),
+            "payload": record.encode(),
+            "sensor": "host/load1",
+            "unit": "/",
+            "value": 0.25,
+            "device_time": when + timedelta(seconds=1_760_000_000),
+            "device_number": 9,
+            "record_error": None,
+        }
+    ]
+
+
+def test_an_undecodable_payload_keeps_its_row_its_number_and_its_bytes() -> None:
+    good = Record("s", "", 1.0, 1.0, 1).encode()
+    found = rows([as_batch([Entry("t", good), Entry("t", b"\xc1"), Entry("t", good)])])
+    assert [row["sequence"] for row in found] == [1, 2, 3]
+    assert [row["record_error"] is None for row in found] == [True, False, True]
+    assert found[1]["payload"] == b"\xc1"
+    assert found[1]["sensor"] is None
+
+
+def test_a_message_between_gateways_is_not_taken_for_a_record() -> None:
+    entry = Entry("$hedgerow/member/gw-a", b"\xc1")
+    (row,) = rows([as_batch([entry], flags=Flags.LOGGED | Flags.CONTROL)])
+    assert row["control"]
+    assert row["record_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("time_s", "number", "named"),
+    [
+        (math.nan, 1, "t (time): nan"),
+        (math.inf, 1, "t (time): inf"),
+        (-1e300, 1, "t (time): -1e+300"),
+        (253_402_300_800.0, 1, "t (time): 253402300800.0"),
+        (1.0, 2**63, "i (number): 9223372036854775808"),
+    ],
+)
+def test_a_record_beyond_what_a_table_can_hold_is_named_and_kept(
+    time_s: float, number: int, named: str
+) -> None:
+    payload = Record("s", "", 1.0, time_s, number).encode()
+    (row,) = rows([as_batch([Entry("t", payload)])])
+    assert row["record_error"] == named
+    assert row["payload"] == payload
+
+
+def test_an_origin_whose_clock_is_beyond_the_year_9999_has_no_origin_time() -> None:
+    (row,) = rows([as_batch([Entry("t", b"")], origin_time_us=2**64 - 1)])
+    assert row["origin_time"] is None
+
+
+def test_numbers_beyond_63_bits_are_an_error_that_names_the_batch() -> None:
+    beyond = as_batch([Entry("t", b""), Entry("t", b"")], first=2**63 - 1)
+    with pytest.raises(SpoolError, match="spool segment, byte 0: batch gw-a/7"):
+        rows_of(beyond)
+
+
+def test_rows_are_handed_on_before_they_fill_the_memory() -> None:
+    large = [as_batch([Entry("t", bytes(3 << 20))], first=n) for n in range(1, 7)]
+    assert [part.num_rows for part in arrow_batches(large, SCHEMA)] == [3, 3]
+    many = [as_batch([Entry("t", b"")] * 1_000, first=1) for _ in range(9)]
+    assert [part.num_rows for part in arrow_batches(many, SCHEMA)] == [4_000, 4_000, 1_000]
+
+
+def test_no_batches_make_no_rows() -> None:
+    assert rows([]) == []
+
+
+_MSGPACK_LIKE = st.binary(max_size=40) | st.builds(
+    lambda head, tail: head[:-3] + tail,
+    st.just(Record("s", "Cel", 1.5, 1.7e9, 4).encode()),
+    st.binary(max_size=12),
+)
+
+
+@given(payloads=st.lists(_MSGPACK_LIKE, min_size=1, max_size=5))
+def test_any_payload_is_a_record_or_an_error_and_always_a_row(payloads: list[bytes]) -> None:
+    found = rows([as_batch([Entry("t", payload) for payload in payloads])])
+    assert [row["payload"] for row in found] == payloads
+    for row in found:
+        assert (row["record_error"] is None) == (row["sensor"] is not None)

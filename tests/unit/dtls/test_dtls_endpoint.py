@@ -1,0 +1,316 @@
+"""Goal: one port serves many peers, and no stranger can exhaust it.
+
+Method: an endpoint and client sessions, joined without a network; time is a number.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dtls.context import ClientContext
+from dtls.endpoint import Closed, Established, Limits, Received
+from dtls.errors import SessionClosedError
+from dtls.session import Session, State
+
+MakeNet = Callable[..., Any]
+KEY = b"0123456789abcdef"
+
+
+def first_hello() -> bytes:
+    client = Session(ClientContext("meter-1", KEY))
+    client.start(0.0)
+    (hello,) = client.datagrams_to_send()
+    return hello
+
+
+def test_a_peer_is_established_by_name_and_heard(net: MakeNet) -> None:
+    n = net()
+    address, client = n.client()
+    n.roundtrip()
+    client.send(b"hello")
+    n.roundtrip()
+    established, received = n.taken()
+    assert isinstance(established, Established)
+    assert (established.address, established.identity.name) == (address, "meter-1")
+    assert received == Received(established.session_id, b"hello")
+    n.endpoint.send(established.session_id, b"answer")
+    n.roundtrip()
+    assert client.received() == [b"answer"]
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 1)
+
+
+def test_two_peers_are_not_mixed_up(net: MakeNet) -> None:
+    n = net()
+    n.client("meter-1", KEY)
+    n.client("meter-2", KEY[::-1])
+    n.roundtrip()
+    one, two = n.taken()
+    first, second = n.clients.values()
+    second.send(b"from two")
+    first.send(b"from one")
+    n.roundtrip()
+    assert {(e.session_id, e.plaintext) for e in n.taken()} == {
+        (one.session_id, b"from one"),
+        (two.session_id, b"from two"),
+    }
+    assert {one.identity.name, two.identity.name} == {"meter-1", "meter-2"}
+
+
+def test_a_flood_of_hellos_without_cookie_costs_no_session_and_no_memory(net: MakeNet) -> None:
+    n = net()
+    hello = first_hello()
+
+    def flood(count: int, start: int) -> None:
+        for port in range(start, start + count):
+            n.endpoint.receive_datagram(hello, ("198.51.100.7", port), n.now)
+            (reply,) = n.endpoint.datagrams_to_send()
+            assert len(reply[0]) < len(hello)  # no use for an attack on a third party
+
+    flood(100, 0)
+    tracemalloc.start()
+    flood(5_000, 100)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 16 * 1024
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 0)
+    assert n.endpoint.counters.cookies_sent == 5_100
+
+
+def test_a_cookie_counts_only_at_the_address_it_was_sent_to(net: MakeNet) -> None:
+    n = net()
+    address, client = n.client()
+    n.step()
+    (with_cookie,) = client.datagrams_to_send()
+    n.endpoint.receive_datagram(with_cookie, ("203.0.113.9", 1), n.now)
+    assert n.endpoint.half_open == 0
+    assert n.endpoint.counters.cookies_refused == 1
+    n.endpoint.receive_datagram(with_cookie, address, n.now)
+    assert n.endpoint.half_open == 1
+
+
+def test_a_cookie_that_waited_too_long_is_replaced_by_a_new_one(net: MakeNet) -> None:
+    n = net()
+    address, client = n.client()
+    n.step()
+    (with_cookie,) = client.datagrams_to_send()
+    n.now += 1_000.0
+    n.endpoint.receive_datagram(with_cookie, address, n.now)
+    assert n.endpoint.half_open == 0
+    assert n.endpoint.counters.cookies_sent == 2
+
+
+def test_a_wrong_key_gives_no_session_and_the_handshake_is_given_up(net: MakeNet) -> None:
+    n = net(Limits(handshake_s=30.0))
+    n.client(key=b"fedcba9876543210")
+    n.roundtrip()
+    assert (n.endpoint.half_open, n.endpoint.established) == (1, 0)
+    n.now += 30.0
+    assert n.endpoint.next_timer() <= n.now
+    n.endpoint.handle_timer(n.now)
+    assert n.endpoint.half_open == 0
+    assert n.endpoint.counters.handshakes_failed == 1
+    assert n.taken() == []
+
+
+def test_an_unknown_identity_is_told_so_and_leaves_nothing(net: MakeNet) -> None:
+    n = net()
+    _, client = n.client("stranger")
+    n.roundtrip()
+    assert "unknown psk identity" in client.reason
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 0)
+    assert n.endpoint.counters.handshakes_failed == 1
+
+
+def test_beyond_the_limit_of_handshakes_the_oldest_is_given_up(net: MakeNet) -> None:
+    n = net(Limits(half_open=3))
+    stuck = [n.client() for _ in range(5)]
+    for address, client in stuck:  # each returns its cookie and then says no more
+        n.endpoint.receive_datagram(client.datagrams_to_send()[0], address, n.now)
+        ((verify, _),) = n.endpoint.datagrams_to_send()
+        client.receive_datagram(verify, n.now)
+        n.endpoint.receive_datagram(client.datagrams_to_send()[0], address, n.now)
+        n.endpoint.datagrams_to_send()
+    assert n.endpoint.half_open == 3
+    assert n.endpoint.counters.half_open_evicted == 2
+    n.clients.clear()
+    n.client()
+    n.roundtrip()
+    assert n.endpoint.established == 1
+
+
+def test_beyond_the_limit_of_sessions_the_one_silent_longest_is_closed(net: MakeNet) -> None:
+    n = net(Limits(established=2))
+    (_, first), (_, second) = n.client(), n.client()
+    n.roundtrip()
+    n.now += 1.0
+    first.send(b"still here")
+    n.roundtrip()
+    n.client()
+    n.roundtrip()
+    assert n.endpoint.established == 2
+    assert first.state is State.ESTABLISHED
+    assert second.state is State.CLOSED
+    assert n.endpoint.counters.established_evicted == 1
+
+
+def test_a_session_that_is_silent_too_long_is_closed_on_both_sides(net: MakeNet) -> None:
+    n = net(Limits(idle_s=600.0))
+    _, client = n.client()
+    n.roundtrip()
+    session_id = n.taken()[0].session_id
+    n.now += 599.0
+    client.send(b"alive")
+    n.roundtrip()
+    n.now += 599.0
+    n.endpoint.handle_timer(n.now)
+    assert n.endpoint.established == 1
+    n.now = n.endpoint.next_timer()
+    n.endpoint.handle_timer(n.now)
+    n.roundtrip()
+    assert client.state is State.CLOSED
+    assert n.taken()[-1] == Closed(session_id, "idle")
+    with pytest.raises(SessionClosedError):
+        n.endpoint.send(session_id, b"too late")
+
+
+def test_a_device_that_reboots_is_served_again_at_the_same_port(net: MakeNet) -> None:
+    n = net()
+    address, _ = n.client()
+    n.roundtrip()
+    (before,) = n.taken()
+    _, rebooted = n.client(address=address)
+    n.roundtrip()
+    rebooted.send(b"back again")
+    n.roundtrip()
+    gone, after, received = n.taken()
+    assert gone == Closed(before.session_id, "the peer began anew")
+    assert received == Received(after.session_id, b"back again")
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 1)
+
+
+def test_a_device_that_reboots_during_the_handshake_is_served(net: MakeNet) -> None:
+    n = net()
+    address, _ = n.client()
+    n.step()
+    n.step()
+    assert n.endpoint.half_open == 1
+    _, rebooted = n.client(address=address)
+    n.roundtrip()
+    assert rebooted.state is State.ESTABLISHED
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 1)
+
+
+def test_a_handshake_from_a_known_address_ends_no_session_before_it_is_complete(
+    net: MakeNet,
+) -> None:
+    n = net()
+    address, client = n.client()
+    n.roundtrip()
+    (before,) = n.taken()
+    n.client(key=b"fedcba9876543210", address=address)
+    n.roundtrip()
+    assert (n.endpoint.half_open, n.endpoint.established) == (1, 1)
+    n.clients[address] = client
+    client.send(b"still the one")
+    n.roundtrip()
+    assert n.taken() == [Received(before.session_id, b"still the one")]
+
+
+def test_a_hello_that_was_delayed_until_after_the_handshake_is_ignored(net: MakeNet) -> None:
+    n = net()
+    seen: list[bytes] = []
+    n.lose = lambda data, _address, to_server: bool(to_server and seen.append(data))
+    address, client = n.client()
+    n.roundtrip()
+    n.endpoint.receive_datagram(seen[1], address, n.now)
+    assert n.endpoint.half_open == 0
+    client.send(b"as before")
+    n.roundtrip()
+    assert n.taken()[-1].plaintext == b"as before"
+
+
+def test_every_datagram_twice_makes_one_session_each(net: MakeNet) -> None:
+    n = net()
+    deliver = n.endpoint.receive_datagram
+
+    def twice(data: bytes, address: object, now: float) -> None:
+        deliver(data, address, now)
+        deliver(data, address, now)
+
+    n.endpoint.receive_datagram = twice
+    _, client = n.client()
+    n.roundtrip()
+    client.send(b"once")
+    n.roundtrip()
+    established, received = n.taken()
+    assert received == Received(established.session_id, b"once")
+    assert n.endpoint.counters.handshakes == 1
+
+
+def test_the_handshake_survives_the_loss_of_any_of_its_datagrams(net: MakeNet) -> None:
+    """One client for each loss, all in the same second: OpenSSL's timer can't be moved."""
+    n = net()
+    losses = {}
+    for to_server in (True, False):
+        for number in (1, 2, 3):
+            n.now = time.monotonic()
+            address, _ = n.client()
+            losses[address, to_server] = number
+    n.lose = lambda _data, address, to_server: _count_down(losses, (address, to_server))
+    for _ in range(10):
+        n.roundtrip()
+        timers = [n.endpoint, *n.clients.values()]
+        due = [at for c in n.clients.values() if (at := c.next_timer()) is not None]
+        if not due:
+            break
+        time.sleep(max(0.0, min(due) - time.monotonic()))
+        n.now = time.monotonic()
+        for timer in timers:
+            timer.handle_timer(n.now)
+    assert all(c.state is State.ESTABLISHED for c in n.clients.values())
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 6)
+
+
+def _count_down(losses: dict[Any, int], key: Any) -> bool:
+    losses[key] = losses.get(key, 0) - 1
+    return losses[key] == 0
+
+
+def test_stopping_tells_every_peer(net: MakeNet) -> None:
+    n = net()
+    (_, one), (_, two) = n.client(), n.client()
+    n.roundtrip()
+    n.endpoint.close()
+    n.roundtrip()
+    assert one.state is two.state is State.CLOSED
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 0)
+    assert n.endpoint.next_timer() is None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(datagrams=st.lists(st.binary(max_size=200), max_size=20))
+def test_no_datagram_of_a_stranger_makes_a_session_or_an_error(
+    net: MakeNet, datagrams: list[bytes]
+) -> None:
+    n = net()
+    for datagram in datagrams:
+        n.endpoint.receive_datagram(datagram, ("198.51.100.7", 1), n.now)
+    assert (n.endpoint.half_open, n.endpoint.established, n.endpoint.events()) == (0, 0, [])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(data=st.data())
+def test_a_damaged_hello_makes_no_error(net: MakeNet, data: st.DataObject) -> None:
+    n = net()
+    hello = bytearray(first_hello())
+    for _ in range(data.draw(st.integers(1, 4))):
+        hello[data.draw(st.integers(0, len(hello) - 1))] = data.draw(st.integers(0, 255))
+    n.endpoint.receive_datagram(bytes(hello), ("198.51.100.7", 1), n.now)
+    assert n.endpoint.half_open == 0

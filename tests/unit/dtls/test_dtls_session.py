@@ -1,0 +1,184 @@
+"""Goal: one association keeps its promises to a caller, whatever the other side sends."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtls.context import ClientContext, ServerContext
+from dtls.errors import MessageTooLargeError, SessionClosedError
+from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.session import MTU_BYTES, Session, State
+
+IDENTITY = "meter-1"
+KEY = b"0123456789abcdef"
+NOW = 1000.0
+
+
+def server_session() -> Session:
+    return Session(ServerContext({IDENTITY.encode(): KEY}.get))
+
+
+def roundtrip(client: Session, server: Session) -> None:
+    """Carry datagrams both ways until both are quiet."""
+    while True:
+        up, down = client.datagrams_to_send(), server.datagrams_to_send()
+        if not up and not down:
+            return
+        for datagram in up:
+            server.receive_datagram(datagram, NOW)
+        for datagram in down:
+            client.receive_datagram(datagram, NOW)
+
+
+def begun(identity: str = IDENTITY, key: bytes = KEY) -> tuple[Session, Session]:
+    client, server = Session(ClientContext(identity, key)), server_session()
+    client.start(NOW)
+    roundtrip(client, server)
+    return client, server
+
+
+def test_both_sides_are_established_and_the_server_knows_the_identity() -> None:
+    client, server = begun()
+    assert client.state is server.state is State.ESTABLISHED
+    assert server.identity == Identity(Proof.PSK, IDENTITY)
+    assert server.identity.may_write
+
+
+def test_plaintexts_arrive_one_for_each_that_was_sent() -> None:
+    client, server = begun()
+    client.send(b"one")
+    client.send(b"two")
+    server.send(b"three")
+    roundtrip(client, server)
+    assert server.received() == [b"one", b"two"]
+    assert client.received() == [b"three"]
+    assert server.received() == []
+
+
+def test_no_datagram_is_larger_than_the_mtu() -> None:
+    client = Session(ClientContext(IDENTITY, KEY))
+    server = server_session()
+    client.start(NOW)
+    sizes = []
+    for _ in range(6):
+        for datagram in client.datagrams_to_send():
+            sizes.append(len(datagram))
+            server.receive_datagram(datagram, NOW)
+        for datagram in server.datagrams_to_send():
+            sizes.append(len(datagram))
+            client.receive_datagram(datagram, NOW)
+    assert client.state is State.ESTABLISHED
+    assert max(sizes) <= MTU_BYTES
+
+
+@pytest.mark.parametrize(
+    "suite", ["PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256", "ECDHE-PSK-CHACHA20-POLY1305"]
+)
+def test_a_client_with_one_suite_alone_is_served(suite: str) -> None:
+    context = ClientContext(IDENTITY, KEY)
+    context.ssl_context.set_cipher_list(f"{suite}:@SECLEVEL=0".encode())
+    client, server = Session(context), server_session()
+    client.start(NOW)
+    roundtrip(client, server)
+    client.send(b"hello")
+    roundtrip(client, server)
+    assert server.received() == [b"hello"]
+
+
+def test_a_wrong_key_gives_no_session_and_no_identity() -> None:
+    client, server = begun(key=b"fedcba9876543210")
+    assert client.state is server.state is State.HANDSHAKING
+    assert server.identity is ANONYMOUS
+    assert not server.identity.may_write
+
+
+def test_an_unknown_identity_is_refused_and_told_so() -> None:
+    client, server = begun(identity="stranger")
+    assert client.state is server.state is State.CLOSED
+    assert "unknown psk identity" in client.reason
+    assert server.reason
+
+
+def test_an_identity_that_no_wire_can_carry_is_an_error_that_shows_it() -> None:
+    with pytest.raises(ValueError, match=r"'x{40}'"):
+        ClientContext("x" * 129, KEY)
+
+
+def test_a_message_over_the_mtu_is_refused_with_both_sizes_and_harms_nothing() -> None:
+    client, server = begun()
+    with pytest.raises(MessageTooLargeError) as caught:
+        client.send(bytes(MTU_BYTES))
+    assert caught.value.size_bytes == MTU_BYTES
+    client.send(bytes(caught.value.size_bytes_max))
+    roundtrip(client, server)
+    assert server.received() == [bytes(caught.value.size_bytes_max)]
+
+
+def test_sending_before_and_after_a_session_is_an_error() -> None:
+    with pytest.raises(SessionClosedError):
+        Session(ClientContext(IDENTITY, KEY)).send(b"early")
+    client, _ = begun()
+    client.close("enough")
+    with pytest.raises(SessionClosedError, match="enough"):
+        client.send(b"late")
+
+
+def test_closing_tells_the_peer() -> None:
+    client, server = begun()
+    client.close("enough")
+    roundtrip(client, server)
+    assert server.state is State.CLOSED
+    assert server.reason == "closed by the peer"
+
+
+def test_a_repeated_record_is_delivered_once() -> None:
+    client, server = begun()
+    client.send(b"once")
+    (record,) = client.datagrams_to_send()
+    server.receive_datagram(record, NOW)
+    server.receive_datagram(record, NOW)
+    assert server.received() == [b"once"]
+
+
+@given(noise=st.lists(st.binary(max_size=100), max_size=5), flip=st.integers(13, 40))
+def test_noise_and_damaged_records_do_not_harm_a_session(noise: list[bytes], flip: int) -> None:
+    client, server = ESTABLISHED
+    client.send(b"a reading that is long enough")
+    (record,) = client.datagrams_to_send()
+    damaged = bytearray(record)
+    damaged[flip] ^= 0x40
+    # As the endpoint does it: nothing but whole records gets here.
+    for data in (bytes(damaged), *(b"\x17\xfe\xfd\0\1" + bytes(7) + _sized(n) for n in noise)):
+        server.receive_datagram(data, NOW)
+    assert server.received() == []
+    server.receive_datagram(record, NOW)
+    assert server.received() == [b"a reading that is long enough"]
+
+
+def _sized(data: bytes) -> bytes:
+    return bytes((len(data),)) + data
+
+
+ESTABLISHED = begun()
+
+
+def test_a_closed_session_frees_the_crypto_library_at_once() -> None:
+    gc.disable()
+    try:
+        client, server = begun()
+        connections = [weakref.ref(s._connection) for s in (client, server)]
+        client.close("enough")
+        roundtrip(client, server)
+        assert [ref() for ref in connections] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_session_without_handshake_under_way_has_no_timer() -> None:
+    client, server = begun()
+    assert client.next_timer() is server.next_timer() is None

@@ -1,0 +1,261 @@
+"""Goal: the server serves one site over both transports and stops cleanly; the client says what
+is wrong.
+
+Method: both over loopback, in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+import aiocoap
+import pytest
+from aiocoap import resource
+
+from dtls.errors import ListenError
+from dtls.keystore import Keystore
+from gateway.coap.client import (
+    BadUriError,
+    Client,
+    HandshakeRefusedError,
+    NoAnswerError,
+    UnreachableError,
+    request,
+)
+from gateway.coap.server import CoapServer
+
+KEY = b"0123456789abcdef"
+KEYS = Keystore({"meter-1": KEY})
+
+
+class Value(resource.Resource):
+    """A value that counts how often it was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payload = b"21.5"
+        self.written = 0
+        self.bases: list[str] = []
+
+    async def render_get(self, incoming: aiocoap.Message) -> aiocoap.Message:
+        self.bases.append(incoming.remote.uri_base_local)
+        return aiocoap.Message(payload=self.payload, content_format=0)
+
+    async def render_put(self, incoming: aiocoap.Message) -> aiocoap.Message:
+        self.payload = incoming.payload
+        self.written += 1
+        return aiocoap.Message(code=aiocoap.CHANGED)
+
+
+@pytest.fixture
+def value() -> Value:
+    return Value()
+
+
+def server_of(value: Value, host: str = "127.0.0.1", *, anonymous: bool = False) -> CoapServer:
+    site = resource.Site()
+    site.add_resource(["value"], value)
+    return CoapServer(
+        site, host=host, coap_port=0, coaps_port=0, keystore=KEYS, anonymous=anonymous
+    )
+
+
+@pytest.fixture
+async def server(value: Value) -> AsyncIterator[CoapServer]:
+    async with server_of(value) as running:
+        yield running
+
+
+def plain(server: CoapServer, host: str = "127.0.0.1") -> str:
+    return f"coap://{host}:{server.coap_port}/value"
+
+
+def secure(server: CoapServer, host: str = "127.0.0.1") -> str:
+    return f"coaps://{host}:{server.coaps_port}/value"
+
+
+async def test_one_site_is_read_over_both_transports(server: CoapServer) -> None:
+    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+        for uri in (plain(server), secure(server)):
+            response = await client.request("GET", uri)
+            assert (response.code, response.payload) == ("2.05", b"21.5")
+            assert response.content_format == 0
+            assert response.ok
+
+
+async def test_only_an_authenticated_peer_may_write(server: CoapServer, value: Value) -> None:
+    refused = await request("PUT", plain(server), payload=b"99")
+    assert (refused.code, refused.ok) == ("4.01", False)
+    assert value.written == 0
+    accepted = await request(
+        "PUT", secure(server), payload=b"99", psk_identity="meter-1", psk_key=KEY
+    )
+    assert (accepted.code, value.payload) == ("2.04", b"99")
+
+
+async def test_anybody_may_write_where_the_configuration_says_so(value: Value) -> None:
+    async with server_of(value, anonymous=True) as server:
+        assert (await request("PUT", plain(server), payload=b"99")).code == "2.04"
+    assert value.payload == b"99"
+
+
+async def test_a_long_payload_travels_in_blocks_both_ways(server: CoapServer) -> None:
+    body = b"0123456789" * 1_000
+    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+        assert (await client.request("PUT", secure(server), payload=body)).ok
+        assert (await client.request("GET", secure(server))).payload == body
+
+
+async def test_a_session_is_opened_once_for_many_requests(server: CoapServer) -> None:
+    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+        for _ in range(3):
+            await client.request("GET", secure(server))
+    assert server.counters is not None
+    assert server.counters.handshakes == 1
+
+
+@pytest.mark.parametrize(
+    ("listen_at", "asked"), [("0.0.0.0", "127.0.0.2"), ("::", "::1"), ("::", "127.0.0.2")]
+)
+async def test_at_the_wildcard_address_the_answer_comes_from_the_address_that_was_asked(
+    value: Value, listen_at: str, asked: str
+) -> None:
+    uri_host = f"[{asked}]" if ":" in asked else asked
+    async with (
+        server_of(value, listen_at) as server,
+        Client(psk_identity="meter-1", psk_key=KEY) as client,
+    ):
+        # The client's sockets are connected: an answer from elsewhere would not arrive.
+        assert (await client.request("GET", plain(server, uri_host), timeout_s=5)).ok
+        assert (await client.request("GET", secure(server, uri_host), timeout_s=5)).ok
+        assert value.bases == [
+            f"coap://{uri_host}:{server.coap_port}",
+            f"coaps://{uri_host}:{server.coaps_port}",
+        ]
+
+
+async def test_a_repeated_request_is_answered_again_and_carried_out_once(value: Value) -> None:
+    put = aiocoap.Message(code=aiocoap.PUT, payload=b"99", uri_path=("value",))
+    put.mtype, put.mid, put.token = aiocoap.CON, 7, b"t"
+    loop = asyncio.get_running_loop()
+    async with server_of(value, anonymous=True) as server:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.setblocking(False)
+            peer.connect(("127.0.0.1", server.coap_port))
+            answers = []
+            for _ in range(2):
+                await loop.sock_sendall(peer, put.encode())
+                answers.append(await loop.sock_recv(peer, 2_000))
+    assert answers[0] == answers[1]
+    assert value.written == 1
+
+
+async def test_bytes_that_are_no_coap_do_not_stop_the_server(
+    server: CoapServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    not_utf8 = b"\x40\x01\x00\x01\xb1\xff"
+    ack_of_get = b"\x60\x01\x00\x02"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        for port in (server.coap_port, server.coaps_port):
+            for datagram in (b"", b"\x40", b"\xff" * 100, not_utf8, ack_of_get):
+                peer.sendto(datagram, ("127.0.0.1", port))
+    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+        assert (await client.request("GET", plain(server))).ok
+        assert (await client.request("GET", secure(server))).ok
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+async def test_stopping_leaves_no_task_and_tells_the_peers(value: Value) -> None:
+    before = asyncio.all_tasks()
+    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+        async with server_of(value) as server:
+            ports = (server.coap_port, server.coaps_port)
+            await client.request("GET", secure(server))
+            await client.request("GET", plain(server))
+        for port in ports:  # both are free again
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
+                again.bind(("127.0.0.1", port))
+        with pytest.raises(UnreachableError):
+            await client.request("GET", f"coaps://127.0.0.1:{ports[1]}/value", timeout_s=5)
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coaps"])
+async def test_a_port_in_use_is_an_error_that_names_the_address(
+    value: Value, server: CoapServer, scheme: str
+) -> None:
+    taken = {"coap": server.coap_port, "coaps": server.coaps_port}[scheme]
+    site = resource.Site()
+    second = CoapServer(
+        site,
+        host="127.0.0.1",
+        coap_port=taken if scheme == "coap" else 0,
+        coaps_port=taken if scheme == "coaps" else 0,
+        keystore=KEYS,
+    )
+    with pytest.raises(ListenError, match=f"{scheme}://127.0.0.1:{taken}: .*in use"):
+        await second.start()
+    assert second.coap_port is second.coaps_port is None
+
+
+async def test_a_host_that_is_no_address_is_an_error_that_shows_it(value: Value) -> None:
+    with pytest.raises(ListenError, match="'gw-north' is not an IP address"):
+        await server_of(value, "gw-north").start()
+
+
+@pytest.mark.parametrize(
+    ("uri", "part"),
+    [
+        ("http://127.0.0.1/", "scheme 'http'"),
+        ("coap:///value", "no host"),
+        ("coap://127.0.0.1:99999/", "port"),
+        ("coap://127.0.0.1:0/", "port 0"),
+        ("coap://127.0.0.1/#top", "fragment #top"),
+        ("coap://me:secret@127.0.0.1/", "user name"),
+        ("coaps://127.0.0.1/", "psk_identity and psk_key"),
+    ],
+)
+async def test_a_bad_uri_is_an_error_that_names_the_part(uri: str, part: str) -> None:
+    with pytest.raises(BadUriError, match=part) as caught:
+        await request("GET", uri)
+    assert "secret" not in str(caught.value)
+
+
+async def test_an_unknown_method_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(BadUriError, match="'STEAL', one of GET, POST"):
+        await request("STEAL", "coap://127.0.0.1/")
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coaps"])
+async def test_nobody_listening_is_told_at_once(scheme: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    with pytest.raises(UnreachableError, match="refused"):
+        await request("GET", f"{scheme}://127.0.0.1:{port}/", psk_identity="meter-1", psk_key=KEY)
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coaps"])
+async def test_silence_ends_with_the_time_that_was_given(scheme: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        uri = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(NoAnswerError, match=r"0\.1 s"):
+            await request("GET", uri, psk_identity="meter-1", psk_key=KEY, timeout_s=0.1)
+
+
+async def test_an_unknown_identity_and_a_wrong_key_are_told_apart(server: CoapServer) -> None:
+    with pytest.raises(HandshakeRefusedError, match="unknown psk identity"):
+        await request("GET", secure(server), psk_identity="stranger", psk_key=KEY)
+    with pytest.raises(HandshakeRefusedError, match="the key"):
+        await request(
+            "GET", secure(server), psk_identity="meter-1", psk_key=KEY[::-1], timeout_s=0.5
+        )
+
+
+async def test_a_key_without_identity_is_an_error() -> None:
+    with pytest.raises(BadUriError, match="go together"):
+        Client(psk_key=KEY)

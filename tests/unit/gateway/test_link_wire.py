@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.links import wire
+from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
+from gateway.links.wire import Connect, Packet, Type
+from tree_handler.errors import ProtocolError
+
+NONCE_D, NONCE_A = b"d" * 16, b"a" * 16
+KEY = b"k" * 32
+PACKETS = [
+    (Connect("gw-a", "tree", NONCE_D).encode(), Type.CONNECT),
+    (wire.connack(wire.ReturnCode.ACCEPTED), Type.CONNACK),
+    (wire.publish(b"$hedgerow/batch", b"x" * 300), Type.PUBLISH),
+    (wire.ping(7, b"bpdu"), Type.PINGREQ),
+    (wire.pong(7), Type.PINGRESP),
+    (wire.disconnect(), Type.DISCONNECT),
+]
+
+
+def drain(reader: wire.Reader) -> list[Packet]:
+    found = []
+    while (packet := reader.next()) is not None:
+        found.append(packet)
+    return found
+
+
+@given(st.lists(st.integers(1, 40), max_size=60))
+def test_any_split_of_the_stream_gives_the_same_packets(sizes: list[int]) -> None:
+    stream = b"".join(data for data, _ in PACKETS)
+    reader, found = wire.Reader(), []
+    for size in [*sizes, len(stream)]:
+        part, stream = stream[:size], stream[size:]
+        reader.feed(part)
+        found += drain(reader)
+    assert [packet.type for packet in found] == [kind for _, kind in PACKETS]
+    assert wire.split_publish(found[2].body) == (b"$hedgerow/batch", b"x" * 300)
+    assert wire.split_ping(found[3].body) == (7, b"bpdu")
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_protocol_error(data: bytes) -> None:
+    reader = wire.Reader()
+    reader.feed(data)
+    try:
+        for packet in drain(reader):
+            Connect.decode(packet.body)
+    except ProtocolError:
+        pass
+
+
+@given(st.text(min_size=1, max_size=20), st.text(max_size=20), st.binary(min_size=16, max_size=16))
+def test_a_connect_reads_back(gateway_id: str, tree: str, nonce: bytes) -> None:
+    connect = Connect(gateway_id, tree, nonce)
+    reader = wire.Reader()
+    reader.feed(connect.encode())
+    (packet,) = drain(reader)
+    assert Connect.decode(packet.body) == connect
+
+
+def test_a_packet_over_the_limit_is_refused_before_it_is_buffered() -> None:
+    reader = wire.Reader(limit=100)
+    reader.feed(b"\x30\xff\xff\x7f")
+    with pytest.raises(ProtocolError, match="too large"):
+        reader.next()
+
+
+def own(name: str, *, tree: str = "t", key: bytes = KEY) -> Credentials:
+    return Credentials(name, tree, key)
+
+
+def test_both_ends_learn_each_others_name_when_both_hold_the_key() -> None:
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    acceptor = Acceptor(own("gw-b"), NONCE_A, dialler.connect)
+    peer_id, proof = dialler.receive(acceptor.answer)
+    acceptor.receive(proof)
+    assert (peer_id, acceptor.peer_id) == ("gw-b", "gw-a")
+
+
+def test_a_dialler_without_the_key_is_refused() -> None:
+    honest, thief = Dialler(own("gw-a"), NONCE_D), Dialler(own("gw-a", key=b"x" * 32), NONCE_D)
+    acceptor = Acceptor(own("gw-b"), NONCE_A, thief.connect)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        thief.receive(acceptor.answer)
+    _, proof_for_another = honest.receive(Acceptor(own("gw-b"), b"z" * 16, honest.connect).answer)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        acceptor.receive(proof_for_another)
+
+
+def test_an_acceptor_without_the_key_is_refused() -> None:
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    impostor = Acceptor(own("gw-b", key=b"x" * 32), NONCE_A, dialler.connect)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        dialler.receive(impostor.answer)
+
+
+def test_an_answer_can_not_be_reflected_as_the_proof() -> None:
+    acceptor = Acceptor(own("gw-b"), NONCE_A, Connect("gw-a", "t", NONCE_D))
+    with pytest.raises(HandshakeError):
+        acceptor.receive(acceptor.answer[-32:])
+
+
+@pytest.mark.parametrize(
+    ("connect", "why"),
+    [
+        (Connect("gw-b", "t", NONCE_D), "this gateway itself"),
+        (Connect("gw-a", "other", NONCE_D), "another tree"),
+        (Connect("gw-a", "t", b"short"), "nonce"),
+        (Connect("", "t", NONCE_D), "identifier"),
+    ],
+)
+def test_a_connect_that_does_not_belong_is_refused(connect: Connect, why: str) -> None:
+    with pytest.raises(HandshakeError, match=why):
+        Acceptor(own("gw-b"), NONCE_A, connect)
+
+
+@given(st.binary(max_size=100))
+def test_no_answer_raises_anything_but_handshake_error(answer: bytes) -> None:
+    with pytest.raises(HandshakeError):
+        Dialler(own("gw-a"), NONCE_D).receive(answer)
+
+
+def test_credentials_do_not_show_the_key() -> None:
+    assert "k" * 8 not in repr(own("gw-a"))

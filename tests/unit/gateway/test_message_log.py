@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.message_log import LogError, MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.intervals import Intervals
+
+
+def make(first: int, count: int = 1, *, origin: str = "gw", size: int = 10) -> tuple[bytes, Header]:
+    entries = [Entry(f"t/{first + i}", bytes(size), 1) for i in range(count)]
+    frame = batch.encode(origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=0)
+    return frame, batch.check(frame)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "log"
+
+
+def opened(folder: Path, **options: int) -> MessageLog:
+    log = MessageLog(folder, **options)
+    log.open()
+    return log
+
+
+def test_what_was_appended_is_there_after_the_next_start(folder: Path) -> None:
+    log = opened(folder)
+    frames = [make(1, 3), make(4), make(1, origin="other")]
+    for frame, header in frames:
+        log.append(frame, header)
+    log.close()
+    again = opened(folder)
+    assert again.have == {("gw", 1): Intervals([(1, 4)]), ("other", 1): Intervals([(1, 1)])}
+    assert [frame for frame, _ in again.read(("gw", 1), Intervals([(1, 9)]))] == [
+        frames[0][0],
+        frames[1][0],
+    ]
+    again.close()
+
+
+@pytest.mark.parametrize("left", [1, 11, 12, 13, 30])
+def test_a_torn_tail_is_cut_and_appending_goes_on_behind_it(folder: Path, left: int) -> None:
+    log = opened(folder)
+    log.append(*make(1))
+    log.close()
+    (segment,) = folder.glob("*.log")
+    whole = segment.stat().st_size
+    torn, _ = make(2)
+    with segment.open("ab") as file:
+        file.write(torn[:left])
+    again = opened(folder)
+    assert (again.cut_bytes, segment.stat().st_size) == (left, whole)
+    again.append(*make(2))
+    again.close()
+    assert opened(folder).have == {("gw", 1): Intervals([(1, 2)])}
+
+
+def test_a_tail_of_garbage_is_cut(folder: Path) -> None:
+    log = opened(folder)
+    log.append(*make(1))
+    log.close()
+    (segment,) = folder.glob("*.log")
+    with segment.open("ab") as file:
+        file.write(bytes(500))
+    again = opened(folder)
+    assert again.cut_bytes == 500
+    assert again.have == {("gw", 1): Intervals([(1, 1)])}
+
+
+@pytest.mark.parametrize("indexes", ["kept", "deleted", "damaged"])
+def test_a_start_knows_every_segment_with_or_without_its_index(folder: Path, indexes: str) -> None:
+    log = opened(folder, segment_bytes=400)
+    for n in range(1, 41):
+        log.append(*make(n))
+    log.close()
+    assert len(list(folder.glob("*.log"))) > 3
+    for index in folder.glob("*.index"):
+        if indexes == "deleted":
+            index.unlink()
+        elif indexes == "damaged":
+            index.write_bytes(b"\x00\x00\x00\x03nonsense")
+    again = opened(folder, segment_bytes=400)
+    assert again.have == {("gw", 1): Intervals([(1, 40)])}
+    headers = [header for _, header in again.read(("gw", 1), Intervals([(7, 9), (33, 33)]))]
+    assert [header.first for header in headers] == [7, 8, 9, 33]
+
+
+def test_trimming_deletes_whole_segments_and_remembers_what_they_held(folder: Path) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=1000)
+    for n in range(1, 41):
+        log.append(*make(n))
+    assert log.trim()
+    assert log.length <= 1000
+    kept_from = log.kept_from()["gw", 1]
+    assert 20 < kept_from <= 40
+    log.close()
+    again = opened(folder, segment_bytes=400, max_bytes=1000)
+    assert again.have == {("gw", 1): Intervals([(1, 40)])}
+    assert again.kept_from() == {("gw", 1): kept_from}
+    assert not again.trim()
+
+
+def test_a_second_process_is_refused(folder: Path) -> None:
+    log = opened(folder)
+    with pytest.raises(LogError, match="in use by another process"):
+        opened(folder)
+    log.close()
+    opened(folder).close()
+
+
+def test_the_mark_tells_readers_how_far_the_newest_segment_is_synced(folder: Path) -> None:
+    log = opened(folder, mark=1)
+    frame, header = make(1)
+    log.append(frame, header)
+    name = next(folder.glob("*.log")).name
+    assert (folder / "synced").exists() is False or (folder / "synced").read_text() == f"{name} 0\n"
+    log.sync()
+    assert (folder / "synced").read_text() == f"{name} {len(frame)}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a Linux device")
+def test_a_full_disk_refuses_the_append_and_names_the_file(folder: Path) -> None:
+    log = opened(folder)
+    log.append(*make(1))
+    os.close(log._fd)
+    log._fd = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(LogError, match="No space left"):
+        log.append(*make(2))
+    assert log.have == {("gw", 1): Intervals([(1, 1)])}
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("")
+    with pytest.raises(LogError, match=str(tmp_path / "log")):
+        opened(tmp_path / "log")

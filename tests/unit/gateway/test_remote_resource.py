@@ -1,0 +1,387 @@
+"""Remote query end to end: CoAP sites in one process, joined by a publish function (row A6)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import aiocoap
+import pytest
+from aiocoap import resource
+from aiocoap.numbers.codes import Code
+
+from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.keystore import Keystore
+from gateway.coap.access import identity_of
+from gateway.coap.execution import LocalExecution
+from gateway.coap.remote import PATH, RemoteResource, first_claim
+from gateway.coap.remote_exchange import RemoteExchange
+from gateway.coap.server import CoapServer
+from gateway.coap.status import PATH as STATUS_PATH
+from gateway.coap.status import StatusResource
+from tree_handler.hierarchy import MemberRecord, Membership
+from tree_handler.remote_message import Request
+from tree_handler.remote_query import RemoteQueries
+
+PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
+NORTH = "q/campus/north/gw-north"
+
+
+class Probe(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """A resource that shows what reaches it, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = b"21.5"
+        self.seen: list[Any] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.reached = asyncio.Event()
+
+    async def render_get(self, request: Any) -> Any:
+        self.seen.append(request)
+        self.reached.set()
+        await self.hold.wait()
+        match request.opt.uri_query:
+            case ("fail",):
+                raise ZeroDivisionError
+            case ("huge",):
+                return aiocoap.Message(payload=bytes(70_000))
+            case ("large",):
+                return aiocoap.Message(payload=b"0123456789" * 500, content_format=42)
+        if request.opt.accept == 60:
+            raise aiocoap.error.NotAcceptable
+        return aiocoap.Message(payload=self.value, content_format=0)
+
+    async def render_put(self, request: Any) -> Any:
+        self.seen.append(request)
+        self.value = request.payload
+        return aiocoap.Message(code=Code.CHANGED)
+
+    async def render_post(self, request: Any) -> Any:
+        self.seen.append(request)
+        return aiocoap.Message(code=Code.CREATED, payload=request.payload[::-1])
+
+    async def render_delete(self, request: Any) -> Any:
+        self.seen.append(request)
+        return aiocoap.Message(code=Code.DELETED)
+
+
+class Node:
+    """One gateway's CoAP side."""
+
+    def __init__(
+        self,
+        gateway_id: str,
+        publish: Callable[[str, bytes], None],
+        *,
+        may_write: Callable[[str | None], bool],
+        entry: Callable[[str | None], bool],
+        deadline_s: float,
+        max_outstanding: int,
+    ) -> None:
+        self.site = resource.Site()
+        self.probe = Probe()
+        self.site.add_resource(["probe"], self.probe)
+        self.site.add_resource([".well-known", "core"], resource.WKCResource(self.links))
+        members = Membership()
+        for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
+            members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
+        execute = LocalExecution(self.site, gateway_id, may_write)
+        queries = RemoteQueries(gateway_id, 1, max_outstanding=max_outstanding)
+        self.exchange = RemoteExchange(queries, publish, execute)
+        remote = RemoteResource(
+            gateway_id,
+            members,
+            execute=execute,
+            exchange=self.exchange,
+            may_write=entry,
+            deadline_s=deadline_s,
+            identity_of=lambda _: self.identity,
+        )
+        self.site.add_resource(PATH, remote)
+        self.identity: str | None = "psk:operator"
+
+    def links(self) -> Any:
+        return self.site.get_resources_as_linkheader()
+
+
+class Fleet:
+    """gw-root, asked over CoAP, and gw-north behind it; gw-dead has a record and no process."""
+
+    def __init__(
+        self,
+        *,
+        may_write: Callable[[str | None], bool] = bool,
+        entry: Callable[[str | None], bool] = bool,
+        deadline_s: float = 30.0,
+        max_outstanding: int = 8,
+    ) -> None:
+        self.published: list[str] = []
+        self.nodes = {
+            name: Node(
+                name,
+                self.publish,
+                may_write=may_write,
+                entry=entry,
+                deadline_s=deadline_s,
+                max_outstanding=max_outstanding,
+            )
+            for name in ("gw-root", "gw-north")
+        }
+        self.root, self.north = self.nodes["gw-root"], self.nodes["gw-north"]
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        self.published.append(topic)
+        for node in self.nodes.values():
+            if topic in node.exchange.queries.topics:
+                asyncio.get_running_loop().call_soon(node.exchange.receive, topic, payload)
+
+
+Ask = Callable[..., Coroutine[Any, Any, Any]]
+
+
+@contextlib.asynccontextmanager
+async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
+    """Serve gw-root over CoAP on loopback; yields a function that sends it a request."""
+    server = CoapServer(
+        fleet.root.site,
+        host="127.0.0.1",
+        coap_port=0,
+        coaps_port=None,
+        keystore=Keystore({}),
+        anonymous=True,  # so that the checks behind it are what decides here
+    )
+    await server.start()
+    client = await aiocoap.Context.create_client_context(transports=["simple6"])
+
+    async def ask(method: str, path: str, payload: bytes = b"", **options: Any) -> Any:
+        message = aiocoap.Message(
+            code=getattr(Code, method),
+            uri=f"coap://127.0.0.1:{server.coap_port}/{path}",
+            payload=payload,
+        )
+        for name, value in options.items():
+            setattr(message.opt, name, value)
+        return await client.request(message).response
+
+    try:
+        yield ask
+    finally:
+        await client.shutdown()
+        await server.stop()
+        for node in fleet.nodes.values():
+            await node.exchange.stop()
+
+
+def shown(response: Any) -> tuple[str, bytes]:
+    return response.code.dotted, response.payload
+
+
+async def test_a_resource_of_another_gateway_answers_as_if_it_were_here() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        response = await ask("GET", f"{NORTH}/probe?unit=Cel&raw", accept=0)
+    assert shown(response) == ("2.05", b"21.5")
+    assert response.opt.content_format == 0
+    [seen] = fleet.north.probe.seen
+    assert seen.opt.uri_query == ("unit=Cel", "raw")
+    assert seen.opt.accept == 0
+    assert fleet.published == ["$hedgerow/query/gw-north", "$hedgerow/reply/gw-root"]
+
+
+async def test_every_method_passes_with_body_format_and_code() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert shown(await ask("PUT", f"{NORTH}/probe", b"on", content_format=0)) == ("2.04", b"")
+        assert fleet.north.probe.seen[-1].opt.content_format == 0
+        assert shown(await ask("GET", f"{NORTH}/probe")) == ("2.05", b"on")
+        assert shown(await ask("POST", f"{NORTH}/probe", b"abc")) == ("2.01", b"cba")
+        assert shown(await ask("DELETE", f"{NORTH}/probe")) == ("2.02", b"")
+        assert (await ask("FETCH", f"{NORTH}/probe")).code == Code.METHOD_NOT_ALLOWED
+
+
+async def test_a_resource_of_this_gateway_is_answered_without_the_tree() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert shown(await ask("GET", "q/-/-/gw-root/probe")) == ("2.05", b"21.5")
+    assert fleet.published == []
+
+
+async def test_well_known_core_of_another_gateway_is_read_through_this_one() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        response = await ask("GET", f"{NORTH}/.well-known/core")
+    assert response.opt.content_format == 40
+    assert b"</probe>" in response.payload
+
+
+async def test_long_bodies_pass_in_blocks_at_the_entry_and_whole_over_the_tree() -> None:
+    fleet = Fleet()
+    body = bytes(range(256)) * 20
+    async with asking(fleet) as ask:
+        assert (await ask("PUT", f"{NORTH}/probe", body)).code == Code.CHANGED
+        assert fleet.north.probe.value == body
+        response = await ask("GET", f"{NORTH}/probe?large")
+    assert response.payload == b"0123456789" * 500
+    assert response.opt.content_format == 42
+    assert fleet.published.count("$hedgerow/query/gw-north") == 2
+
+
+async def test_errors_of_the_resource_come_back_as_they_are() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert (await ask("GET", f"{NORTH}/nothing")).code == Code.NOT_FOUND
+        assert (await ask("GET", f"{NORTH}/probe", accept=60)).code == Code.NOT_ACCEPTABLE
+        assert (await ask("GET", f"{NORTH}/probe?fail")).code == Code.INTERNAL_SERVER_ERROR
+        huge = await ask("GET", f"{NORTH}/probe?huge")
+    assert shown(huge) == ("5.00", b"gw-north: response payload too large, bytes: 70000")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "code", "diagnostic"),
+    [
+        ("q/campus/north", {}, "4.00", b"path is not /q/<domain>/<group>/<node>/<path>"),
+        ("q/-/-/gw-east/probe", {}, "4.04", b"no gateway gw-east"),
+        (
+            "q/campus/south/gw-north/probe",
+            {},
+            "4.04",
+            b"gateway gw-north is not at campus/south but at campus/north",
+        ),
+        ("q/Campus/-/gw-north/probe", {}, "4.00", b"domain: 'Campus'"),
+        ("q/campus/+/gw-north/probe", {}, "5.01", b"a query to several gateways is not supported"),
+        ("q/*/*/*/probe", {}, "5.01", b"a query to several gateways is not supported"),
+        (
+            f"{NORTH}/probe",
+            {"observe": 0},
+            "5.01",
+            b"Observe of another gateway's resource is not supported",
+        ),
+        (
+            f"{NORTH}/q/-/-/gw-root/probe",
+            {},
+            "4.00",
+            b"a remote query must not lead to another one",
+        ),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_with_the_reason(
+    path: str, options: dict[str, Any], code: str, diagnostic: bytes
+) -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert shown(await ask("GET", path, **options)) == (code, diagnostic)
+    assert fleet.published == []
+
+
+async def test_a_gateway_that_does_not_answer_is_a_gateway_timeout() -> None:
+    fleet = Fleet(deadline_s=0.05)
+    async with asking(fleet) as ask:
+        response = await ask("GET", "q/campus/north/gw-dead/probe")
+    assert shown(response) == ("5.04", b"gw-dead did not answer within 0.05 s")
+
+
+async def test_too_many_queries_are_refused_with_the_time_to_wait() -> None:
+    fleet = Fleet(max_outstanding=1)
+    fleet.north.probe.hold.clear()
+    async with asking(fleet) as ask:
+        first = asyncio.create_task(ask("GET", f"{NORTH}/probe"))
+        await fleet.north.probe.reached.wait()
+        refused = await ask("GET", f"{NORTH}/probe")
+        assert shown(refused) == ("5.03", b"1 remote queries outstanding")
+        assert 1 <= refused.opt.max_age <= 30
+        fleet.north.probe.hold.set()
+        assert shown(await first) == ("2.05", b"21.5")
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+async def test_a_write_that_is_not_allowed_goes_no_further_than_the_entry(method: str) -> None:
+    fleet = Fleet()
+    fleet.root.identity = None
+    async with asking(fleet) as ask:
+        response = await ask(method, f"{NORTH}/probe")
+        assert (await ask("GET", f"{NORTH}/probe")).code == Code.CONTENT
+    assert shown(response) == ("4.01", b"gw-root: not allowed to write")
+    assert fleet.published.count("$hedgerow/query/gw-north") == 1
+
+
+async def test_a_write_is_checked_again_where_it_is_executed() -> None:
+    fleet = Fleet(entry=lambda _: True, may_write=lambda identity: identity == "psk:operator")
+    async with asking(fleet) as ask:
+        assert (await ask("PUT", f"{NORTH}/probe", b"on")).code == Code.CHANGED
+        fleet.root.identity = "psk:guest"
+        refused = await ask("PUT", f"{NORTH}/probe", b"off")
+    assert shown(refused) == ("4.01", b"gw-north: not allowed to write")
+    assert fleet.north.probe.value == b"on"
+
+
+async def test_the_executing_resource_sees_the_original_peer() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        await ask("GET", f"{NORTH}/probe")
+        fleet.root.identity = None
+        await ask("GET", f"{NORTH}/probe")
+        fleet.root.identity = "a-later-proof:operator"
+        await ask("GET", f"{NORTH}/probe")
+    named, anonymous, unknown = fleet.north.probe.seen
+    assert first_claim(named.remote) == "psk:operator"
+    assert identity_of(named) == Identity(Proof.PSK, "operator")
+    assert first_claim(anonymous.remote) is None
+    assert identity_of(anonymous) == ANONYMOUS
+    assert identity_of(unknown) == ANONYMOUS
+
+
+async def test_a_malformed_message_is_reported_and_the_next_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        fleet.north.exchange.receive("$hedgerow/query/gw-north", b"\xc1")
+        assert shown(await ask("GET", f"{NORTH}/probe")) == ("2.05", b"21.5")
+    assert "$hedgerow/query/gw-north: query: b'\\xc1'" in " ".join(caplog.messages)
+
+
+async def test_an_execution_ends_with_the_deadline_of_its_asker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet(deadline_s=0.05)
+    fleet.north.probe.hold.clear()
+    async with asking(fleet) as ask:
+        assert (await ask("GET", f"{NORTH}/probe")).code == Code.GATEWAY_TIMEOUT
+        await fleet.north.exchange.idle()
+    assert "not done in time: GET /probe (0 bytes)" in " ".join(caplog.messages)
+    assert fleet.published == ["$hedgerow/query/gw-north"]
+
+
+async def test_stopping_leaves_no_task_and_no_one_waiting() -> None:
+    fleet = Fleet()
+    fleet.north.probe.hold.clear()
+    before = asyncio.all_tasks()
+    asked = asyncio.create_task(
+        fleet.root.exchange.ask("gw-north", Request("GET", ("probe",)), 30.0)
+    )
+    await fleet.north.probe.reached.wait()
+    for node in fleet.nodes.values():
+        await node.exchange.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    # aiocoap's rendering task was cancelled with the execution and ends in its next turn.
+    await asyncio.gather(*asyncio.all_tasks() - before, return_exceptions=True)
+    assert asyncio.all_tasks() == before
+
+
+async def test_status_is_json_of_what_the_gateway_says() -> None:
+    fleet = Fleet()
+    state = {"id": "gw-root", "parent": None, "neighbours": ["gw-north"]}
+    fleet.root.site.add_resource(STATUS_PATH, StatusResource(lambda: state))
+    async with asking(fleet) as ask:
+        response = await ask("GET", "status")
+        assert json.loads(response.payload) == state
+        assert response.opt.content_format == 50
+        assert (await ask("GET", "status", accept=60)).code == Code.NOT_ACCEPTABLE
+        links = await ask("GET", ".well-known/core?rt=hedgerow.status")
+    assert links.payload == b'</status>;ct="50";rt="hedgerow.status"'

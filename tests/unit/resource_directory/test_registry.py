@@ -1,0 +1,405 @@
+"""The registry: RFC 9176's registrations and look-ups, with time as an argument."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from resource_directory.errors import (
+    DirectoryError,
+    DirectoryFullError,
+    InvalidParameterError,
+    NoSuchRegistrationError,
+    NotOwnerError,
+    TooLargeError,
+)
+from resource_directory.expiry import Expiry
+from resource_directory.link_format import Link, parse, serialise
+from resource_directory.lookup import Query
+from resource_directory.registry import Limits, Registry
+
+BASE = "coap://[2001:db8:3::123]:61616"
+LINKS = parse(
+    '</sensors/temp>;rt="temperature-c";if="sensor",'
+    '<http://www.example.com/sensors/temp>;anchor="/sensors/temp";rel=describedby,'
+    '</sensors/light>;rt="light-lux core.sen-light";if=sensor;obs'
+)
+
+
+def register(registry: Registry, endpoint: str = "node1", now: float = 0.0, **more: object) -> str:
+    arguments = {"base": BASE, **more}
+    links = arguments.pop("links", LINKS)
+    return registry.register(endpoint, links, now, **arguments).location  # type: ignore[arg-type]
+
+
+def resources(registry: Registry, *parameters: str, now: float = 0.0) -> list[str]:
+    return [link.href for link in registry.find_resources(Query.parse(parameters), now)]
+
+
+def endpoints(registry: Registry, *parameters: str, now: float = 0.0) -> list[str | None]:
+    return [link.get("ep") for link in registry.find_endpoints(Query.parse(parameters), now)]
+
+
+def test_a_look_up_answers_links_resolved_against_the_base() -> None:
+    registry = Registry()
+    register(registry)
+    found = registry.find_resources(Query(), 0.0)
+    assert serialise(found) == (
+        f'<{BASE}/sensors/temp>;rt="temperature-c";if="sensor",'
+        f'<http://www.example.com/sensors/temp>;anchor="{BASE}/sensors/temp";rel="describedby",'
+        f'<{BASE}/sensors/light>;rt="light-lux core.sen-light";if="sensor";obs'
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "paths"),
+    [
+        (["rt=temperature-c"], ["temp"]),
+        (["rt=core.sen-light"], ["light"]),
+        (["rt=light-lux", "if=sensor"], ["light"]),
+        (["rt=temperature-c", "rt=light-lux"], []),
+        (["rt=temp*"], ["temp"]),
+        (["rt=*"], ["temp", "light"]),
+        (["if=sensor"], ["temp", "light"]),
+        (["if=sensor", "ep=node1"], ["temp", "light"]),
+        (["if=sensor", "ep=node2"], []),
+        (["d=campus", "rt=l*"], ["light"]),
+        (["et=meter", "obs"], ["light"]),
+        (["rel=describedby"], ["temp"]),
+        ([f"href={BASE}/sensors/light"], ["light"]),
+        ([f"href={BASE}/sensors/l*"], ["light"]),
+        (["href=/sensors/light"], []),  # RFC 9176, section 6.2: in URI form
+        ([f"anchor={BASE}/sensors/temp"], ["temp"]),
+        (["rt=no"], []),
+        (["no=x"], []),
+    ],
+)
+def test_resources_are_found_that_meet_all_criteria(
+    parameters: list[str], paths: list[str]
+) -> None:
+    registry = Registry()
+    register(registry, sector="campus", attributes=[("et", "meter")])
+    register(registry, "other", links=[], sector="campus")
+    found = resources(registry, *parameters)
+    assert [href.rpartition("/")[2] for href in found] == paths
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names"),
+    [
+        ([], ["node1", "node2", "node3"]),
+        (["ep=node2"], ["node2"]),
+        (["d=campus"], ["node1", "node2"]),
+        (["rt=temperature-c"], ["node1", "node3"]),
+        (["rt=temperature-c", "rt=light-lux"], ["node1", "node3"]),
+        (["rt=humid*", "d=campus"], ["node2"]),
+        (["ep=node*", "et=meter"], ["node3"]),
+        (["href=/rd/2"], ["node2"]),
+        (["rt=core.rd-ep"], ["node1", "node2", "node3"]),
+        (["lt=500"], ["node3"]),
+    ],
+)
+def test_endpoints_are_found_that_meet_all_criteria_themselves_or_by_a_link(
+    parameters: list[str], names: list[str]
+) -> None:
+    registry = Registry()
+    register(registry, "node1", sector="campus")
+    register(registry, "node2", sector="campus", links=parse("</h>;rt=humidity"))
+    register(registry, "node3", lifetime_s=500, attributes=[("et", "meter")])
+    assert endpoints(registry, *parameters) == names
+
+
+def test_an_endpoint_look_up_answers_a_link_to_the_registration() -> None:
+    registry = Registry()
+    register(registry, sector="campus", attributes=[("et", "meter")])
+    (link,) = registry.find_endpoints(Query(), 0.0)
+    assert str(link) == (
+        f'</rd/1>;ep="node1";d="campus";base="{BASE}";lt=90000;et="meter";rt="core.rd-ep"'
+    )
+
+
+def test_an_answer_comes_in_pages_without_a_link_lost_or_doubled() -> None:
+    registry = Registry()
+    for i in range(7):
+        register(registry, f"node{i}", links=parse(f"</{i}>;rt=x"), base="coap://[::1]")
+    pages = [resources(registry, "rt=x", f"page={p}", "count=3") for p in range(4)]
+    assert [len(page) for page in pages] == [3, 3, 1, 0]
+    assert (
+        [href for page in pages for href in page]
+        == resources(registry)
+        == [f"coap://[::1]/{i}" for i in range(7)]
+    )
+    assert endpoints(registry, "count=2", "page=1") == ["node2", "node3"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ["page=1"],
+        ["count=0"],
+        ["count=x"],
+        ["count=-1"],
+        ["page=", "count=1"],
+        ["count=1", "count=2"],
+        [f"a{i}=b" for i in range(17)],
+    ],
+)
+def test_a_query_that_can_not_be_paged_is_refused(parameters: list[str]) -> None:
+    with pytest.raises(InvalidParameterError):
+        Query.parse(parameters)
+
+
+def test_registering_again_replaces_the_links_and_keeps_the_location() -> None:
+    registry = Registry()
+    location = register(registry)
+    assert register(registry, links=parse("</new>")) == location
+    assert resources(registry) == [f"{BASE}/new"]
+    assert resources(registry, "rt=temperature-c") == []
+    assert len(registry) == 1
+
+
+def test_a_repeated_registration_changes_nothing_but_its_end() -> None:
+    registry = Registry()
+    first = register(registry, lifetime_s=100)
+    register(registry, "node2", lifetime_s=1000)
+    assert register(registry, lifetime_s=100, now=60.0) == first
+    assert endpoints(registry, now=150.0) == ["node1", "node2"]
+    assert endpoints(registry, now=160.0) == ["node2"]
+
+
+def test_one_name_in_two_sectors_is_two_endpoints() -> None:
+    registry = Registry()
+    assert register(registry, sector="a") != register(registry, sector="b")
+    assert len(registry) == 2
+
+
+def test_an_active_registration_is_not_taken_over_by_another_identity() -> None:
+    registry = Registry()
+    location = register(registry, owner="psk:a", lifetime_s=100)
+    for other in ("psk:b", None):
+        with pytest.raises(NotOwnerError):
+            register(registry, owner=other, links=[])
+        with pytest.raises(NotOwnerError):
+            registry.update(location, 0.0, owner=other)
+        with pytest.raises(NotOwnerError):
+            registry.remove(location, 0.0, owner=other)
+    assert len(resources(registry)) == 3
+    # Once it has expired, the name is free, even before it is swept.
+    assert register(registry, owner="psk:b", now=100.0) != location
+    with pytest.raises(NoSuchRegistrationError):
+        registry.update(location, 100.0, owner="psk:a")
+
+
+def test_an_update_renews_and_changes_only_what_it_names() -> None:
+    registry = Registry()
+    location = register(
+        registry, lifetime_s=100, attributes=[("et", "meter"), ("zone", "1")], owner="a"
+    )
+    before = dataclasses.replace(registry.get(location, 0.0))
+    registry.update(location, 50.0, owner="a")
+    assert registry.get(location, 149.0) == dataclasses.replace(before, expires_at=150.0)
+    registry.update(location, 149.0, lifetime_s=10, attributes=[("zone", "2")], owner="a")
+    assert endpoints(registry, "zone=2", "et=meter", now=158.0) == ["node1"]
+    assert endpoints(registry, "zone=1", now=158.0) == []
+    with pytest.raises(NoSuchRegistrationError):
+        registry.get(location, 159.0)
+
+
+def test_a_new_source_address_changes_a_base_only_if_the_endpoint_named_none() -> None:
+    registry = Registry()
+    explicit = register(registry, "explicit", links=parse("</a>"))
+    implicit = register(registry, "implicit", links=parse("</a>"), base_is_explicit=False)
+    for location in (explicit, implicit):
+        registry.update(location, 1.0, source_base="coaps://192.0.2.7:40000")
+    assert resources(registry) == [f"{BASE}/a", "coaps://192.0.2.7:40000/a"]
+    assert resources(registry, "href=coaps://192.0.2.7:40000/a") == ["coaps://192.0.2.7:40000/a"]
+    registry.update(implicit, 2.0, base="coap://named.example")
+    registry.update(implicit, 3.0, source_base="coap://192.0.2.8")
+    assert resources(registry, "ep=implicit") == ["coap://named.example/a"]
+
+
+def test_a_removed_registration_is_found_no_more_and_its_location_is_not_used_again() -> None:
+    registry = Registry()
+    location = register(registry)
+    registry.remove(location, 0.0)
+    assert resources(registry) == endpoints(registry) == []
+    assert resources(registry, "rt=*") == []
+    assert registry.next_timer() is None
+    assert register(registry) != location
+    for gone in (location, "/rd/", "/rd/x", "/rd/02", "/rd/²", "/rd/-1", "/rd/" + "9" * 5000):
+        with pytest.raises(NoSuchRegistrationError):
+            registry.get(gone, 0.0)
+
+
+def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
+    registry = Registry()
+    for i in range(10):
+        register(registry, f"node{i}", lifetime_s=10 + i % 2)
+    assert registry.next_timer() == 10.0
+    assert registry.expire(9.9) == 0
+    assert len(endpoints(registry, now=10.0)) == 5
+    assert [registry.expire(10.0, limit=3) for _ in range(3)] == [3, 2, 0]
+    assert len(registry) == 5
+    assert registry.next_timer() == 11.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"endpoint": ""},
+        {"endpoint": "x" * 64},
+        {"endpoint": "a\nb"},
+        {"sector": "é" * 32},
+        {"lifetime_s": 0},
+        {"lifetime_s": -5},
+        {"lifetime_s": 4294967296},
+        {"base": "relative"},
+        {"base": "coap://"},
+        {"base": "coap://[fe80::1%25eth0]"},
+        {"base": "coap://[::1"},
+        {"base": "coap://h:99999"},
+        {"base": "coap://h>"},
+        {"base": "coap://" + "h" * 600},
+        {"attributes": [("page", "1")]},
+        {"attributes": [("href", "1")]},
+        {"attributes": [("a b", "1")]},
+        {"attributes": [("et", "\x00")]},
+        {"links": [Link("//[x")]},
+        {"links": [Link("/a b")]},
+        {"links": [Link("/a", (("anchor", "a b"),))]},
+    ],
+)
+def test_a_wrong_parameter_is_refused_and_changes_nothing(wrong: dict[str, object]) -> None:
+    registry = Registry()
+    with pytest.raises(InvalidParameterError):
+        register(registry, **wrong)  # type: ignore[arg-type]  # deliberately of any type
+    assert len(registry) == 0
+    location = register(registry)
+    with pytest.raises(InvalidParameterError):
+        register(registry, **{"endpoint": "node1", **wrong})  # type: ignore[arg-type]  # as above
+    assert len(resources(registry, f"href={BASE}/*")) == 2
+    assert registry.get(location, 0.0).endpoint == "node1"
+
+
+def test_limits_hold_and_a_full_directory_still_renews() -> None:
+    limits = Limits(registrations=2, links_per_registration=3, attributes_per_endpoint=1)
+    registry = Registry(limits=limits)
+    location = register(registry, "a")
+    register(registry, "b")
+    with pytest.raises(DirectoryFullError):
+        register(registry, "c")
+    with pytest.raises(TooLargeError):
+        register(registry, "a", links=[*LINKS, Link("/more")])
+    with pytest.raises(TooLargeError):
+        registry.update(location, 0.0, attributes=[("x", "1"), ("y", "2")])
+    registry.update(location, 1.0)
+    assert register(registry, "a", links=parse("</z>")) == location
+    registry.remove(location, 1.0)
+    register(registry, "c")
+
+
+def test_the_size_limits_count_what_is_held_and_what_is_freed() -> None:
+    size = Registry().register("a", LINKS, 0.0, base=BASE).size()
+    registry = Registry(limits=Limits(size=2 * size, size_per_registration=size))
+    register(registry, "a")
+    location = register(registry, "b")
+    with pytest.raises(DirectoryFullError):
+        register(registry, "c")
+    with pytest.raises(TooLargeError):
+        registry.update(location, 0.0, attributes=[("et", "x" * 100)])
+    registry.remove(location, 0.0)
+    register(registry, "c")
+
+
+def test_expiry_forgets_replaced_times_and_keeps_its_heap_small() -> None:
+    expiry = Expiry()
+    for at in range(10_000):
+        expiry.set(1, float(at))
+    assert len(expiry._heap) < 100
+    assert expiry.next_timer() == 9999.0
+    expiry.discard(1)
+    assert expiry.expired(1e9, 10) == []
+
+
+class Directory(RuleBasedStateMachine):
+    """A registry beside a plain dictionary that every look-up scans."""
+
+    names = st.sampled_from(["a", "b", "c"])
+    owners = st.sampled_from([None, "x", "y"])
+    kinds = st.lists(st.sampled_from(["temp", "temp-c", "light"]), max_size=3)
+    lifetimes = st.integers(1, 20)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Registry()
+        self.model: dict[str, tuple[str | None, float, int, list[str], str]] = {}
+        self.now = 0.0
+
+    def active(self, name: str) -> bool:
+        return name in self.model and self.model[name][1] > self.now
+
+    @rule(name=names, owner=owners, kinds=kinds, lifetime_s=lifetimes)
+    def register(self, name: str, owner: str | None, kinds: list[str], lifetime_s: int) -> None:
+        links = [Link(f"/{i}", (("rt", kind),)) for i, kind in enumerate(kinds)]
+        try:
+            made = self.registry.register(
+                name, links, self.now, base=BASE, owner=owner, lifetime_s=lifetime_s
+            )
+        except NotOwnerError:
+            assert self.active(name)
+            assert self.model[name][0] != owner
+        else:
+            assert not self.active(name) or self.model[name][0] == owner
+            self.model[name] = (owner, self.now + lifetime_s, lifetime_s, kinds, made.location)
+
+    @rule(name=names, owner=owners)
+    def update(self, name: str, owner: str | None) -> None:
+        if name not in self.model:
+            return
+        known, _, lifetime_s, kinds, location = self.model[name]
+        may = self.active(name) and known == owner
+        try:
+            self.registry.update(location, self.now, owner=owner)
+        except DirectoryError:
+            assert not may
+        else:
+            assert may
+            self.model[name] = (known, self.now + lifetime_s, lifetime_s, kinds, location)
+
+    @rule(name=names, owner=owners)
+    def remove(self, name: str, owner: str | None) -> None:
+        if name not in self.model:
+            return
+        may = self.active(name) and self.model[name][0] == owner
+        try:
+            self.registry.remove(self.model[name][4], self.now, owner=owner)
+        except DirectoryError:
+            assert not may
+        else:
+            assert may
+            del self.model[name]
+
+    @rule(seconds=st.integers(0, 15), limit=st.integers(0, 3))
+    def pass_time(self, seconds: int, limit: int) -> None:
+        self.now += seconds
+        self.registry.expire(self.now, limit)
+
+    @invariant()
+    def look_ups_find_what_a_scan_finds(self) -> None:
+        active = {name: entry for name, entry in self.model.items() if entry[1] > self.now}
+        assert sorted(map(str, endpoints(self.registry, now=self.now))) == sorted(active)
+        for kind in ("temp", "temp*", "*", "none"):
+            expected = sum(
+                kind in ("*", k) or (kind == "temp*" and k.startswith("temp"))
+                for entry in active.values()
+                for k in entry[3]
+            )
+            assert len(resources(self.registry, f"rt={kind}", now=self.now)) == expected
+
+
+TestDirectory = Directory.TestCase
+TestDirectory.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import contextlib
+import zlib
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+from tree_handler.errors import BatchError
+
+properties: st.SearchStrategy[dict[int, Any]] = st.dictionaries(
+    st.integers(1, 127), st.integers(0, 2**32 - 1) | st.binary(max_size=20) | st.text(max_size=9)
+)
+entries = st.lists(
+    st.builds(
+        Entry,
+        st.text(min_size=1, max_size=30),
+        st.binary(max_size=100),
+        st.integers(0, 2),
+        st.booleans(),
+        properties,
+    ),
+    min_size=1,
+    max_size=10,
+)
+flags = st.sampled_from([Flags(0), Flags.LOGGED, Flags.CONTROL, Flags.LOGGED | Flags.CONTROL])
+ONE = batch.encode("gw", 3, 7, [Entry("a/b", b"x", 1)], flags=Flags.LOGGED, origin_time_us=5)
+
+
+@given(entries, flags, st.integers(0, 2**32 - 1), st.integers(1, 2**63))
+def test_decodes_to_what_was_encoded(
+    messages: list[Entry], flag: Flags, epoch: int, first: int
+) -> None:
+    frame = batch.encode("gw-north", epoch, first, messages, flags=flag, origin_time_us=99)
+    header = batch.check(frame)
+    assert (header.origin, header.epoch, header.first) == ("gw-north", epoch, first)
+    assert (header.count, header.flags, header.origin_time_us) == (len(messages), flag, 99)
+    assert header.end == len(frame)
+    assert header.last == first + len(messages) - 1
+    assert batch.decode(frame, header) == messages
+
+
+@given(st.integers(0, len(ONE) - 1), st.integers(1, 255))
+def test_any_changed_byte_is_noticed(at: int, change: int) -> None:
+    damaged = bytearray(ONE)
+    damaged[at] ^= change
+    with pytest.raises(BatchError):
+        batch.check(bytes(damaged))
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_batch_error(data: bytes) -> None:
+    for candidate in (data, ONE[:12] + data):
+        with contextlib.suppress(BatchError):
+            batch.decode(candidate, batch.check(candidate))
+
+
+@given(
+    st.binary(max_size=60)
+    | st.lists(
+        st.lists(st.none() | st.integers(0, 2**32) | st.binary() | st.text(max_size=5), max_size=5)
+    ).map(msgpack.packb)
+)
+def test_a_body_decodes_to_messages_or_raises_batch_error(body: bytes) -> None:
+    rest = ONE[12:39] + body
+    crc = zlib.crc32(rest, zlib.crc32(b"\x01"))
+    frame = batch.FRAME.pack(b"HB", 1, 1, len(rest), crc) + rest
+    header = batch.check(frame)
+    try:
+        (message,) = batch.decode(frame, header)
+    except BatchError:
+        return
+    assert isinstance(message.topic, str)
+    assert isinstance(message.payload, bytes)
+
+
+@given(st.lists(entries, min_size=1, max_size=5), st.integers(0, 60))
+def test_a_segment_reads_back_up_to_its_torn_tail(parts: list[list[Entry]], torn: int) -> None:
+    whole = [
+        batch.encode("gw", 1, i + 1, part, flags=Flags.LOGGED, origin_time_us=0)
+        for i, part in enumerate(parts)
+    ]
+    data = b"".join(whole)
+    cut = max(0, len(data) - torn)
+    found = list(batch.frames(data[:cut]))
+    expected, at = [], 0
+    for frame in whole:
+        if at + len(frame) <= cut:
+            expected.append(at)
+        at += len(frame)
+    assert [position for position, _ in found] == expected
+
+
+@given(st.lists(st.integers(0, 120_000), min_size=1, max_size=30))
+def test_cutting_keeps_every_message_in_order_and_within_the_limits(sizes: list[int]) -> None:
+    messages = [Entry(f"t/{i}", bytes(size)) for i, size in enumerate(sizes)]
+    parts = list(batch.cut(messages))
+    assert [entry for part in parts for entry in part] == messages
+    for part in parts:
+        total = sum(len(entry.payload) + len(entry.topic) for entry in part)
+        assert len(part) == 1 or total <= batch.MAX_BODY_BYTES
+    assert max(len(p) for p in batch.cut([Entry("t", b"")] * 2500)) == batch.MAX_ENTRIES
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(BatchError, match="without entries"):
+        batch.encode("gw", 1, 1, [], flags=Flags.LOGGED, origin_time_us=0)
+
+
+def test_another_version_is_named() -> None:
+    with pytest.raises(BatchError, match="version: 9"):
+        batch.check(ONE[:2] + b"\x09" + ONE[3:])

@@ -1,0 +1,264 @@
+"""Remote query: messages, correlation, deadlines and limits (row A6)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler.errors import ProtocolError
+from tree_handler.remote_message import (
+    MAX_PAYLOAD_BYTES,
+    METHODS,
+    Answer,
+    Query,
+    Request,
+    Response,
+)
+from tree_handler.remote_query import (
+    Answered,
+    Execute,
+    Publication,
+    RemoteQueries,
+    TimedOut,
+    TooManyError,
+)
+
+GET = Request("GET", ("sensors", "host", "load1"))
+CONTENT = Response(0x45, b"21.5", 0)
+FORMATS = st.none() | st.integers(0, 65_535)
+SEGMENTS = st.lists(st.text(max_size=20), max_size=5).map(tuple)
+REQUESTS = st.builds(
+    Request,
+    method=st.sampled_from(METHODS),
+    path=SEGMENTS,
+    query=SEGMENTS,
+    content_format=FORMATS,
+    accept=FORMATS,
+    payload=st.binary(max_size=50),
+    identity=st.none() | st.text(min_size=1, max_size=20),
+)
+RESPONSES = st.builds(
+    Response,
+    code=st.integers(0x40, 0x5F) | st.integers(0x80, 0xBF),
+    payload=st.binary(max_size=50),
+    content_format=FORMATS,
+)
+
+
+def ask_and_deliver(asker: RemoteQueries, target: RemoteQueries, now: float = 0.0) -> Execute:
+    _, publication = asker.ask(target.gateway_id, GET, now, 5.0)
+    [execute] = target.receive(publication.topic, publication.payload, now)
+    assert isinstance(execute, Execute)
+    return execute
+
+
+# -- messages ------------------------------------------------------------------------------------
+
+
+@given(REQUESTS, st.integers(1, 600_000))
+def test_a_query_survives_its_wire_form(request: Request, deadline_ms: int) -> None:
+    query = Query("gw-a", "1-1", deadline_ms, request)
+    assert Query.decode(query.encode()) == query
+
+
+@given(RESPONSES)
+def test_an_answer_survives_its_wire_form(response: Response) -> None:
+    answer = Answer("gw-b", "1-1", response)
+    assert Answer.decode(answer.encode()) == answer
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_a_protocol_error(data: bytes) -> None:
+    for form in (Query, Answer):
+        with contextlib.suppress(ProtocolError):
+            form.decode(data)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 2**40) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from("acdmpqfxbi"), VALUES)
+def test_any_value_in_a_query_is_taken_or_refused_with_a_protocol_error(
+    key: str, value: object
+) -> None:
+    fields = msgpack.unpackb(Query("gw-a", "1-1", 5_000, GET).encode())
+    try:
+        query = Query.decode(msgpack.packb(fields | {key: value}))
+    except ProtocolError:
+        return
+    assert Query.decode(query.encode()) == query
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"method": "FETCH"}, "request method"),
+        ({"path": ("a" * 256,)}, "request path"),
+        ({"path": ("a",) * 33}, "request path"),
+        ({"path": ["a"]}, "request path"),
+        ({"path": ("\ud800",)}, "request path"),
+        ({"query": (1,)}, "request query"),
+        ({"content_format": 65_536}, "request content format"),
+        ({"accept": True}, "request accept"),
+        ({"payload": "text"}, "request payload"),
+        ({"payload": bytes(MAX_PAYLOAD_BYTES + 1)}, "request payload too large"),
+        ({"identity": ""}, "request identity"),
+        ({"identity": "a" * 256}, "request identity"),
+    ],
+)
+def test_a_wrong_field_of_a_request_is_named(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{named}"):
+        Request(**({"method": "GET", "path": ("a",)} | fields))
+
+
+@pytest.mark.parametrize("code", [0x00, 0x01, 0x60, 0xC0, 256, -1, None])
+def test_a_code_that_is_no_response_is_refused(code: Any) -> None:
+    with pytest.raises(ProtocolError, match="response code"):
+        Response(code)
+
+
+def test_the_largest_request_that_is_allowed_travels() -> None:
+    request = Request(
+        "PUT",
+        ("a" * 255,) * 32,
+        ("b" * 255,) * 32,
+        payload=bytes(MAX_PAYLOAD_BYTES),
+        identity="i" * 255,
+    )
+    query = Query("g" * 63, "1-1", 1, request)
+    assert Query.decode(query.encode()) == query
+
+
+def test_only_get_is_no_write() -> None:
+    writes = {method: Request(method, ()).writes for method in METHODS}
+    assert writes == {"GET": False, "POST": True, "PUT": True, "DELETE": True}
+
+
+# -- both ends -----------------------------------------------------------------------------------
+
+
+def test_an_answer_reaches_the_one_who_asked() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    correlation, query = a.ask("gw-b", GET, 10.0, 5.0)
+    assert query.topic == "$hedgerow/query/gw-b"
+    assert query.topic in b.topics
+    [execute] = b.receive(query.topic, query.payload, 100.0)
+    assert isinstance(execute, Execute)
+    assert (execute.request, execute.reply_topic) == (GET, "$hedgerow/reply/gw-a")
+    assert execute.deadline_s == 105.0
+    reply = b.answer(execute, CONTENT)
+    assert a.receive(reply.topic, reply.payload, 10.1) == [Answered(correlation, CONTENT)]
+    assert a.next_timer() == b.next_timer() == math.inf
+    assert (a.counters.answered, b.counters.executed) == (1, 1)
+
+
+def test_messages_for_other_gateways_are_passed_over() -> None:
+    a, c = RemoteQueries("gw-a", 1), RemoteQueries("gw-c", 1)
+    _, query = a.ask("gw-b", GET, 0.0, 5.0)
+    assert c.receive(query.topic, query.payload, 0.0) == []
+    assert c.receive("$hedgerow/query/gw-c/x", query.payload, 0.0) == []
+
+
+def test_a_query_without_answer_times_out_and_a_late_answer_is_counted() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    execute = ask_and_deliver(a, b)
+    assert a.next_timer() == b.next_timer() == 5.0
+    assert a.handle_timer(4.9) == []
+    [timed_out] = a.handle_timer(5.0)
+    assert timed_out == TimedOut(execute.correlation)
+    reply = b.answer(execute, CONTENT)
+    assert a.receive(reply.topic, reply.payload, 5.1) == []
+    assert (a.counters.timed_out, a.counters.late, a.counters.unknown) == (1, 1, 0)
+
+
+def test_what_is_not_executed_by_the_deadline_is_no_longer_remembered() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    ask_and_deliver(a, b)
+    assert b.handle_timer(5.0) == []
+    assert b.counters.abandoned == 1
+    assert b.next_timer() == math.inf
+
+
+def test_a_correlation_never_comes_again_after_a_restart() -> None:
+    first, second = RemoteQueries("gw-a", 1), RemoteQueries("gw-a", 2)
+    before = {first.ask("gw-b", GET, 0.0, 5.0)[0] for _ in range(50)}
+    after = {second.ask("gw-b", GET, 0.0, 5.0)[0] for _ in range(50)}
+    assert len(before) == len(after) == 50
+    assert not before & after
+
+
+@pytest.mark.parametrize("correlation", ["1-2", "2-1", "1-0", "1-", "x", "1-²", "1-999999999999"])
+def test_an_answer_that_nobody_asked_for_is_counted(correlation: str) -> None:
+    a = RemoteQueries("gw-a", 1)
+    a.ask("gw-b", GET, 0.0, 5.0)
+    answer = Answer("gw-b", correlation, CONTENT).encode()
+    assert a.receive("$hedgerow/reply/gw-a", answer, 0.0) == []
+    assert a.counters.unknown == 1
+
+
+def test_an_answer_from_another_gateway_than_the_target_is_passed_over() -> None:
+    a = RemoteQueries("gw-a", 1)
+    correlation, _ = a.ask("gw-b", GET, 0.0, 5.0)
+    forged = Answer("gw-c", correlation, CONTENT).encode()
+    assert a.receive("$hedgerow/reply/gw-a", forged, 0.0) == []
+    assert a.counters.foreign == 1
+    proper = Answer("gw-b", correlation, CONTENT).encode()
+    assert a.receive("$hedgerow/reply/gw-a", proper, 0.0) == [Answered(correlation, CONTENT)]
+
+
+def test_beyond_the_limit_a_query_is_refused_with_the_time_to_wait() -> None:
+    a = RemoteQueries("gw-a", 1, max_outstanding=2)
+    first, _ = a.ask("gw-b", GET, 0.0, 3.0)
+    a.ask("gw-b", GET, 1.0, 5.0)
+    with pytest.raises(TooManyError, match="2 remote queries") as refused:
+        a.ask("gw-b", GET, 1.0, 5.0)
+    assert refused.value.retry_after_s == 2.0
+    a.forget(first)
+    a.ask("gw-b", GET, 1.0, 5.0)
+
+
+def test_a_target_that_is_too_busy_says_so() -> None:
+    a = RemoteQueries("gw-a", 1)
+    b = RemoteQueries("gw-b", 1, max_executing=1)
+    ask_and_deliver(a, b)
+    correlation, query = a.ask("gw-b", GET, 0.0, 5.0)
+    [refusal] = b.receive(query.topic, query.payload, 0.0)
+    assert isinstance(refusal, Publication)
+    [answered] = a.receive(refusal.topic, refusal.payload, 0.0)
+    assert isinstance(answered, Answered)
+    assert (answered.correlation, answered.response.code) == (correlation, 0xA3)
+    assert b.counters.refused == 1
+
+
+def test_a_copy_of_a_query_is_not_executed_again() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    _, query = a.ask("gw-b", GET, 0.0, 5.0)
+    assert len(b.receive(query.topic, query.payload, 0.0)) == 1
+    assert b.receive(query.topic, query.payload, 0.1) == []
+    assert b.counters.repeated == 1
+
+
+def test_what_is_malformed_is_counted_and_raised() -> None:
+    a = RemoteQueries("gw-a", 1)
+    for topic in a.topics:
+        with pytest.raises(ProtocolError):
+            a.receive(topic, b"\xc1", 0.0)
+    assert a.counters.malformed == 2
+
+
+@pytest.mark.parametrize(("target", "deadline_s"), [("GW", 5.0), ("gw-b", 0.0), ("gw-b", 601.0)])
+def test_a_wrong_target_or_deadline_leaves_nothing_behind(target: str, deadline_s: float) -> None:
+    a = RemoteQueries("gw-a", 1)
+    with pytest.raises(ProtocolError):
+        a.ask(target, GET, 0.0, deadline_s)
+    assert a.next_timer() == math.inf

@@ -1,0 +1,304 @@
+"""Replication between nodes joined by lists of bytes: what is accepted arrives once, in order."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tree_handler import batch, delivery
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.delivery import Deliver, DeliverLogged
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Request, Summary
+from tree_handler.replication import (
+    Action,
+    Append,
+    Replication,
+    SendBatch,
+    SendRequest,
+    SendSummary,
+    Serve,
+)
+
+
+@dataclass
+class Node:
+    """A core, its log in memory, and what its local clients got."""
+
+    core: Replication
+    log: list[tuple[bytes, Header]] = field(default_factory=list)
+    got: list[str] = field(default_factory=list)
+
+
+class Network:
+    """Nodes in full mesh; link number n of a node leads to node n. `wires` hold what is sent."""
+
+    def __init__(self, size: int) -> None:
+        self.nodes = [Node(Replication(f"gw-{i}", 1)) for i in range(size)]
+        self.wires: dict[tuple[int, int], deque[tuple[str, object]]] = {}
+        self.now = 0.0
+
+    def connect(self, a: int, b: int, *, forwards: bool) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.wires[one, other] = deque()
+        for one, other in ((a, b), (b, a)):
+            core = self.nodes[one].core
+            self.carry_out(one, core.link_up(other, self.now))
+            self.carry_out(one, core.forwarding(other, forwards=forwards))
+
+    def cut(self, a: int, b: int) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.wires.pop((one, other), None)
+            self.carry_out(one, self.nodes[one].core.link_down(other, self.now))
+
+    def publish(self, at: int, *names: str, qos: int = 1) -> None:
+        entries = [Entry("t", name.encode(), qos) for name in names]
+        flags = Flags.LOGGED if qos else Flags(0)
+        self.carry_out(at, self.nodes[at].core.publish(entries, flags, 0))
+
+    def carry_out(self, at: int, actions: Iterable[Action]) -> None:
+        node = self.nodes[at]
+        for action in actions:
+            match action:
+                case Append(frame, header):
+                    node.log.append((frame, header))
+                case SendBatch(link, frame):
+                    self.send(at, link, "batch", frame)
+                case SendSummary(link, summary):
+                    self.send(at, link, "summary", summary.encode())
+                case SendRequest(link, request):
+                    self.send(at, link, "request", request.encode())
+                case Serve(link, request):
+                    for frame, header in node.log:
+                        if (header.origin, header.epoch) == request.epoch and any(
+                            n in request.ranges for n in range(header.first, header.last + 1)
+                        ):
+                            self.send(at, link, "repair", frame)
+                    self.send(at, link, "done", b"")
+                case Deliver(frame, header, first):
+                    self.hand_out(node, frame, header, first)
+                case DeliverLogged(key, first, last):
+                    for frame, header in sorted(node.log, key=lambda row: row[1].first):
+                        if (header.origin, header.epoch) == key and first <= header.first <= last:
+                            self.hand_out(node, frame, header, header.first)
+
+    @staticmethod
+    def hand_out(node: Node, frame: bytes, header: Header, first: int) -> None:
+        entries = batch.decode(frame, header)[first - header.first :]
+        node.got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
+
+    def send(self, at: int, link: int, kind: str, payload: object) -> None:
+        if (at, link) in self.wires:
+            self.wires[at, link].append((kind, payload))
+
+    def step(self, a: int, b: int) -> None:
+        """Node b receives the next message from node a."""
+        kind, payload = self.wires[a, b].popleft()
+        core = self.nodes[b].core
+        assert isinstance(payload, bytes)
+        match kind:
+            case "batch":
+                actions = core.receive_batch(a, payload)
+            case "repair":
+                actions = core.receive_batch(a, payload, repair=True)
+            case "summary":
+                actions = core.receive_summary(a, Summary.decode(payload), self.now)
+            case "request":
+                actions = core.receive_request(a, Request.decode(payload))
+            case _:
+                actions = core.receive_done(a, self.now)
+        self.carry_out(b, actions)
+
+    def settle(self) -> None:
+        """Deliver everything, then let timers run until nothing more is sent."""
+        for _ in range(30):
+            while any(self.wires.values()):
+                for (a, b), wire in list(self.wires.items()):
+                    if wire:
+                        self.step(a, b)
+            self.now += 10
+            for i, node in enumerate(self.nodes):
+                self.carry_out(i, node.core.handle_timer(self.now))
+            if not any(self.wires.values()):
+                return
+        pytest.fail("a still network goes on sending")
+
+
+def test_a_message_reaches_every_other_gateway_once_over_a_line() -> None:
+    network = Network(3)
+    network.connect(0, 1, forwards=True)
+    network.connect(1, 2, forwards=True)
+    network.publish(0, "a", "b")
+    network.settle()
+    assert network.nodes[1].got == network.nodes[2].got == ["gw-0:a", "gw-0:b"]
+    assert network.nodes[0].got == []
+
+
+def test_log_and_wire_carry_the_very_same_bytes() -> None:
+    network = Network(3)
+    network.connect(0, 1, forwards=True)
+    network.connect(1, 2, forwards=True)
+    network.publish(0, "a", "b", "c")
+    network.settle()
+    assert network.nodes[0].log[0][0] == network.nodes[1].log[0][0] == network.nodes[2].log[0][0]
+
+
+def test_a_batch_that_comes_twice_is_dropped_by_its_header() -> None:
+    network = Network(3)
+    for a, b in ((0, 1), (1, 2), (0, 2)):  # a loop, which the tree never makes
+        network.connect(a, b, forwards=True)
+    network.publish(0, "a")
+    network.publish(0, "q0", qos=0)
+    network.settle()
+    assert sorted(network.nodes[2].got) == ["gw-0:a", "gw-0:q0"]
+    assert network.nodes[2].core.counters.duplicates == 2
+
+
+def test_what_was_published_while_the_link_was_cut_is_repaired_in_order() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.publish(0, "a")
+    network.settle()
+    network.cut(0, 1)
+    network.publish(0, "b")
+    network.publish(0, "c")
+    network.connect(0, 1, forwards=True)
+    network.publish(0, "d")  # live, ahead of the repair of b and c
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a", "gw-0:b", "gw-0:c", "gw-0:d"]
+
+
+def test_a_blocked_link_repairs_but_carries_no_live_batches() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=False)
+    network.publish(0, "a")
+    assert all(kind != "batch" for kind, _ in network.wires[0, 1])
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a"]
+
+
+def test_a_live_batch_on_a_link_that_does_not_forward_is_discarded_and_repaired() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.carry_out(1, network.nodes[1].core.forwarding(0, forwards=False))
+    network.publish(0, "a")
+    network.publish(0, "q0", qos=0)
+    network.settle()
+    assert network.nodes[1].core.counters.discarded == 2
+    assert network.nodes[1].got == ["gw-0:a"]
+
+
+def test_a_full_link_sends_no_live_batches_and_catches_up_when_it_has_drained() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.settle()
+    network.nodes[0].core.link_full(1)
+    network.publish(0, "a")
+    assert not network.wires[0, 1]
+    network.carry_out(0, network.nodes[0].core.link_drained(1))
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a"]
+
+
+def test_a_restart_continues_from_its_log_and_hands_nothing_out_twice() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.publish(0, "a")
+    network.settle()
+    network.cut(0, 1)
+    have = {key: Intervals(numbers) for key, numbers in network.nodes[1].core.have.items()}
+    network.nodes[1].core = Replication("gw-1", 2, have)
+    network.publish(0, "b")
+    network.connect(0, 1, forwards=True)
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a", "gw-0:b"]
+
+
+def test_what_no_neighbour_can_send_any_more_is_counted_as_lost_and_holds_nothing_up() -> None:
+    network = Network(2)
+    for name in "abcd":
+        network.publish(0, name)
+    network.nodes[0].log = network.nodes[0].log[2:]
+    network.nodes[0].core.trimmed({("gw-0", 1): 3})
+    network.connect(0, 1, forwards=True)
+    network.settle()
+    assert network.nodes[1].core.counters.lost == 2
+    assert network.nodes[1].got == ["gw-0:c", "gw-0:d"]
+
+
+def test_what_waits_behind_a_gap_is_bounded_in_memory_and_read_from_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "MAX_HELD_BYTES", 150)
+    network = Network(2)
+    for name in "abcdefgh":
+        network.publish(0, name)
+    network.connect(0, 1, forwards=True)
+    core = network.nodes[1].core
+    for frame, _ in network.nodes[0].log[1:]:
+        network.carry_out(1, core.receive_batch(0, frame))
+    assert network.nodes[1].got == []
+    assert core._delivery.held_bytes <= 150
+    network.carry_out(1, core.receive_batch(0, network.nodes[0].log[0][0]))
+    assert network.nodes[1].got == [f"gw-0:{name}" for name in "abcdefgh"]
+
+
+def test_a_second_gateway_under_the_same_id_and_epoch_is_reported() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    frame = batch.encode("gw-1", 1, 1, [Entry("t", b"x", 1)], flags=Flags.LOGGED, origin_time_us=0)
+    with pytest.raises(ProtocolError, match="never made"):
+        network.nodes[1].core.receive_batch(0, frame)
+
+
+def test_the_memory_of_lossy_qos_0_is_constant() -> None:
+    core = Replication("gw-0", 1)
+    core.link_up(1, 0.0)
+    core.forwarding(1, forwards=True)
+    for n in range(1, 2_000, 2):
+        frame = batch.encode("gw-1", 1, n, [Entry("t", b"")], flags=Flags(0), origin_time_us=0)
+        core.receive_batch(1, frame)
+    assert len(core._unlogged["gw-1", 1]) <= 65
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 5))
+def test_whatever_is_cut_all_that_was_accepted_arrives_everywhere_once_and_in_order(
+    seed: int, size: int
+) -> None:
+    chance = random.Random(seed)
+    network = Network(size)
+    published: list[list[str]] = [[] for _ in range(size)]
+    for _ in range(chance.randrange(5, 60)):
+        a, b = chance.sample(range(size), 2)
+        match chance.randrange(5):
+            case 0:
+                network.cut(a, b)
+                network.connect(a, b, forwards=chance.random() < 0.6)
+            case 1:
+                network.cut(a, b)
+            case 2 | 3:
+                names = [f"{len(published[a]) + i}" for i in range(chance.randrange(1, 4))]
+                published[a] += names
+                network.publish(a, *names)
+            case _:
+                for wire in list(network.wires):
+                    for _ in range(chance.randrange(3)):
+                        if network.wires.get(wire):
+                            network.step(*wire)
+    for a in range(size):
+        for b in range(a):
+            if (a, b) not in network.wires:
+                network.connect(a, b, forwards=a == b + 1)
+    network.settle()
+    for i, node in enumerate(network.nodes):
+        for origin in range(size):
+            got = [row.split(":")[1] for row in node.got if row.startswith(f"gw-{origin}:")]
+            assert got == ([] if origin == i else published[origin])

@@ -1,0 +1,250 @@
+"""The batch: one unit for log, wire and spool.
+
+What a gateway accepts in one turn of its loop becomes one batch. Its bytes are made once, at
+the origin, and never rewritten: the log appends them, links carry them, repair sends them
+again, the collector's spool holds them and Spark decodes them.
+
+Layout, big-endian::
+
+    magic "HB" | version u8 | flags u8 | length u32 | crc u32          the frame, 12 bytes
+    epoch u32 | first_sequence u64 | count u32 | origin_time_us u64    what stands behind it
+    | origin_length u8 | origin | body                                 is `length` bytes
+
+``crc`` is the CRC-32 of flags (one byte) and of all that stands behind the frame. ``body`` is
+a msgpack array with an entry for each message; entry ``i`` has sequence
+``first_sequence + i``. All that de-duplication, repair and the ledger need stands in the
+header, so a gateway on the way never decodes a body that no local client asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from tree_handler.errors import BatchError
+
+MAGIC = b"HB"
+VERSION = 1
+FRAME = struct.Struct(">2sBBII")
+_HEAD = struct.Struct(">IQIQB")
+MAX_ENTRIES = 1_000
+"""A batch is cut at so many messages."""
+MAX_BODY_BYTES = 256 * 1024
+"""A batch is cut at so many bytes of messages; a larger message is a batch of its own."""
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+"""No batch is larger: a length field beyond it is damage or malice."""
+
+_pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
+
+
+class Flags(enum.IntFlag):
+    """What a batch carries; each origin numbers logged batches and others apart."""
+
+    LOGGED = 1
+    """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
+    CONTROL = 2
+    """Between gateways (topics that start with ``$``), never shown to clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message as its origin accepted it.
+
+    Attributes:
+        topic: the topic name.
+        payload: the payload, untouched.
+        qos: 0, 1 or 2, as published.
+        retain: the RETAIN flag, as published.
+        properties: MQTT 5.0 properties that must survive the journey, by identifier.
+
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    properties: dict[int, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a gateway knows of a batch without decoding its body.
+
+    Attributes:
+        origin: gateway id of the origin.
+        epoch: the origin's boot epoch.
+        first: sequence number of the first message.
+        count: how many messages.
+        flags: see `Flags`.
+        origin_time_us: the origin's wall clock, microseconds since 1970.
+        body_at: where the body starts in the frame.
+        end: where the frame ends (its length in bytes).
+
+    """
+
+    origin: str
+    epoch: int
+    first: int
+    count: int
+    flags: Flags
+    origin_time_us: int
+    body_at: int
+    end: int
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last message."""
+        return self.first + self.count - 1
+
+    @property
+    def logged(self) -> bool:
+        """Whether the messages are in the origin's log and numbered without gaps."""
+        return bool(self.flags & Flags.LOGGED)
+
+    def __str__(self) -> str:
+        kind = "logged" if self.logged else "QoS 0"
+        return f"batch {self.origin}/{self.epoch} {kind} {self.first}..{self.last}"
+
+
+def encode(
+    origin: str,
+    epoch: int,
+    first: int,
+    entries: Sequence[Entry],
+    *,
+    flags: Flags,
+    origin_time_us: int,
+) -> bytes:
+    """Make the bytes of a batch.
+
+    Raises:
+        BatchError: if there is no entry, or the batch would be over `MAX_FRAME_BYTES`.
+
+    """
+    if not entries:
+        raise BatchError("batch without entries")
+    name = origin.encode()
+    body = _pack(
+        [
+            (e.topic, e.qos | e.retain << 2, e.payload, e.properties)
+            if e.properties
+            else (e.topic, e.qos | e.retain << 2, e.payload)
+            for e in entries
+        ]
+    )
+    rest = _HEAD.pack(epoch, first, len(entries), origin_time_us, len(name)) + name + body
+    if FRAME.size + len(rest) > MAX_FRAME_BYTES:
+        raise BatchError("batch too large, bytes", len(rest))
+    crc = zlib.crc32(rest, zlib.crc32(bytes((flags,))))
+    frame: bytes = FRAME.pack(MAGIC, VERSION, flags, len(rest), crc) + rest
+    return frame
+
+
+def cut(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Split messages so that each part makes a batch within `MAX_ENTRIES` and `MAX_BODY_BYTES`."""
+    start = size = 0
+    for i, entry in enumerate(entries):
+        entry_bytes = len(entry.payload) + len(entry.topic)
+        if i > start and (i - start >= MAX_ENTRIES or size + entry_bytes > MAX_BODY_BYTES):
+            yield entries[start:i]
+            start, size = i, 0
+        size += entry_bytes
+    if start < len(entries):
+        yield entries[start:]
+
+
+def check(data: bytes | memoryview, at: int = 0) -> Header:
+    """Read the header of the batch that starts at ``at`` and check its CRC.
+
+    Raises:
+        BatchError: torn, corrupt, or not a batch of this version.
+
+    """
+    length = frame_length(data, at)
+    if length is None or at + length > len(data):
+        raise BatchError("batch torn, bytes", len(data) - at)
+    _, _, flags, rest_length, crc = FRAME.unpack_from(data, at)
+    body_end = at + length
+    if rest_length < _HEAD.size:
+        raise BatchError("batch too short, bytes", rest_length)
+    rest = memoryview(data)[at + FRAME.size : body_end]
+    if zlib.crc32(rest, zlib.crc32(bytes((flags,)))) != crc:
+        raise BatchError("batch CRC is wrong", crc)
+    epoch, first, count, origin_time_us, name_length = _HEAD.unpack_from(data, at + FRAME.size)
+    name_at = _HEAD.size
+    if name_at + name_length > rest_length or count == 0 or first == 0:
+        raise BatchError("batch header", (first, count, name_length))
+    try:
+        origin = str(rest[name_at : name_at + name_length], "utf-8")
+    except UnicodeDecodeError as error:
+        raise BatchError("batch origin", bytes(rest[name_at : name_at + name_length])) from error
+    body_at = FRAME.size + name_at + name_length
+    return Header(origin, epoch, first, count, Flags(flags), origin_time_us, body_at, length)
+
+
+def decode(frame: bytes, header: Header) -> list[Entry]:
+    """Decode the messages of a batch that `check` passed.
+
+    Raises:
+        BatchError: if the body is not what an origin makes.
+
+    """
+    try:
+        rows = msgpack.unpackb(
+            memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
+        )
+        entries = [
+            Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
+            for row in rows
+        ]
+    except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+        raise BatchError("batch body", str(error)) from error
+    if any(type(e.topic) is not str or type(e.payload) is not bytes for e in entries):
+        raise BatchError("batch entry", "topic or payload of a wrong type")
+    if len(entries) != header.count:
+        raise BatchError("batch count", (header.count, len(entries)))
+    return entries
+
+
+def frame_length(data: bytes | memoryview, at: int = 0) -> int | None:
+    """Length in bytes of the frame that starts at ``at``; None if its 12 bytes are not all there.
+
+    Raises:
+        BatchError: if what starts there is no batch of this version.
+
+    """
+    if len(data) - at < FRAME.size:
+        return None
+    magic, version, _, rest_length, _ = FRAME.unpack_from(data, at)
+    if magic != MAGIC:
+        raise BatchError("batch magic", bytes(magic))
+    if version != VERSION:
+        raise BatchError("batch version", version)
+    length = FRAME.size + int(rest_length)
+    if length > MAX_FRAME_BYTES:
+        raise BatchError("batch too large, bytes", length)
+    return length
+
+
+def frames(data: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, Header]]:
+    """Walk the batches of a segment: (position, header) of each whole one.
+
+    Ends quietly where the data ends inside a frame: that is a torn tail, and what follows it
+    can't be read.
+
+    Raises:
+        BatchError: at bytes that no append of ours could have left behind.
+
+    """
+    while True:
+        length = frame_length(data, at)
+        if length is None or at + length > len(data):
+            return
+        yield at, check(data, at)
+        at += length

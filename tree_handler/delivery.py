@@ -1,0 +1,94 @@
+"""Order per origin: what local clients are handed, and what waits for a gap to close.
+
+Batches of one origin and epoch may arrive out of order, since repair runs beside the tree.
+Clients get them in sequence (invariant 5), so what is behind a gap waits. A few of the waiting
+frames are kept here; the log has them all, so beyond a bound only their numbers are known and
+the shell reads them from there when their turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tree_handler.batch import Header
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch
+
+MAX_HELD_BYTES = 4 * 1024 * 1024
+"""Frames kept in memory behind gaps, over all origins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Hand the messages of a batch to local clients, from sequence number ``first`` on."""
+
+    frame: bytes
+    header: Header
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverLogged:
+    """The same for all batches that the log holds of ``first..last``."""
+
+    epoch: Epoch
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Delivery:
+    """For each origin and epoch: the last number handed out, and frames held behind a gap."""
+
+    held_bytes: int = 0
+    _done: dict[Epoch, int] = field(default_factory=dict)
+    _held: dict[Epoch, dict[int, tuple[bytes, Header]]] = field(default_factory=dict)
+
+    def resume(self, have: Mapping[Epoch, Intervals]) -> None:
+        """After a restart: all that the log has without a gap counts as handed out."""
+        for key, numbers in have.items():
+            self._done[key] = numbers.contiguous_from(1)
+
+    def skip(self, header: Header) -> None:
+        """A batch of this gateway's own: its clients have it from the broker directly."""
+        self._done[header.origin, header.epoch] = header.last
+
+    def add(
+        self, frame: bytes, header: Header, have: Intervals
+    ) -> Iterator[Deliver | DeliverLogged]:
+        """Take a new batch, whose numbers are in ``have``; yield what can be handed out now."""
+        key = (header.origin, header.epoch)
+        done = self._done.get(key, 0)
+        if header.first == done + 1 and have.contiguous_from(1) == header.last:
+            self._done[key] = header.last
+            yield Deliver(frame, header, header.first)
+            return
+        if self.held_bytes + len(frame) <= MAX_HELD_BYTES:
+            self._held.setdefault(key, {})[header.first] = (frame, header)
+            self.held_bytes += len(frame)
+        yield from self.release(key, have)
+
+    def release(self, key: Epoch, have: Intervals) -> Iterator[Deliver | DeliverLogged]:
+        """Yield all that is not handed out yet, up to the first number still missing."""
+        done = self._done.get(key, 0)
+        reachable = have.contiguous_from(1)
+        if reachable <= done:
+            return
+        held = self._held.get(key, {})
+        for start in sorted(held):
+            frame, header = held[start]
+            if start > reachable:
+                break
+            del held[start]
+            self.held_bytes -= len(frame)
+            if start > done + 1:
+                yield DeliverLogged(key, done + 1, start - 1)
+            if header.last > done:
+                yield Deliver(frame, header, max(start, done + 1))
+                done = header.last
+        if done < reachable:
+            yield DeliverLogged(key, done + 1, reachable)
+        self._done[key] = reachable
+        if not held:
+            self._held.pop(key, None)

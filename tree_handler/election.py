@@ -1,0 +1,117 @@
+"""Who is root: the order of candidates (row B4: capability; 802.1D 9.2.5: then identifiers).
+
+Every gateway stands for election with the values it read at its start. They never change while
+it runs, so that all gateways order the same candidates the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import math
+import re
+from dataclasses import dataclass
+
+from tree_handler.errors import ProtocolError
+
+GATEWAY_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""What a gateway may be called."""
+MAX_CAPABILITY = 1e15
+MAX_EPOCH = 2**63 - 1
+
+Precedence = tuple[float, int, int, str]
+"""Sorts before another one's: the better root."""
+
+
+@functools.lru_cache(maxsize=4096)
+def address_order(address: str) -> tuple[int, int]:
+    """The order of IP addresses: version, then the number.
+
+    Raises:
+        ValueError: if ``address`` is no IPv4 or IPv6 address, or has a scope: that would mean
+            something on one host only.
+
+    """
+    if "%" in address:
+        raise ValueError(f"scoped address: {address}")
+    parsed = ipaddress.ip_address(address)
+    return parsed.version, int(parsed)
+
+
+def check_candidate(gateway_id: str, boot_epoch: int, capability: float, address: str) -> None:
+    """Check what a gateway says of itself or of a root.
+
+    Raises:
+        ProtocolError: naming the first field that is out of bounds.
+
+    """
+    if GATEWAY_ID.fullmatch(gateway_id) is None:
+        raise ProtocolError("gateway_id", gateway_id)
+    if not 0 <= boot_epoch <= MAX_EPOCH:
+        raise ProtocolError("boot_epoch", boot_epoch)
+    if not (math.isfinite(capability) and 0 <= capability <= MAX_CAPABILITY):
+        raise ProtocolError("capability", capability)
+    try:
+        address_order(address)
+    except ValueError as error:
+        raise ProtocolError("address", address) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One life of a gateway as root, as BPDUs name it: the name of a tree.
+
+    Two trees are the same only if all four are. A root that restarts has a higher epoch, so its
+    new tree is another one.
+
+    Attributes:
+        gateway_id: the root's id.
+        boot_epoch: its start, one higher each time.
+        capability: its C of row B4.
+        address: its IP address, which decides between equal capabilities.
+
+    """
+
+    gateway_id: str
+    boot_epoch: int
+    capability: float
+    address: str
+
+    @property
+    def precedence(self) -> Precedence:
+        """Higher capability first, then the lower address, then the lower id."""
+        return -self.capability, *address_order(self.address), self.gateway_id
+
+    def __str__(self) -> str:
+        return f"{self.gateway_id}/{self.boot_epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a gateway is in the tree, read once at its start.
+
+    Attributes:
+        gateway_id: ``[a-z0-9][a-z0-9-]{0,62}``.
+        boot_epoch: from disk, one higher at each start, never reused.
+        capability: C = alpha * CPU + beta * RAM (row B4), at least 0.
+        address: its IP address.
+        transit: False for a leaf such as a collector: never root of others, never between two.
+
+    Raises:
+        ProtocolError: if a value is out of bounds.
+
+    """
+
+    gateway_id: str
+    boot_epoch: int
+    capability: float
+    address: str
+    transit: bool = True
+
+    def __post_init__(self) -> None:
+        check_candidate(self.gateway_id, self.boot_epoch, self.capability, self.address)
+
+    @property
+    def root(self) -> Root:
+        """This gateway as the root of a tree."""
+        return Root(self.gateway_id, self.boot_epoch, self.capability, self.address)

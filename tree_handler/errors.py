@@ -1,0 +1,29 @@
+"""What a core of this package raises when bytes or values from outside are wrong."""
+
+from __future__ import annotations
+
+
+class ProtocolError(ValueError):
+    """A peer's bytes or a caller's value breaks the tree protocol.
+
+    Args:
+        what: the packet or field at fault, as it is named in the protocol.
+        value: the offending value, shown shortened.
+
+    """
+
+    def __init__(self, what: str, value: object = None) -> None:
+        shown = repr(value)
+        if len(shown) > 80:
+            shown = shown[:77] + "..."
+        super().__init__(what if value is None else f"{what}: {shown}")
+        self.what = what
+        self.value = value
+
+
+class BatchError(ProtocolError):
+    """A batch is torn, corrupt or not a batch."""
+
+
+class BpduError(ProtocolError):
+    """A tree message is not one of this version, or a field of it is out of bounds."""

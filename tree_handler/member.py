@@ -1,0 +1,186 @@
+"""One gateway's record of itself: its place in the hierarchy, its address, what it can do.
+
+The record is replicated to every gateway. Its wire form is a msgpack map, so that a later
+version can add keys: a reader ignores the ones it does not know.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from tree_handler.errors import ProtocolError
+
+NONE = "-"
+"""Written for "no domain" and "no group" in paths and topics; no name can be it."""
+MAX_RECORD_BYTES = 2_048
+MAX_ADDRESS_CHARACTERS = 255
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+def check_name(what: str, value: object) -> str:
+    """A gateway id, or the name of a domain or group, if it is one.
+
+    Raises:
+        ProtocolError: not ``[a-z0-9]([a-z0-9-]{0,62})``; the message starts with ``what``.
+
+    """
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise ProtocolError(what, value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the hierarchy a gateway stands (A1); ``""`` is no domain, no group.
+
+    Raises:
+        ProtocolError: a name that is none, or a group without a domain; it names the field.
+
+    """
+
+    domain: str = ""
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if self.domain != "":
+            check_name("domain", self.domain)
+        if self.group != "":
+            check_name("group", self.group)
+            if self.domain == "":
+                raise ProtocolError("group without a domain", self.group)
+
+    @classmethod
+    def of_segments(cls, domain: str, group: str) -> Place:
+        """The place that two segments of a path or topic name, ``-`` standing for none.
+
+        Raises:
+            ProtocolError: as the class.
+
+        """
+        return cls("" if domain == NONE else domain, "" if group == NONE else group)
+
+    @property
+    def level(self) -> int:
+        """0 at the root, 1 in a domain, 2 in a group."""
+        return (self.domain != "") + (self.group != "")
+
+    def prefix(self, gateway_id: str) -> str:
+        """Start of the gateway's topics, without a slash at the end.
+
+        Raises:
+            ProtocolError: ``gateway_id`` is no gateway id.
+
+        """
+        return f"{self}/{check_name('gateway id', gateway_id)}"
+
+    def __str__(self) -> str:
+        return f"{self.domain or NONE}/{self.group or NONE}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """What a gateway tells all others of itself.
+
+    Attributes:
+        id: gateway id.
+        epoch: its boot epoch, 1 or more.
+        version: one higher at each change within an epoch.
+        domain: name, or ``""`` at the root level.
+        group: name, or ``""`` at the root and domain levels.
+        address: where the others reach it, an IP address or a host name.
+        mqtt_port: port of its broker; 0 if it accepts no links.
+        coap_port: UDP port without security; 0 if it has none.
+        coaps_port: UDP port with DTLS; 0 if it has none.
+        capability: see tree election; 0 for a collector, which heads nothing.
+        draining: it is about to leave and shall head nothing if another one can.
+
+    Raises:
+        ProtocolError: a field of a wrong type or out of range; the message names it.
+
+    """
+
+    id: str
+    epoch: int
+    version: int
+    domain: str
+    group: str
+    address: str
+    mqtt_port: int
+    coap_port: int = 0
+    coaps_port: int = 0
+    capability: float = 0.0
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("member id", self.id)
+        Place(self.domain, self.group)
+        _check_number("member epoch", self.epoch, 1, (1 << 32) - 1)
+        _check_number("member version", self.version, 0, (1 << 63) - 1)
+        _check_number("member mqtt_port", self.mqtt_port, 0, 65_535)
+        _check_number("member coap_port", self.coap_port, 0, 65_535)
+        _check_number("member coaps_port", self.coaps_port, 0, 65_535)
+        if (
+            not isinstance(self.address, str)
+            or not 0 < len(self.address) <= MAX_ADDRESS_CHARACTERS
+            or not self.address.isascii()
+            or not self.address.isprintable()
+            or " " in self.address
+        ):
+            raise ProtocolError("member address", self.address)
+        if (
+            not isinstance(self.capability, int | float)
+            or isinstance(self.capability, bool)
+            or not 0 <= self.capability < math.inf
+        ):
+            raise ProtocolError("member capability", self.capability)
+        if not isinstance(self.draining, bool):
+            raise ProtocolError("member draining", self.draining)
+
+    @property
+    def place(self) -> Place:
+        """Domain and group in one."""
+        return Place(self.domain, self.group)
+
+    @property
+    def prefix(self) -> str:
+        """Start of the gateway's topics: ``campus/north/gw-north``, ``-/-/gw-root``."""
+        return self.place.prefix(self.id)
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb({name: getattr(self, name) for name in self.__slots__})
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> MemberRecord:
+        """Read the wire form; keys of later versions are ignored.
+
+        Raises:
+            ProtocolError: not msgpack, too long, a field missing, of a wrong type or out of
+                range; the message names it.
+
+        """
+        if len(data) > MAX_RECORD_BYTES:
+            raise ProtocolError("member record too large, bytes", len(data))
+        try:
+            fields = msgpack.unpackb(data)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise ProtocolError("member record", data) from error
+        if not isinstance(fields, dict):
+            raise ProtocolError("member record", fields)
+        values: dict[str, Any] = {}
+        for name in cls.__slots__:
+            if name not in fields:
+                raise ProtocolError(f"member record without {name}")
+            values[name] = fields[name]
+        return cls(**values)
+
+
+def _check_number(what: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ProtocolError(what, value)

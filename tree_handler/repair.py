@@ -1,0 +1,172 @@
+"""What two neighbours tell each other to repair: summaries and requests, and their wire form.
+
+A summary says, for each origin and epoch, which logged numbers a gateway has and from which
+number on its log can still send them. A request names ranges of one origin and epoch. Both are
+msgpack; limits bound what a broken neighbour can make a gateway keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+
+Epoch = tuple[str, int]
+"""An origin's gateway id and its boot epoch."""
+
+MAX_SUMMARY_EPOCHS = 100_000
+MAX_RANGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a gateway has: logged numbers, and the lowest that its log still holds."""
+
+    have: dict[Epoch, Intervals]
+    kept_from: dict[Epoch, int]
+
+    @classmethod
+    def of(cls, have: Mapping[Epoch, Intervals], kept_from: Mapping[Epoch, int]) -> Summary:
+        """A snapshot: later changes to the sets do not reach it."""
+        return cls({key: Intervals(ranges) for key, ranges in have.items()}, dict(kept_from))
+
+    def kept(self, key: Epoch) -> Intervals:
+        """The numbers of an origin and epoch that can still be sent."""
+        return _from(self.have.get(key, Intervals()), self.kept_from.get(key, 1))
+
+    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that can still be sent, by origin and epoch."""
+        for key in self.have:
+            yield key, self.kept(key)
+
+    def gone(self) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that was here once and is trimmed, by origin and epoch."""
+        for key, first in self.kept_from.items():
+            have = self.have.get(key)
+            if have is not None and first > 1:
+                yield key, have.without(self.kept(key))
+
+    def without(self, key: Epoch, ranges: Intervals) -> Summary:
+        """The same less some numbers."""
+        if key not in self.have or not len(ranges):
+            return self
+        return Summary(self.have | {key: self.have[key].without(ranges)}, self.kept_from)
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(
+            [
+                [origin, epoch, self.kept_from.get((origin, epoch), 1), list(ranges)]
+                for (origin, epoch), ranges in self.have.items()
+            ]
+        )
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Summary:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not a summary, or over a limit.
+
+        """
+        rows = _unpack("summary", data)
+        if not isinstance(rows, list) or len(rows) > MAX_SUMMARY_EPOCHS:
+            raise ProtocolError("summary", rows)
+        have: dict[Epoch, Intervals] = {}
+        kept_from: dict[Epoch, int] = {}
+        for row in rows:
+            if not isinstance(row, list) or len(row) != 4 or not _number(row[2]):
+                raise ProtocolError("summary row", row)
+            key = _epoch("summary", row[0], row[1])
+            have[key] = _ranges("summary", row[3])
+            if row[2] > 1:
+                kept_from[key] = row[2]
+        return cls(have, kept_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Ask for ranges of one origin and epoch."""
+
+    epoch: Epoch
+    ranges: Intervals
+
+    @classmethod
+    def of(cls, epoch: Epoch, wanted: Intervals, limit: int) -> Request:
+        """The first ``limit`` numbers of what is wanted."""
+        ranges = Intervals()
+        for first, last in wanted:
+            ranges.add(first, min(last, first + limit - 1))
+            limit -= last - first + 1
+            if limit <= 0 or len(ranges) >= MAX_RANGES:
+                break
+        return cls(epoch, ranges)
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb([*self.epoch, list(self.ranges)])
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Request:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not a request, or over a limit.
+
+        """
+        row = _unpack("request", data)
+        if not isinstance(row, list) or len(row) != 3:
+            raise ProtocolError("request", row)
+        return cls(_epoch("request", row[0], row[1]), _ranges("request", row[2]))
+
+
+def _unpack(what: str, data: bytes) -> Any:
+    try:
+        return msgpack.unpackb(data)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ProtocolError(what, data) from error
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 64
+
+
+def _epoch(what: str, origin: object, epoch: object) -> Epoch:
+    if not isinstance(origin, str) or not 0 < len(origin) < 256:
+        raise ProtocolError(f"{what} origin", origin)
+    if not isinstance(epoch, int) or not _number(epoch):
+        raise ProtocolError(f"{what} epoch", epoch)
+    return origin, epoch
+
+
+def _ranges(what: str, rows: object) -> Intervals:
+    if not isinstance(rows, list) or len(rows) > MAX_RANGES:
+        raise ProtocolError(f"{what} ranges", rows)
+    ranges = Intervals()
+    for row in rows:
+        if (
+            not isinstance(row, list)
+            or len(row) != 2
+            or not all(map(_number, row))
+            or row[0] > row[1]
+        ):
+            raise ProtocolError(f"{what} range", row)
+        ranges.add(row[0], row[1])
+    return ranges
+
+
+def _from(ranges: Intervals, first: int) -> Intervals:
+    if first <= 1:
+        return ranges
+    kept = Intervals()
+    for low, high in ranges:
+        if high >= first:
+            kept.add(max(low, first), high)
+    return kept

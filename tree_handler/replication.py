@@ -1,0 +1,345 @@
+"""Exactly-once replication of batches over links that come and go (rows B7, E2).
+
+What is stated here and nowhere else: which batches a gateway has, which it passes on to whom,
+in which order local clients get them, and what it asks its neighbours for.
+
+A batch arrives on a link in one of two ways. The fast path is the tree: live batches flow over
+the links that forward, each is passed on to every other forwarding link and dropped where it
+is known already. The log makes the guarantee: whenever a link comes up, starts to forward or
+has drained, and at an interval while things change, both ends tell each other what they have
+(`Summary`), ask for what they lack (`Request`) and are sent whole batches from the other's log. So
+whatever the tree dropped (a cut, a full link, a crash) arrives by repair, on any live link.
+
+The shell feeds events in and carries out the returned actions in their order; ``Append`` comes
+before everything that depends on it. Time is monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.delivery import Deliver, DeliverLogged, Delivery
+from tree_handler.errors import BatchError, ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch, Request, Summary
+
+MAX_UNLOGGED_RANGES = 64
+"""Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
+MAX_REQUEST_NUMBERS = 5_000
+"""Numbers asked for in one request; the next follows when it is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append these bytes to the log."""
+
+    frame: bytes
+    header: Header
+
+
+@dataclass(frozen=True, slots=True)
+class SendBatch:
+    """Send a live batch over a forwarding link."""
+
+    link: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SendSummary:
+    """Tell the neighbour what this gateway has."""
+
+    link: int
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Ask the neighbour for batches from its log."""
+
+    link: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Read the requested batches from the log, send them as repair, then say that it is done."""
+
+    link: int
+    request: Request
+
+
+Action = Append | SendBatch | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
+
+
+@dataclass(slots=True)
+class _Link:
+    forwarding: bool = False
+    full: bool = False
+    peer: Summary | None = None
+    asked: Request | None = None
+    asked_at: float = 0.0
+    told_version: int = -1
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened, for status and metrics."""
+
+    published: int = 0
+    received: int = 0
+    forwarded: int = 0
+    duplicates: int = 0
+    discarded: int = 0
+    repaired: int = 0
+    malformed: int = 0
+    lost: int = 0
+
+
+@dataclass(slots=True)
+class Replication:
+    """One gateway's view of every origin's batches.
+
+    Args:
+        origin: this gateway's id.
+        epoch: this gateway's boot epoch.
+        have: what the log holds, and held before it was trimmed, by (origin, epoch).
+        repair_interval_s: how often a changed summary is sent.
+        repair_timeout_s: when an unanswered request may be repeated.
+
+    """
+
+    origin: str
+    epoch: int
+    have: dict[Epoch, Intervals] = field(default_factory=dict)
+    repair_interval_s: float = 5.0
+    repair_timeout_s: float = 5.0
+    counters: Counters = field(default_factory=Counters)
+    _links: dict[int, _Link] = field(default_factory=dict)
+    _unlogged: dict[Epoch, Intervals] = field(default_factory=dict)
+    _next_logged: int = 1
+    _next_unlogged: int = 1
+    _version: int = 0
+    _next_repair: float = 0.0
+    _delivery: Delivery = field(default_factory=Delivery)
+    _kept_from: dict[Epoch, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # What a restart finds in the log was handed out, or its receivers are gone.
+        self._delivery.resume(self.have)
+
+    # -- what this gateway's own clients publish ---------------------------------------------
+
+    def publish(self, entries: Sequence[Entry], flags: Flags, origin_time_us: int) -> list[Action]:
+        """Make the next batch of this origin and send it on its way.
+
+        Raises:
+            BatchError: no entries, or too large.
+
+        """
+        logged = bool(flags & Flags.LOGGED)
+        first = self._next_logged if logged else self._next_unlogged
+        frame = batch.encode(
+            self.origin, self.epoch, first, entries, flags=flags, origin_time_us=origin_time_us
+        )
+        header = batch.check(frame)
+        self.counters.published += len(entries)
+        if logged:
+            self._next_logged = header.last + 1
+            self._own(header)
+            self._delivery.skip(header)
+            return [Append(frame, header), *self._flood(frame, None)]
+        self._next_unlogged = header.last + 1
+        return self._flood(frame, None)
+
+    # -- links -------------------------------------------------------------------------------
+
+    def link_up(self, link: int, now: float) -> list[Action]:
+        """A neighbour is there; repair may begin even while the tree blocks the link."""
+        self._links[link] = _Link()
+        self._next_repair = min(self._next_repair, now + self.repair_interval_s)
+        return [self._tell(link)]
+
+    def link_down(self, link: int, now: float) -> list[Action]:
+        """The neighbour is gone; what it was asked for may be asked of others."""
+        self._links.pop(link, None)
+        return [action for other in self._links for action in self._ask(other, now)]
+
+    def forwarding(self, link: int, *, forwards: bool) -> list[Action]:
+        """The tree starts or stops to forward over a link."""
+        state = self._links.get(link)
+        if state is None or state.forwarding == forwards:
+            return []
+        state.forwarding = forwards
+        return [self._tell(link)] if forwards else []
+
+    def link_full(self, link: int) -> None:
+        """The link's send buffer is full: live batches stop, the log is its queue."""
+        if link in self._links:
+            self._links[link].full = True
+
+    def link_drained(self, link: int) -> list[Action]:
+        """The link takes data again: tell the neighbour what it can fetch."""
+        state = self._links.get(link)
+        if state is None or not state.full:
+            return []
+        state.full = False
+        return [self._tell(link)]
+
+    # -- what neighbours send ----------------------------------------------------------------
+
+    def receive_batch(self, link: int, frame: bytes, *, repair: bool = False) -> list[Action]:
+        """Take a batch, live or as an answer to a request.
+
+        Raises:
+            BatchError: the bytes are no batch; the neighbour is broken.
+
+        """
+        state = self._links.get(link)
+        if state is None or not (repair or state.forwarding):
+            self.counters.discarded += 1
+            return []
+        try:
+            header = batch.check(frame)
+        except BatchError:
+            self.counters.malformed += 1
+            raise
+        if header.end != len(frame):
+            self.counters.malformed += 1
+            raise BatchError("batch followed by other bytes", len(frame) - header.end)
+        key = (header.origin, header.epoch)
+        if not header.logged:
+            return self._receive_unlogged(key, header, frame, link)
+        have = self.have.setdefault(key, Intervals())
+        if have.covers(header.first, header.last):
+            self.counters.duplicates += 1
+            return []
+        if header.origin == self.origin and header.epoch == self.epoch:
+            # Nobody else numbers for this epoch: a second gateway runs under this id.
+            self.counters.malformed += 1
+            raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
+        self._own(header)
+        self.counters.received += header.count
+        if repair:
+            self.counters.repaired += header.count
+        return [
+            Append(frame, header),
+            *self._flood(frame, link),
+            *self._delivery.add(frame, header, have),
+        ]
+
+    def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
+        """Compare what the neighbour has with what is here, and ask for the difference."""
+        state = self._links.get(link)
+        if state is None:
+            return []
+        state.peer = summary
+        return [*self._give_up(summary), *self._ask(link, now)]
+
+    def receive_request(self, link: int, request: Request) -> list[Action]:
+        """The neighbour asks for batches from the log."""
+        return [Serve(link, request)] if link in self._links else []
+
+    def receive_done(self, link: int, now: float) -> list[Action]:
+        """The neighbour has sent all of the last request that it had: go on with the next."""
+        state = self._links.get(link)
+        if state is None or state.asked is None:
+            return []
+        asked, state.asked = state.asked, None
+        left = asked.ranges.without(self.have.get(asked.epoch, Intervals()))
+        if state.peer is not None and left == asked.ranges:
+            # It has none of this any more (trimmed meanwhile); its next summary will say so.
+            state.peer = state.peer.without(asked.epoch, left)
+        return self._ask(link, now)
+
+    # -- time --------------------------------------------------------------------------------
+
+    def next_timer(self) -> float:
+        """When `handle_timer` is due."""
+        return self._next_repair
+
+    def handle_timer(self, now: float) -> list[Action]:
+        """Send summaries to neighbours that have not been told the latest; repeat requests."""
+        if now < self._next_repair:
+            return []
+        self._next_repair = now + self.repair_interval_s
+        actions: list[Action] = []
+        for link, state in self._links.items():
+            if state.asked is not None and now - state.asked_at >= self.repair_timeout_s:
+                state.asked = None
+            if state.told_version != self._version:
+                actions.append(self._tell(link))
+            actions.extend(self._ask(link, now))
+        return actions
+
+    def trimmed(self, kept_from: dict[Epoch, int]) -> None:
+        """The log dropped its oldest: the lowest number it still holds, by (origin, epoch)."""
+        self._kept_from = dict(kept_from)
+        self._version += 1
+
+    # -- within ------------------------------------------------------------------------------
+
+    def _own(self, header: Header) -> None:
+        key = (header.origin, header.epoch)
+        self.have.setdefault(key, Intervals()).add(header.first, header.last)
+        self._version += 1
+
+    def _receive_unlogged(
+        self, key: Epoch, header: Header, frame: bytes, link: int
+    ) -> list[Action]:
+        seen = self._unlogged.setdefault(key, Intervals())
+        if key == (self.origin, self.epoch) or not seen.add(header.first, header.last):
+            self.counters.duplicates += 1
+            return []
+        if len(seen) > MAX_UNLOGGED_RANGES:
+            ranges = list(seen)
+            seen.add(ranges[0][0], ranges[len(ranges) // 2][1])
+        self.counters.received += header.count
+        return [*self._flood(frame, link), Deliver(frame, header, header.first)]
+
+    def _flood(self, frame: bytes, source: int | None) -> list[Action]:
+        actions: list[Action] = []
+        for link, state in self._links.items():
+            if link == source or not state.forwarding or state.full:
+                continue
+            self.counters.forwarded += 1
+            actions.append(SendBatch(link, frame))
+        return actions
+
+    def _tell(self, link: int) -> SendSummary:
+        self._links[link].told_version = self._version
+        return SendSummary(link, Summary.of(self.have, self._kept_from))
+
+    def _ask(self, link: int, now: float) -> list[Action]:
+        state = self._links[link]
+        if state.asked is not None or state.peer is None:
+            return []
+        for key, theirs in state.peer.askable():
+            wanted = theirs.without(self.have.get(key, Intervals()))
+            for other in self._links.values():
+                if other.asked is not None and other.asked.epoch == key:
+                    wanted = wanted.without(other.asked.ranges)
+            if len(wanted):
+                state.asked = Request.of(key, wanted, MAX_REQUEST_NUMBERS)
+                state.asked_at = now
+                return [SendRequest(link, state.asked)]
+        return []
+
+    def _give_up(self, summary: Summary) -> list[Action]:
+        """Count as lost what a neighbour once had and no neighbour can send any more."""
+        actions: list[Action] = []
+        for key, gone in summary.gone():
+            mine = self.have.setdefault(key, Intervals())
+            lost = gone.without(mine)
+            for other in self._links.values():
+                if other.peer is not None:
+                    lost = lost.without(other.peer.kept(key))
+            if len(lost):
+                self.counters.lost += lost.count()
+                mine.update(lost)
+                self._version += 1
+                actions.extend(self._delivery.release(key, mine))
+        return actions

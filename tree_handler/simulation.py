@@ -1,0 +1,286 @@
+"""A network of gateways in virtual time, and the proof that the tree keeps its invariants.
+
+`run` drives the very `SpanningTree` that runs in production through starts, delays, crashes,
+restarts, cuts, one-way silence, stalls and repairs that all follow from one seed. Invariant 1
+(no ring of live links) is checked at each instant at which a link starts to forward; 2 (one
+tree with the right root) and 7 (a still network sends only HELLOs) after a quiet time.
+
+This is the only module family of the package that draws random numbers, and only from the
+``random.Random`` that it seeds. A run that fails is replayed by its seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from tree_handler.bpdu import Kind
+from tree_handler.simulation_checks import Checks, Violation, check_one_tree, check_quiet
+from tree_handler.simulation_faults import FaultOptions, Faults
+from tree_handler.simulation_gateway import Gateway, MakeGateway, MakeTree
+from tree_handler.simulation_network import Clock, Edge, Network
+from tree_handler.spanning_tree import Identity, Parameters, SpanningTree
+
+FULL_MESH_AT_MOST = 12
+"""Larger networks are drawn with a few neighbours for each gateway only."""
+STILL_INTERVALS = 6
+"""Hello intervals at the end of a run in which nothing but HELLOs may be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One run.
+
+    Attributes:
+        seed: all chance of the run follows from it.
+        gateways: how many are drawn; a test may add some of its own.
+        leaves: how many of them are leaves, as a collector is.
+        degree: mean number of neighbours; 0 for a full mesh.
+        delay_ms: usual one-way delay.
+        jitter_ms: standard deviation of a delay on such an edge.
+        spread: an edge may be this many times nearer or farther than usual.
+        redial_s: mean time until a gateway dials a neighbour to which it has no link.
+        start_s: the gateways start within this time.
+        faults_s: how long things break.
+        quiet_s: how long nothing breaks afterwards.
+        settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
+        faults: what breaks.
+        parameters: of all gateways.
+
+    """
+
+    seed: int
+    gateways: int = 5
+    leaves: int = 0
+    degree: float = 0.0
+    delay_ms: float = 2.0
+    jitter_ms: float = 0.5
+    spread: float = 1.5
+    redial_s: float = 0.25
+    start_s: float = 0.2
+    faults_s: float = 6.0
+    quiet_s: float = 12.0
+    settle_hellos: int = 16
+    faults: FaultOptions = field(default_factory=FaultOptions)
+    parameters: Parameters = field(default_factory=Parameters)
+
+    @classmethod
+    def drawn(cls, seed: int, gateways: int) -> Options:
+        """The options of a seed: sparse or dense, near or far, calm or stormy."""
+        chance = random.Random(f"options {seed} {gateways}")  # a seed, no secret
+        delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
+        mesh = gateways <= FULL_MESH_AT_MOST and chance.random() < 0.5
+        return cls(
+            seed,
+            gateways,
+            leaves=1 if gateways > 2 and chance.random() < 0.3 else 0,
+            degree=0.0 if mesh else chance.choice((2.2, 3.0, 4.0)),
+            delay_ms=delay_ms,
+            jitter_ms=delay_ms * chance.choice((0.0, 0.1, 0.25)),
+            spread=chance.choice((1.0, 1.5, 5.0)),
+            faults=FaultOptions(
+                rate_per_s=chance.choice((0.5, 2.0, 8.0)),
+                outage_s=chance.choice((0.1, 0.7, 2.0)),
+                lasting=chance.choice((0.0, 0.3)),
+            ),
+        )
+
+    @property
+    def replay(self) -> str:
+        """How to run this again: a command if the options are those drawn from the seed."""
+        if self == Options.drawn(self.seed, self.gateways):
+            return f"hedgerow simulate --seed {self.seed} --gateways {self.gateways} --runs 1"
+        return f"simulation.run({self!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run.
+
+    Attributes:
+        options: what was run.
+        violations: invariants that did not hold.
+        convergence_s: from the last fault or repair to the last change of the tree.
+        hellos: HELLOs sent.
+        messages: BPDUs sent.
+        events: events of the simulation.
+        faults: faults that struck.
+
+    """
+
+    options: Options
+    violations: tuple[Violation, ...]
+    convergence_s: float
+    hellos: int
+    messages: int
+    events: int
+    faults: int
+
+    def __str__(self) -> str:
+        head = (
+            f"seed {self.options.seed}: {self.options.gateways} gateways, {self.faults} faults,"
+            f" {self.events} events, {self.messages} BPDUs, settled in {self.convergence_s:.3f} s"
+        )
+        return "\n  ".join([head, *map(str, self.violations)])
+
+
+def run(
+    options: Options, make_tree: MakeTree = SpanningTree, make_gateway: MakeGateway = Gateway
+) -> Report:
+    """Run one network from start to quiet.
+
+    Args:
+        options: the run.
+        make_tree: makes the core of each life of a gateway.
+        make_gateway: makes the shell around it, which may drive more cores.
+
+    """
+    simulation = Simulation(options, make_tree, make_gateway)
+    simulation.start_all()
+    simulation.storm()
+    return simulation.calm()
+
+
+def run_many(
+    runs: int, gateways: int, seed: int, make_tree: MakeTree = SpanningTree
+) -> Iterator[Report]:
+    """Run the options drawn from the seeds ``seed``, ``seed + 1``, ... one after the other."""
+    for number in range(seed, seed + runs):
+        yield run(Options.drawn(number, gateways), make_tree)
+
+
+class Simulation:
+    """One network; `run` goes through its phases, a test may do other things in between.
+
+    Args:
+        options: the run.
+        make_tree: makes the core of each life of a gateway.
+        make_gateway: makes the shell around it.
+
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        make_tree: MakeTree = SpanningTree,
+        make_gateway: MakeGateway = Gateway,
+    ) -> None:
+        self.options = options
+        self.clock = Clock()
+        self._random = random.Random(options.seed)
+        self.network = Network(self.clock, self._random)
+        self.checks = Checks(self.clock, self.network, options.replay)
+        self.gateways: dict[str, Gateway] = {}
+        """The present lives, by id; a gateway that is down is not in it."""
+        self._make_tree = make_tree
+        self._make_gateway = make_gateway
+        self._identities = self._draw_identities()
+        self.network.edges = self._draw_edges()
+        self.faults = Faults(
+            options.faults,
+            self.clock,
+            self.network,
+            self.gateways,
+            start=self.start,
+            random_=self._random,
+        )
+
+    def add(
+        self, gateway_id: str, capability: float, address: str, *, transit: bool = True
+    ) -> None:
+        """Add a gateway that is down; its edges are the caller's to add to ``network.edges``."""
+        identity = Identity(gateway_id, 0, capability, address, transit=transit)
+        self._identities[gateway_id] = identity
+
+    def start_all(self) -> None:
+        """Start all gateways, one after the other, and let them dial."""
+        for gateway_id in self._identities:
+            start_s = self._random.uniform(0, self.options.start_s)
+            self.clock.at(start_s, partial(self.start, gateway_id))
+        for edge in self.network.edges:
+            self._redial(edge)
+        self.clock.run(self.options.start_s)
+
+    def storm(self) -> None:
+        """Let things break for a while."""
+        self.faults.begin()
+        self.clock.run(self.clock.now + self.options.faults_s)
+        self.faults.end()
+
+    def calm(self) -> Report:
+        """Let nothing break any more, and see whether the network finds its peace."""
+        clock, checks, options = self.clock, self.checks, self.options
+        hello_s = options.parameters.hello_s
+        end_s = clock.now + options.quiet_s
+        clock.run(min(end_s, clock.now + options.settle_hellos * hello_s))
+        check_one_tree(self.gateways, self.network, checks)
+        clock.run(max(clock.now, end_s - STILL_INTERVALS * hello_s))
+        before = checks.said.copy()
+        still_s = max(0.0, end_s - clock.now)
+        clock.run(max(clock.now, end_s))
+        check_one_tree(self.gateways, self.network, checks)
+        check_quiet(checks.said - before, self.gateways, still_s / hello_s, checks)
+        return Report(
+            options,
+            tuple(checks.violations),
+            max(0.0, checks.last_change_s - self.faults.last_s),
+            checks.said[Kind.HELLO],
+            checks.said.total(),
+            clock.events,
+            self.faults.count,
+        )
+
+    def start(self, gateway_id: str) -> None:
+        """Start the next life of a gateway that is down."""
+        identity = self._identities[gateway_id]
+        identity = replace(identity, boot_epoch=identity.boot_epoch + 1)
+        self._identities[gateway_id] = identity
+        tree = self._make_tree(identity, self.options.parameters, self.clock.now)
+        self.gateways[gateway_id] = self._make_gateway(tree, self.clock, self.network, self.checks)
+
+    def _draw_identities(self) -> dict[str, Identity]:
+        options, chance = self.options, self._random
+        identities = {}
+        for number in range(options.gateways):
+            leaf = number >= options.gateways - options.leaves
+            identities[f"gw-{number}"] = Identity(
+                f"gw-{number}",
+                0,
+                0.0 if leaf else float(chance.choice((1, 2, 2, 3, 5))),
+                f"10.{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(1, 255)}",
+                transit=not leaf,
+            )
+        return identities
+
+    def _draw_edges(self) -> list[Edge]:
+        options, chance = self.options, self._random
+        ids = list(self._identities)
+        if options.degree == 0:
+            pairs = {(a, b) for i, a in enumerate(ids) for b in ids[i + 1 :]}
+        else:
+            pairs = {(chance.choice(ids[:i]), ids[i]) for i in range(1, len(ids))}
+            most = len(ids) * (len(ids) - 1) // 2
+            while len(pairs) < min(most, options.degree * len(ids) / 2):
+                first, second = sorted(chance.sample(range(len(ids)), 2))
+                pairs.add((ids[first], ids[second]))
+        delay_s, jitter_s = options.delay_ms / 1000, options.jitter_ms / 1000
+        edges = []
+        for pair in sorted(pairs):
+            near_or_far = options.spread ** chance.uniform(-1, 1)
+            edges.append(Edge(pair, delay_s * near_or_far, jitter_s * near_or_far))
+        return edges
+
+    def _redial(self, edge: Edge) -> None:
+        """Dial over an edge from either side now and then, where a gateway misses a link."""
+        dialler_id, other_id = self._random.sample(edge.ids, 2)
+        dialler = self.gateways.get(dialler_id)
+        if (
+            dialler is not None
+            and dialler.paused_until_s <= self.clock.now
+            and not dialler.is_linked(edge)
+        ):
+            self.network.dial(edge, dialler, lambda: self.gateways.get(other_id))
+        wait_s = self._random.uniform(0.5, 1.5) * self.options.redial_s
+        self.clock.at(self.clock.now + wait_s, lambda: self._redial(edge))
