@@ -73,6 +73,8 @@ class Collector:
 
     def __init__(self, settings: CollectorSettings) -> None:
         own, tree = settings.collector, settings.tree
+        if settings.log.durability != "sync":
+            raise ConfigError("log.durability", "readers of a spool need 'sync'")
         key = tree.key()
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
@@ -91,7 +93,7 @@ class Collector:
             self._spool,
             deliver=_ignore,
             control=_ignore,
-            sync=settings.log.durability == "sync",
+            sync=True,
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
         )

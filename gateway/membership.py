@@ -12,7 +12,7 @@ import logging
 from gateway.broker.message_log import MessageLog
 from gateway.links.node import TreeNode
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
@@ -33,7 +33,7 @@ class Members:
         """Take the records that the log still holds."""
         for frame, header in log.control():
             for entry in batch.decode(frame, header):
-                self.receive(entry)
+                self.receive(entry, header)
 
     def publish(self, node: TreeNode, record: MemberRecord) -> None:
         """Tell the fleet about this gateway, or what has changed about it."""
@@ -43,7 +43,7 @@ class Members:
         self.known.update(record)
         node.publish(Entry(TOPIC + record.id, record.encode(), qos=1), control=True)
 
-    def receive(self, entry: Entry) -> None:
+    def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""
         if not entry.topic.startswith(TOPIC):
             return
@@ -52,7 +52,7 @@ class Members:
         except ProtocolError as error:
             _log.warning("record on %s: %s", entry.topic, error)
             return
-        if TOPIC + record.id != entry.topic:
-            _log.warning("record on %s is %s's", entry.topic, record.id)
+        if not record.id == header.origin == entry.topic.removeprefix(TOPIC):
+            _log.warning("record of %s on %s from %s", record.id, entry.topic, header.origin)
             return
         self.known.update(record)

@@ -267,8 +267,8 @@ class GatewayProcess:
         for entry in entries:
             self._broker.hand_out(entry)
 
-    def _control(self, entry: Entry, _: Header) -> None:
-        self._members.receive(entry)
+    def _control(self, entry: Entry, header: Header) -> None:
+        self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
 
     # -- status ----------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ has drained, and at an interval while things change, both ends tell each other w
 (`Summary`), ask for what they lack (`Request`) and are sent whole batches from the other's log. So
 whatever the tree dropped (a cut, a full link, a crash) arrives by repair, on any live link.
 
-The shell feeds events in and carries out the returned actions in their order; ``Append`` comes
-before everything that depends on it. Time is monotonic seconds.
+The shell feeds events in and carries out the returned actions in their order. A batch counts as
+had, is passed on and handed out only when the shell reports it `appended`: a log that refuses
+one (disk full) leaves no trace of it here. Time is monotonic seconds.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ MAX_REQUEST_NUMBERS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append these bytes to the log."""
+    """Append these bytes to the log; then, and only if that worked, call `appended`."""
 
     frame: bytes
     header: Header
+    source: int | None
+    """The link it came over; None for this gateway's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,9 @@ class Serve:
 
 
 Action = Append | SendBatch | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
+
+
+_NOTHING = Intervals()
 
 
 @dataclass(slots=True)
@@ -145,15 +151,29 @@ class Replication:
         frame = batch.encode(
             self.origin, self.epoch, first, entries, flags=flags, origin_time_us=origin_time_us
         )
-        header = batch.check(frame)
-        self.counters.published += len(entries)
         if logged:
-            self._next_logged = header.last + 1
-            self._own(header)
-            self._delivery.skip(header)
-            return [Append(frame, header), *self._flood(frame, None)]
-        self._next_unlogged = header.last + 1
+            return [Append(frame, batch.check(frame), None)]
+        self._next_unlogged += len(entries)
+        self.counters.published += len(entries)
         return self._flood(frame, None)
+
+    def appended(self, done: Append) -> list[Action]:
+        """The log has the batch of an `Append`: pass it on and hand out what is due."""
+        header = done.header
+        key = (header.origin, header.epoch)
+        have = self.have.setdefault(key, Intervals())
+        have.add(header.first, header.last)
+        self._version += 1
+        if done.source is None:
+            self._next_logged = header.last + 1
+            self.counters.published += header.count
+            self._delivery.skip(header)
+            return self._flood(done.frame, None)
+        self.counters.received += header.count
+        return [
+            *self._flood(done.frame, done.source),
+            *self._delivery.add(done.frame, header, have),
+        ]
 
     # -- links -------------------------------------------------------------------------------
 
@@ -213,23 +233,16 @@ class Replication:
         key = (header.origin, header.epoch)
         if not header.logged:
             return self._receive_unlogged(key, header, frame, link)
-        have = self.have.setdefault(key, Intervals())
-        if have.covers(header.first, header.last):
+        if self.have.get(key, _NOTHING).covers(header.first, header.last):
             self.counters.duplicates += 1
             return []
         if header.origin == self.origin and header.epoch == self.epoch:
             # Nobody else numbers for this epoch: a second gateway runs under this id.
             self.counters.malformed += 1
             raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
-        self._own(header)
-        self.counters.received += header.count
         if repair:
             self.counters.repaired += header.count
-        return [
-            Append(frame, header),
-            *self._flood(frame, link),
-            *self._delivery.add(frame, header, have),
-        ]
+        return [Append(frame, header, link)]
 
     def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
@@ -249,7 +262,7 @@ class Replication:
         if state is None or state.asked is None:
             return []
         asked, state.asked = state.asked, None
-        left = asked.ranges.without(self.have.get(asked.epoch, Intervals()))
+        left = asked.ranges.without(self.have.get(asked.epoch, _NOTHING))
         if state.peer is not None and left == asked.ranges:
             # It has none of this any more (trimmed meanwhile); its next summary will say so.
             state.peer = state.peer.without(asked.epoch, left)
@@ -282,11 +295,6 @@ class Replication:
 
     # -- within ------------------------------------------------------------------------------
 
-    def _own(self, header: Header) -> None:
-        key = (header.origin, header.epoch)
-        self.have.setdefault(key, Intervals()).add(header.first, header.last)
-        self._version += 1
-
     def _receive_unlogged(
         self, key: Epoch, header: Header, frame: bytes, link: int
     ) -> list[Action]:
@@ -318,7 +326,7 @@ class Replication:
         if state.asked is not None or state.peer is None:
             return []
         for key, theirs in state.peer.askable():
-            wanted = theirs.without(self.have.get(key, Intervals()))
+            wanted = theirs.without(self.have.get(key, _NOTHING))
             for other in self._links.values():
                 if other.asked is not None and other.asked.epoch == key:
                     wanted = wanted.without(other.asked.ranges)

@@ -26,6 +26,8 @@ from tree_handler.batch import Entry
 
 CONNECT_TIMEOUT_S = 10.0
 """A connection that has not begun its CONNECT by then is closed."""
+MAX_SILENT = 256
+"""Connections that have not said anything yet; more are closed at once."""
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 """Takes over a neighbour's connection, whose first bytes are given."""
@@ -69,6 +71,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         )
         self._accept = accept
         self._links = links
+        self._silent = 0
         self._inbox: asyncio.Queue[Entry] = asyncio.Queue()
         self._inbox_task: asyncio.Task[None] | None = None
 
@@ -126,6 +129,10 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
     ) -> None:
         """Serve a connection, as a client's or as a neighbour's."""
+        if self._silent >= MAX_SILENT:
+            writer.transport.abort()
+            return
+        self._silent += 1
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 start = await peek(reader)
@@ -133,6 +140,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             _log.debug("connection closed before CONNECT: %s", error)
             writer.close()
             return
+        finally:
+            self._silent -= 1
         if start.is_link:
             await self._links(reader, writer, start.data)
         else:

@@ -13,12 +13,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgpack
+
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Flags, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch, Summary
@@ -38,10 +40,38 @@ class _Segment:
     start: int
     length: int = 0
     holds: dict[Epoch, Intervals] = field(default_factory=dict)
+    control: list[int] = field(default_factory=list)
+    """Where its batches between gateways start."""
 
-    def note(self, header: Header) -> None:
-        key = (header.origin, header.epoch)
-        self.holds.setdefault(key, Intervals()).add(header.first, header.last)
+    def note(self, at: int, header: Header) -> None:
+        """Take a batch that stands at a position into account."""
+        self.length = at + header.end
+        if header.flags & Flags.CONTROL:
+            self.control.append(at)
+        if header.logged:
+            key = (header.origin, header.epoch)
+            self.holds.setdefault(key, Intervals()).add(header.first, header.last)
+
+    def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
+        """What a start needs to know of it, and all numbers that the log had up to its end."""
+        packed: bytes = msgpack.packb(
+            [self.control, Summary(self.holds, {}).encode(), Summary(dict(ever), {}).encode()]
+        )
+        return packed
+
+    def read_index(self, data: bytes) -> dict[Epoch, Intervals]:
+        """Take over an index; return all numbers that the log had up to its end.
+
+        Raises:
+            ValueError: it is damaged.
+
+        """
+        try:
+            self.control, holds, ever = msgpack.unpackb(data)
+        except (TypeError, msgpack.UnpackException) as error:
+            raise ValueError("index") from error
+        self.holds = Summary.decode(holds).have
+        return Summary.decode(ever).have
 
 
 class MessageLog:
@@ -133,19 +163,33 @@ class MessageLog:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, segment.length)
             raise LogError(f"{segment.path}: {error.strerror}") from error
-        segment.length += len(frame)
+        segment.note(segment.length, header)
         if header.logged:
-            segment.note(header)
             key = (header.origin, header.epoch)
             self.have.setdefault(key, Intervals()).add(header.first, header.last)
 
     def sync(self) -> None:
-        """Force to the disk all that was appended before (may run in a thread)."""
+        """Force to the disk all that was appended before."""
+        self.start_sync()()
+
+    def start_sync(self) -> Callable[[], None]:
+        """What `sync` has to do, as a call for a thread; appending may go on meanwhile.
+
+        The call raises OSError if the disk fails.
+        """
         segment, length = self._newest, self._newest.length
-        os.fdatasync(self._fd)
-        if self._mark and (segment.start + length) != self._synced_length:
-            self._synced_length = segment.start + length
-            _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
+        fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
+
+        def finish() -> None:
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+            if self._mark and segment.start + length > self._synced_length:
+                self._synced_length = segment.start + length
+                _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
+
+        return finish
 
     def trim(self) -> bool:
         """Delete the oldest sealed segments beyond ``max_bytes``; whether any went."""
@@ -194,9 +238,10 @@ class MessageLog:
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""
         for segment in self._segments:
-            data = segment.path.read_bytes()[: segment.length]
-            for at, header in batch.frames(data):
-                if header.flags & batch.Flags.CONTROL:
+            if segment.control:
+                data = segment.path.read_bytes()
+                for at in segment.control:
+                    header = batch.check(data, at)
                     yield data[at : at + header.end], header
 
     # -- within ------------------------------------------------------------------------------
@@ -215,26 +260,21 @@ class MessageLog:
         sealed = self._newest
         os.fdatasync(self._fd)
         os.close(self._fd)
-        index = Summary(sealed.holds, {}).encode()
-        ever = Summary(self.have, {}).encode()
-        frame = len(index).to_bytes(4, "big") + index + ever
-        _replace(sealed.path.with_suffix(INDEX_SUFFIX), frame)
+        _replace(sealed.path.with_suffix(INDEX_SUFFIX), sealed.index(self.have))
         self._start_segment(sealed.start + sealed.length)
         self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         return self._newest
 
     def _load_sealed(self, path: Path) -> _Segment:
-        segment = _Segment(path, int(path.stem), path.stat().st_size)
+        segment = _Segment(path, int(path.stem))
         try:
-            data = path.with_suffix(INDEX_SUFFIX).read_bytes()
-            split = 4 + int.from_bytes(data[:4], "big")
-            segment.holds = Summary.decode(data[4:split]).have
-            self._remember(Summary.decode(data[split:]).have)
+            self._remember(segment.read_index(path.with_suffix(INDEX_SUFFIX).read_bytes()))
+            segment.length = path.stat().st_size
         except (OSError, ValueError):
             # The index is only a short cut: the segment itself tells the same.
-            for _, header in batch.frames(path.read_bytes()):
-                if header.logged:
-                    segment.note(header)
+            segment = _Segment(path, int(path.stem))
+            for at, header in batch.frames(path.read_bytes()):
+                segment.note(at, header)
             self._remember(segment.holds)
         return segment
 
@@ -243,9 +283,7 @@ class MessageLog:
         data = path.read_bytes()
         with contextlib.suppress(BatchError):
             for at, header in batch.frames(data):
-                segment.length = at + header.end
-                if header.logged:
-                    segment.note(header)
+                segment.note(at, header)
         self.cut_bytes = len(data) - segment.length
         if self.cut_bytes:
             os.truncate(path, segment.length)

@@ -51,7 +51,7 @@ class GroupCommit:
         while True:
             settled, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(self._log.sync)
+                await asyncio.to_thread(self._log.start_sync())
             except OSError as error:
                 _complete(settled, error)
             else:

@@ -50,6 +50,8 @@ from tree_handler.spanning_tree import (
 
 MAX_REPAIR_BYTES = 4 << 20
 """Read from the log for one request; the neighbour asks again for the rest."""
+MAX_HANDSHAKES = 64
+"""Links that have not yet proved who they are; more are closed at once."""
 MAX_PINGS = 64
 """Hellos on one link whose echo is awaited."""
 
@@ -105,7 +107,9 @@ class TreeNode:
             {key: Intervals(numbers) for key, numbers in log.have.items()},
             repair_interval_s=repair_interval_s,
         )
+        self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
+        self._greeting = 0
         self._numbers = itertools.count(1)
         self._pings: dict[int, dict[int, float]] = {}
         self._ping_number = 0
@@ -182,11 +186,17 @@ class TreeNode:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
     ) -> None:
         """Serve a neighbour that dialled, until its link ends; ``first`` is already read."""
+        if self._greeting >= MAX_HANDSHAKES:
+            writer.transport.abort()
+            return
+        self._greeting += 1
         try:
             link = await accept(reader, writer, first, self._credentials, self._numbers)
         except (OSError, ProtocolError) as error:
             _log.warning("a neighbour was refused: %s", error)
             return
+        finally:
+            self._greeting -= 1
         await self._serve(link)
 
     def _may_stay(self, link: Link) -> bool:
@@ -305,9 +315,10 @@ class TreeNode:
             match action:
                 case Append(frame, header):
                     self._message_log.append(frame, header)
+                    self._replicate(self.replication.appended(action))
                 case SendBatch(number, frame):
                     self._send(number, _BATCH, frame)
-                    if self.links[number].full:
+                    if number in self.links and self.links[number].full:
                         self.replication.link_full(number)
                 case Deliver(frame, header, first):
                     self._hand_out(frame, header, first)
@@ -325,7 +336,9 @@ class TreeNode:
                     task.add_done_callback(self._tasks.discard)
 
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
-        self.links[number].send(wire.publish(topic, payload))
+        link = self.links.get(number)
+        if link is not None:
+            link.send(wire.publish(topic, payload))
 
     async def _repair(self, link: Link, request: Request) -> None:
         batches = self._message_log.read(request.epoch, request.ranges)

@@ -35,6 +35,7 @@ class Node:
     core: Replication
     log: list[tuple[bytes, Header]] = field(default_factory=list)
     got: list[str] = field(default_factory=list)
+    disk_full: bool = False
 
 
 class Network:
@@ -68,7 +69,9 @@ class Network:
         for action in actions:
             match action:
                 case Append(frame, header):
-                    node.log.append((frame, header))
+                    if not node.disk_full:
+                        node.log.append((frame, header))
+                        self.carry_out(at, node.core.appended(action))
                 case SendBatch(link, frame):
                     self.send(at, link, "batch", frame)
                 case SendSummary(link, summary):
@@ -248,6 +251,25 @@ def test_what_waits_behind_a_gap_is_bounded_in_memory_and_read_from_the_log(
     assert core._delivery.held_bytes <= 150
     network.carry_out(1, core.receive_batch(0, network.nodes[0].log[0][0]))
     assert network.nodes[1].got == [f"gw-0:{name}" for name in "abcdefgh"]
+
+
+def test_what_the_log_refuses_is_asked_for_again_and_leaves_no_gap() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.nodes[1].disk_full = True
+    network.publish(0, "a")
+    network.settle()
+    assert network.nodes[1].got == []
+    network.nodes[1].disk_full = False
+    network.publish(0, "b")
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a", "gw-0:b"]
+    network.nodes[0].disk_full = True
+    network.publish(0, "refused")
+    network.nodes[0].disk_full = False
+    network.publish(0, "c")
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a", "gw-0:b", "gw-0:c"]
 
 
 def test_a_second_gateway_under_the_same_id_and_epoch_is_reported() -> None:
