@@ -22,6 +22,9 @@ Accept = Callable[[Entry], asyncio.Future[None] | None]
 """Takes a message into the log and the tree; the future completes when it may be acknowledged."""
 MayPublish = Callable[[Session, str, Action], Awaitable[bool]]
 
+MAX_PAYLOAD_BYTES = 1 << 20
+"""A publisher of more is disconnected, before anything is logged."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,15 +53,15 @@ class LoggedProtocolHandler(BrokerProtocolHandler):  # type: ignore[misc]  # amq
 
     async def _accept(self, message: ApplicationMessage) -> bool:
         """Whether the message may be acknowledged; if the log refuses it the client is dropped."""
-        if message.qos not in (QOS_1, QOS_2) and message.publish_packet.dup_flag:
-            return True  # refused by amqtt (MQTT-3.3.1-2)
-        topic = message.topic
-        if not topic or topic[0] == "$" or "+" in topic or "#" in topic:
+        if len(message.data) > MAX_PAYLOAD_BYTES:
+            _log.warning("%s: payload of %d bytes", self.session.client_id, len(message.data))
+            await self.handle_connection_closed()
+            return False
+        if not await self._is_for_the_log(message):
             return True
-        if not await self.may_publish(self.session, topic, Action.PUBLISH):
-            return True  # acknowledged and dropped, as MQTT 3.1.1 allows (MQTT-3.3.5-2)
         retain = bool(message.publish_packet.retain_flag)
-        acknowledgement = self.accept(Entry(topic, bytes(message.data), message.qos or 0, retain))
+        entry = Entry(message.topic, bytes(message.data), message.qos or 0, retain)
+        acknowledgement = self.accept(entry)
         if acknowledgement is None:
             return True
         try:
@@ -68,3 +71,13 @@ class LoggedProtocolHandler(BrokerProtocolHandler):  # type: ignore[misc]  # amq
             await self.handle_connection_closed()
             return False
         return True
+
+    async def _is_for_the_log(self, message: ApplicationMessage) -> bool:
+        """False for what amqtt will refuse or drop by itself."""
+        topic = message.topic
+        if not topic or topic[0] == "$" or "+" in topic or "#" in topic:
+            return False
+        if message.qos not in (QOS_1, QOS_2) and message.publish_packet.dup_flag:
+            return False  # MQTT-3.3.1-2
+        # Not permitted: acknowledged and dropped, as MQTT 3.1.1 allows (MQTT-3.3.5-2).
+        return await self.may_publish(self.session, topic, Action.PUBLISH)

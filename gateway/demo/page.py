@@ -57,5 +57,6 @@ def _tree(result: Mapping[str, Any], name: str, title: str) -> str:
 
 
 def _row(gateway: Mapping[str, Any]) -> str:
-    cells = "".join(f"<td>{html.escape(str(gateway.get(key)))}</td>" for key, _ in _COLUMNS)
+    shown = {**gateway, "last_seen": str(gateway.get("last_seen"))[:19].replace("T", " ")}
+    cells = "".join(f"<td>{html.escape(str(shown.get(key)))}</td>" for key, _ in _COLUMNS)
     return f"<tr>{cells}</tr>"

@@ -37,6 +37,10 @@ class GroupCommit:
         self._waiting.extend(acknowledgements)
         self.soon()
 
+    def refuse(self, acknowledgements: list[asyncio.Future[None]], error: OSError) -> None:
+        """Let these messages go unacknowledged: the log did not take them."""
+        _complete(acknowledgements, error)
+
     def soon(self) -> None:
         """See that all that was appended so far is durable before long."""
         if self._sync and (self._task is None or self._task.done()):

@@ -21,9 +21,10 @@ from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address
+from gateway.links.outbox import Outbox
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
-from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags, Header
+from tree_handler.batch import Entry, Flags, Header
 from tree_handler.bpdu import Bpdu
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -113,10 +114,7 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._pings: dict[int, dict[int, float]] = {}
         self._ping_number = 0
-        self._pending: dict[Flags, list[Entry]] = {}
-        self._pending_bytes = 0
-        self._acknowledgements: list[asyncio.Future[None]] = []
-        self._flush_scheduled = False
+        self._outbox = Outbox(self._flush)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_change: tuple[float, str] = (time.time(), "started")
@@ -133,37 +131,20 @@ class TreeNode:
             acknowledged, and raises LogError if it may not. None for QoS 0.
 
         """
-        flags = Flags.CONTROL if control else Flags(0)
-        acknowledgement: asyncio.Future[None] | None = None
-        if entry.qos or entry.retain:
-            flags |= Flags.LOGGED
-            acknowledgement = self._loop.create_future()
-            self._acknowledgements.append(acknowledgement)
-        self._pending.setdefault(flags, []).append(entry)
-        self._pending_bytes += len(entry.payload)
-        if self._pending_bytes >= MAX_BODY_BYTES:
-            self._flush()
-        elif not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._loop.call_soon(self._flush)
-        return acknowledgement
+        return self._outbox.add(entry, control=control)
 
     def _flush(self) -> None:
-        self._flush_scheduled = False
-        pending, self._pending = self._pending, {}
-        acknowledgements, self._acknowledgements = self._acknowledgements, []
-        self._pending_bytes = 0
+        gathered, acknowledgements = self._outbox.take()
         now_us = time.time_ns() // 1000
         try:
-            for flags, entries in pending.items():
+            for flags, entries in gathered.items():
                 for part in batch.cut(entries):
                     self._replicate(self.replication.publish(part, flags, now_us))
         except LogError as error:
             _log.error("%s", error)
-            for future in acknowledgements:
-                future.set_exception(error)
-            return
-        self._commit.settle(acknowledgements)
+            self._commit.refuse(acknowledgements, error)
+        else:
+            self._commit.settle(acknowledgements)
 
     # -- links ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import pytest
 from amqtt.plugins.authentication import Argon2Hasher
 
 from gateway import config
+from gateway.broker.handler import MAX_PAYLOAD_BYTES
 from gateway.process import GatewayProcess
 
 pytestmark = [
@@ -100,6 +101,22 @@ async def test_no_client_may_publish_to_topics_between_gateways(
     before = gateway.status()["counters"]["published"]
     await run("mosquitto_pub", gateway.mqtt_port, "-t", topic, "-m", "x", "-q", "1")
     assert gateway.status()["counters"]["published"] == before
+
+
+async def test_a_publisher_of_a_payload_over_the_limit_is_disconnected_unacknowledged(
+    gateway: GatewayProcess,
+) -> None:
+    before = gateway.status()["log_bytes"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.mqtt_port)
+    writer.write(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x")
+    payload = bytes(MAX_PAYLOAD_BYTES + 1)
+    length = len(payload) + 5
+    field = bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14))
+    writer.write(b"\x32" + field + b"\x00\x01t\x00\x01" + payload)
+    answers = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    assert answers == b"\x20\x02\x00\x00"
+    assert gateway.status()["log_bytes"] - before < 1000
 
 
 async def test_a_client_without_a_password_is_refused_unless_anonymous_is_on(

@@ -1,0 +1,57 @@
+"""What local clients hand in during one turn of the event loop, until it becomes batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags
+
+
+class Outbox:
+    """Gathers messages and has them flushed once, at the end of the loop's turn.
+
+    At light load that is one message and waits for nothing; under load a batch grows by itself.
+
+    Args:
+        flush: takes what was gathered; called when the loop's turn ends or a batch is full.
+
+    """
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._flush = flush
+        self._scheduled = False
+        self._clear()
+
+    def add(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
+        """Take a message; the future, for one that is to be logged, is its acknowledgement."""
+        flags = Flags.CONTROL if control else Flags(0)
+        acknowledgement: asyncio.Future[None] | None = None
+        if entry.qos or entry.retain:
+            flags |= Flags.LOGGED
+            acknowledgement = self._loop.create_future()
+            self._acknowledgements.append(acknowledgement)
+        self._entries.setdefault(flags, []).append(entry)
+        self._size += len(entry.payload)
+        if self._size >= MAX_BODY_BYTES:
+            self._flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn_ended)
+        return acknowledgement
+
+    def take(self) -> tuple[dict[Flags, list[Entry]], list[asyncio.Future[None]]]:
+        """All that was gathered, by what it becomes, and the acknowledgements that wait for it."""
+        taken = self._entries, self._acknowledgements
+        self._clear()
+        return taken
+
+    def _turn_ended(self) -> None:
+        self._scheduled = False
+        self._flush()
+
+    def _clear(self) -> None:
+        self._entries: dict[Flags, list[Entry]] = {}
+        self._acknowledgements: list[asyncio.Future[None]] = []
+        self._size = 0
