@@ -1,9 +1,8 @@
 """What a link costs: its smoothed round-trip time in steps (row B5; RFC 6298 section 2).
 
-The cost is what BPDUs add up, in whole milliseconds, rounded up: of two
-ways of the same length the one over fewer links is better. After the first samples it
-follows the smoothed time only when the two have come apart by the switch margin and by twice
-the deviation, so that jitter changes nothing.
+The cost is what BPDUs add up, in whole milliseconds, rounded up: of two ways of the same length
+the one over fewer links is better. After the first samples the cost stays until the smoothed
+time has moved by the switch margin and by twice its deviation, so that jitter changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +30,15 @@ class RoundTrip:
 
     """
 
-    __slots__ = ("_first_ms", "_margin", "_margin_ms", "cost_ms", "rttvar_ms", "srtt_ms")
+    __slots__ = (
+        "_costed_ms",
+        "_first_ms",
+        "_margin",
+        "_margin_ms",
+        "cost_ms",
+        "rttvar_ms",
+        "srtt_ms",
+    )
 
     def __init__(self, unmeasured_ms: int, margin: float, margin_ms: float) -> None:
         self.srtt_ms: float | None = None
@@ -43,6 +50,7 @@ class RoundTrip:
         self._margin = margin
         self._margin_ms = margin_ms
         self._first_ms: list[float] = []
+        self._costed_ms = 0.0  # what SRTT was when the cost was set
 
     def sample(self, rtt_ms: float) -> None:
         """Take one measurement. One that is far off counts as twice the usual time at most.
@@ -59,7 +67,7 @@ class RoundTrip:
             self.srtt_ms = statistics.median(self._first_ms)
             deviations_ms = [abs(self.srtt_ms - first_ms) for first_ms in self._first_ms]
             self.rttvar_ms = max(self.srtt_ms / 2, statistics.median(deviations_ms))
-            self.cost_ms = max(1, math.ceil(self.srtt_ms))
+            self._set_cost(self.srtt_ms)
             return
         assert self.srtt_ms is not None
         # A process that stood still for a moment must not look like a longer way.
@@ -67,9 +75,13 @@ class RoundTrip:
         rtt_ms = min(rtt_ms, most_ms)
         self.rttvar_ms += BETA * (abs(self.srtt_ms - rtt_ms) - self.rttvar_ms)
         self.srtt_ms += ALPHA * (rtt_ms - self.srtt_ms)
-        margin_ms = max(self._margin * self.cost_ms, self._margin_ms, 2 * self.rttvar_ms)
-        if abs(self.srtt_ms - self.cost_ms) > margin_ms:
-            self.cost_ms = max(1, math.ceil(self.srtt_ms))
+        margin_ms = max(self._margin * self._costed_ms, self._margin_ms, 2 * self.rttvar_ms)
+        if abs(self.srtt_ms - self._costed_ms) > margin_ms:
+            self._set_cost(self.srtt_ms)
+
+    def _set_cost(self, srtt_ms: float) -> None:
+        self._costed_ms = srtt_ms
+        self.cost_ms = max(1, math.ceil(srtt_ms))
 
     @property
     def settled(self) -> bool:

@@ -205,8 +205,9 @@ class Simulation:
 
     def storm(self) -> None:
         """Let things break for a while."""
-        self.faults.begin()
-        self.clock.run(self.clock.now + self.options.faults_s)
+        end_s = self.clock.now + self.options.faults_s
+        self.faults.begin(end_s)
+        self.clock.run(end_s)
         self.faults.end()
 
     def calm(self) -> Report:

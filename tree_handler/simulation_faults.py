@@ -80,6 +80,7 @@ class Faults:
         self._random = random_
         self._down: set[str] = set()
         self._over = False
+        self._until_s = 0.0
         self._kinds: list[Callable[[], None]] = [
             self._behead,
             lambda: self._stop(silently=False),
@@ -102,8 +103,9 @@ class Faults:
             o.pause,
         ]
 
-    def begin(self) -> None:
-        """Let the first fault come."""
+    def begin(self, until_s: float) -> None:
+        """Let the first fault come; no gateway stands still for longer than until ``until_s``."""
+        self._until_s = until_s
         if self._options.rate_per_s > 0 and sum(self._weights) > 0:
             self._clock.at(self._clock.now + self._wait_s(), self._strike)
 
@@ -180,5 +182,5 @@ class Faults:
     def _pause(self) -> None:
         if self._gateways:
             gateway = self._gateways[self._random.choice(sorted(self._gateways))]
-            still_s = self._random.expovariate(1 / self._options.outage_s)
-            gateway.paused_until_s = max(gateway.paused_until_s, self._clock.now + still_s)
+            until_s = self._clock.now + self._random.expovariate(1 / self._options.outage_s)
+            gateway.paused_until_s = max(gateway.paused_until_s, min(until_s, self._until_s))

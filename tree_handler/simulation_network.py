@@ -175,6 +175,8 @@ class Network:
             host = other()
             if host is None or not (edge.usable and dialler.alive):
                 return
+            if host.paused_until_s > self._clock.now:
+                return
             connection = Connection(edge)
             hosts = (dialler, host) if side == FIRST else (host, dialler)
             connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]
