@@ -72,6 +72,7 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
         *("--tables", str(tables), "--noted", str(noted)),
         *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
         *(f"--killed={name}" for name in killed),
+        failed=1,
     )
     return Counted(json.loads(account), json.loads(rows.read_text()), printed)
 
@@ -87,14 +88,17 @@ async def _collector_has_all(fleet: Fleet) -> bool:
     )
 
 
-async def _python(module: str, *arguments: str) -> str:
-    """Run a module of the cloud side in a process of its own and return what it printed."""
+async def _python(module: str, *arguments: str, failed: int = 0) -> str:
+    """Run a module of the cloud side in a process of its own and return what it printed.
+
+    ``failed`` is an exit code that is an answer too: it ran, and found something wrong.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     output, errors = await process.communicate()
-    if process.returncode not in (0, 1) or not output:
+    if process.returncode not in (0, failed) or not output:
         raise FleetError(f"{module} ended with {process.returncode}: {errors.decode()[-2000:]}")
     return output.decode()

@@ -1,0 +1,161 @@
+"""The `hedgerow` command against a running gateway, as a script or a person uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+KEY = "ab" * 16
+
+
+@dataclass(frozen=True)
+class Running:
+    config: Path
+    psk_file: Path
+    listeners: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("gateway")
+    for name, text in (("tree.key", KEY), ("psk", f"operator:{KEY}")):
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(text)
+    config = folder / "gateway.toml"
+    config.write_text(
+        f"""
+[gateway]
+id = "gw-north"
+domain = "campus"
+group = "north"
+state_dir = "{folder}/state"
+[mqtt]
+port = 0
+[coap]
+port = 0
+dtls_port = 0
+psk_file = "{folder}/psk"
+[tree]
+key_file = "{folder}/tree.key"
+discovery = false
+[[sensors]]
+type = "replay"
+series = "module-temperature"
+speed = 900.0
+"""
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " is up" in line:
+            break
+    listeners = json.loads((folder / "state" / "listeners.json").read_text())
+    yield Running(config, folder / "psk", listeners)
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert not (folder / "state" / "listeners.json").exists()
+
+
+def hedgerow(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gateway.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_status_shows_who_the_gateway_is_and_its_neighbours(gateway: Running) -> None:
+    done = hedgerow("status", "--config", str(gateway.config))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("gw-north (campus/north)  root of the tree\n")
+    assert "neighbour  role  forwards  rtt ms" in done.stdout
+
+
+def test_status_as_json_is_for_scripts(gateway: Running) -> None:
+    done = hedgerow("status", gateway.listeners["coap"], "--json")
+    status = json.loads(done.stdout)
+    assert (status["id"], status["root"], status["neighbours"]) == ("gw-north", "gw-north", [])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["sensors/module-temperature", "q/campus/north/gw-north/sensors/module-temperature"],
+)
+def test_get_reads_a_sensor_by_its_own_path_and_by_its_place(gateway: Running, path: str) -> None:
+    done = hedgerow("get", f"coap://{gateway.listeners['coap']}/{path}")
+    assert done.returncode == 0, done.stderr
+    (reading,) = json.loads(done.stdout)
+    assert (reading["n"], reading["u"]) == ("module-temperature", "Cel")
+
+
+def test_get_over_dtls_takes_its_key_from_a_file(gateway: Running) -> None:
+    uri = f"coaps://{gateway.listeners['coaps']}/sensors/module-temperature"
+    done = hedgerow("get", "--json", "--psk-file", str(gateway.psk_file), uri)
+    answer = json.loads(done.stdout)
+    assert (answer["code"], answer["content_format"]) == ("2.05", 110)
+
+
+def test_what_is_not_there_is_one_line_and_exit_code_1(gateway: Running) -> None:
+    uri = f"coap://{gateway.listeners['coap']}/sensors/none"
+    done = hedgerow("get", uri)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0].startswith(f"hedgerow: {uri}: 4.04")
+
+
+def test_a_gateway_that_does_not_run_is_named(gateway: Running, tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(
+        gateway.config.read_text()
+        .replace('id = "gw-north"', 'id = "gw-away"')
+        .replace("/state", "/other-state")
+    )
+    done = hedgerow("status", "--config", str(config))
+    assert done.returncode == 1
+    assert "gw-away is not running" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["get", "http://127.0.0.1/"], "http"),
+        (["get", "coaps://127.0.0.1/x"], "--psk-file"),
+        (["get", "coap://127.0.0.1/x", "--psk-file", "/none"], "/none"),
+        (["status", "--config", "/none.toml"], "/none.toml"),
+        (["tree-surgery"], "tree-surgery"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_that_names_it_and_exit_code_2(
+    arguments: list[str], named: str
+) -> None:
+    done = hedgerow(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert named in line
+
+
+def test_simulate_runs_the_seeds_it_is_told() -> None:
+    done = hedgerow("simulate", "--runs", "3", "--gateways", "4", "--seed", "7", "--json")
+    assert done.returncode == 0, done.stdout
+    result = json.loads(done.stdout)
+    assert [report["seed"] for report in result["reports"]] == [7, 8, 9]
+    assert result["failed"] == 0
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["get"], ["status"], ["demo"], ["simulate"]])
+def test_help_tells_what_a_command_does(command: list[str]) -> None:
+    done = hedgerow(*command, "--help")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 5
