@@ -8,6 +8,7 @@ that a gateway that starts has a configuration that holds.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import tomllib
 import types
 import typing
@@ -40,15 +41,21 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GatewaySection:
-    """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain."""
+    """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain.
+
+    ``address`` is where others reach it, needed if it listens on every address.
+    """
 
     id: str
     state_dir: Path
     domain: str = ""
     group: str = ""
+    address: str | None = None
 
     def __post_init__(self) -> None:
         _check_name("id", self.id)
+        if self.address is not None:
+            _check_address("address", self.address)
         try:
             _ = self.place
         except ProtocolError as error:
@@ -68,6 +75,7 @@ class MqttSection:
     port: int = 1883
 
     def __post_init__(self) -> None:
+        _check_address("host", self.host)
         _check_port("port", self.port)
 
 
@@ -81,6 +89,7 @@ class CoapSection:
     psk_file: Path | None = None
 
     def __post_init__(self) -> None:
+        _check_address("host", self.host)
         _check_port("port", self.port)
         _check_port("dtls_port", self.dtls_port)
 
@@ -107,6 +116,8 @@ class TreeSection:
     def __post_init__(self) -> None:
         _check_name("name", self.name)
         _check_port("discovery_port", self.discovery_port)
+        _check_address("discovery_interface", self.discovery_interface)
+        _check_address("discovery_group", self.discovery_group)
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
@@ -170,6 +181,15 @@ class GatewaySettings:
     log: LogSection = field(default_factory=LogSection)
     access: AccessSection = field(default_factory=AccessSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
+            raise ConfigError("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
+
+    @property
+    def address(self) -> str:
+        """Where other gateways reach this one."""
+        return self.gateway.address or self.mqtt.host
 
 
 def load(path: Path, settings: type[S]) -> S:
@@ -254,6 +274,13 @@ def _check_name(name: str, value: str) -> None:
         raise ConfigError(
             name, f"{value!r} is not 1 to 63 lower-case letters, digits and hyphens"
         ) from error
+
+
+def _check_address(name: str, address: str) -> None:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError as error:
+        raise ConfigError(name, f"{address!r} is not an IP address") from error
 
 
 def _check_port(name: str, port: int) -> None:

@@ -8,6 +8,7 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import os
@@ -103,7 +104,7 @@ class GatewayProcess:
         self._sampler = Sampler(self._publish_reading)
         self._coap = await self._start_coap(keystore, sensors)
         try:
-            await attachment.start(self._settings.mqtt.host, self._broker.port)
+            await attachment.start(self._settings.address, self._broker.port)
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
@@ -156,7 +157,7 @@ class GatewayProcess:
         own, tree = self._settings.gateway, self._settings.tree
         return TreeNode(
             Credentials(own.id, tree.name, key),
-            Identity(own.id, self._epoch, self._capability, self._settings.mqtt.host),
+            Identity(own.id, self._epoch, self._capability, self._settings.address),
             Parameters(hello_s=tree.hello_s),
             log,
             deliver=self._deliver,
@@ -208,7 +209,9 @@ class GatewayProcess:
         except DtlsError as error:
             raise ConfigError("coap.port", str(error)) from error
         self._stack.push_async_callback(server.stop)
-        self._site.start(sensors, f"coap://{coap.host}:{server.coap_port}")
+        own_address = ipaddress.ip_address(self._settings.address)
+        host = f"[{own_address}]" if own_address.version == 6 else str(own_address)
+        self._site.start(sensors, f"coap://{host}:{server.coap_port}")
         return server
 
     def _record(self) -> MemberRecord:
@@ -219,7 +222,7 @@ class GatewayProcess:
             0,
             own.domain,
             own.group,
-            self._settings.mqtt.host,
+            self._settings.address,
             self._broker.port,
             self._coap.coap_port or 0,
             self._coap.coaps_port or 0,

@@ -121,6 +121,11 @@ class Neighbour:
         """Sorts before that of a neighbour that is the worse parent in the same tree (B5)."""
         return self.path_ms, -self.capability, self.peer_id, self.link
 
+    def dead_at(self, silence_s: float) -> float:
+        """When the neighbour counts as dead: a slow link may be silent for twice as long."""
+        slowest_s = self.round_trip.slowest_ms / 1000
+        return self.last_heard_s + silence_s + min(silence_s, slowest_s)
+
     def snapshot(self, role: Role) -> Snapshot:
         """This row, for status."""
         offer = self.offer

@@ -33,7 +33,7 @@ class Parameters:
     switch_margin_ms: float = 1.0
     unmeasured_ms: int = 10
     request_interval_s: float = 0.05
-    remember_s: float = 600.0
+    remember_s: float = 120.0
     max_links: int = 256
 
     def __post_init__(self) -> None:

@@ -52,8 +52,11 @@ class RoundTrip:
         self._first_ms: list[float] = []
         self._costed_ms = 0.0  # what SRTT was when the cost was set
 
-    def sample(self, rtt_ms: float) -> None:
+    def sample(self, rtt_ms: float) -> bool:
         """Take one measurement. One that is far off counts as twice the usual time at most.
+
+        Returns:
+            Whether the cost is another one now, or `settled` has become true.
 
         Raises:
             ValueError: if it is negative or not finite.
@@ -67,8 +70,7 @@ class RoundTrip:
             self.srtt_ms = statistics.median(self._first_ms)
             deviations_ms = [abs(self.srtt_ms - first_ms) for first_ms in self._first_ms]
             self.rttvar_ms = max(self.srtt_ms / 2, statistics.median(deviations_ms))
-            self._set_cost(self.srtt_ms)
-            return
+            return self._set_cost(self.srtt_ms) or self.settled
         assert self.srtt_ms is not None
         # A process that stood still for a moment must not look like a longer way.
         most_ms = self.srtt_ms + max(4 * self.rttvar_ms, self.srtt_ms, self._margin_ms)
@@ -76,12 +78,15 @@ class RoundTrip:
         self.rttvar_ms += BETA * (abs(self.srtt_ms - rtt_ms) - self.rttvar_ms)
         self.srtt_ms += ALPHA * (rtt_ms - self.srtt_ms)
         margin_ms = max(self._margin * self._costed_ms, self._margin_ms, 2 * self.rttvar_ms)
-        if abs(self.srtt_ms - self._costed_ms) > margin_ms:
-            self._set_cost(self.srtt_ms)
+        if abs(self.srtt_ms - self._costed_ms) <= margin_ms:
+            return False
+        return self._set_cost(self.srtt_ms)
 
-    def _set_cost(self, srtt_ms: float) -> None:
+    def _set_cost(self, srtt_ms: float) -> bool:
+        before_ms = self.cost_ms
         self._costed_ms = srtt_ms
         self.cost_ms = max(1, math.ceil(srtt_ms))
+        return self.cost_ms != before_ms
 
     @property
     def settled(self) -> bool:

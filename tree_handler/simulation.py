@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tree_handler.bpdu import Kind
-from tree_handler.simulation_checks import Checks, Violation, check_one_tree, check_quiet
+from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet
 from tree_handler.simulation_faults import FaultOptions, Faults
 from tree_handler.simulation_gateway import Gateway, MakeGateway, MakeTree
 from tree_handler.simulation_network import Clock, Edge, Network
@@ -171,7 +171,7 @@ class Simulation:
         self.clock = Clock()
         self._random = random.Random(options.seed)
         self.network = Network(self.clock, self._random)
-        self.checks = Checks(self.clock, self.network, options.replay)
+        self.checks = Checks(self.clock, options.replay)
         self.gateways: dict[str, Gateway] = {}
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
@@ -211,17 +211,22 @@ class Simulation:
         self.faults.end()
 
     def calm(self) -> Report:
-        """Let nothing break any more, and see whether the network finds its peace."""
+        """Let nothing break any more, and see whether the network finds its peace.
+
+        Delays stand still from here on: whether jitter is borne is asked before.
+        """
         clock, checks, options = self.clock, self.checks, self.options
+        for edge in self.network.edges:
+            edge.jitter_s = 0.0
         hello_s = options.parameters.hello_s
         end_s = clock.now + options.quiet_s
         clock.run(min(end_s, clock.now + options.settle_hellos * hello_s))
-        check_one_tree(self.gateways, self.network, checks)
+        self._check_one_tree()
         clock.run(max(clock.now, end_s - STILL_INTERVALS * hello_s))
         before = checks.said.copy()
         still_s = max(0.0, end_s - clock.now)
         clock.run(max(clock.now, end_s))
-        check_one_tree(self.gateways, self.network, checks)
+        self._check_one_tree()
         check_quiet(checks.said - before, self.gateways, still_s / hello_s, checks)
         return Report(
             options,
@@ -232,6 +237,10 @@ class Simulation:
             clock.events,
             self.faults.count,
         )
+
+    def _check_one_tree(self) -> None:
+        for what in astray(self.gateways, self.network):
+            self.checks.found(2, what)
 
     def start(self, gateway_id: str) -> None:
         """Start the next life of a gateway that is down."""

@@ -39,26 +39,24 @@ class Checks(Watch):
 
     Args:
         clock: virtual time.
-        network: whose connections are looked at.
         replay: how to run the network again.
 
     """
 
-    def __init__(self, clock: Clock, network: Network, replay: str) -> None:
+    def __init__(self, clock: Clock, replay: str) -> None:
         super().__init__()
         self.violations: list[Violation] = []
         """What was found, in the order of time; at most `MAX_VIOLATIONS`."""
         self.last_change_s = 0.0
         """When a link last started or stopped to forward."""
         self._clock = clock
-        self._network = network
         self._replay = replay
 
     def forwards(self, end: End) -> None:
         """Look for a ring that this end closes."""
         self.last_change_s = self._clock.now
         if end.connection.live:
-            ring = _way_round(end.connection, self._network.connections)
+            ring = _ring(end.connection)
             if ring is not None:
                 self.found(1, "live ring " + " - ".join(ring))
 
@@ -76,28 +74,27 @@ MAX_VIOLATIONS = 20
 """More of one run tell nothing new."""
 
 
-def _way_round(closed: Connection, connections: Iterable[Connection]) -> list[str] | None:
-    """The gateways of a ring of live connections through ``closed``, None if there is none."""
-    neighbours: dict[str, list[str]] = {}
-    for connection in connections:
-        if connection is not closed and connection.live:
-            first, second = connection.edge.ids
-            neighbours.setdefault(first, []).append(second)
-            neighbours.setdefault(second, []).append(first)
-    start, goal = closed.edge.ids
-    reached_from = {start: ""}
-    front = [start]
-    while front:
-        at = front.pop()
-        if at == goal:
-            ring = [at]
-            while (at := reached_from[at]) != "":
-                ring.append(at)
-            return ring
-        for other in neighbours.get(at, ()):
-            if other not in reached_from:
-                reached_from[other] = at
-                front.append(other)
+def _ring(closed: Connection) -> list[str] | None:
+    """The gateways of a ring of live connections through ``closed``, None if there is none.
+
+    Looks from both ends in turn, so that the smaller side of a tree decides how long it takes.
+    """
+    sides = []
+    for end in closed.ends:
+        start = end.host
+        sides.append(({start: [start.gateway_id]}, [start]))
+    while all(front for _, front in sides):
+        for (paths, front), (others, _) in (sides, sides[::-1]):
+            if not front:
+                break
+            at = front.pop()
+            if at in others:
+                return paths[at] + others[at][-2::-1]
+            for end in at.ends.values():
+                other = end.peer.host
+                if end.connection is not closed and end.connection.live and other not in paths:
+                    paths[other] = [*paths[at], other.gateway_id]
+                    front.append(other)
     return None
 
 
@@ -133,20 +130,22 @@ def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Roo
     return roots
 
 
-def check_one_tree(gateways: dict[str, Gateway], network: Network, checks: Checks) -> None:
-    """Check invariant 2 on a network that had time to settle."""
+def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
+    """Who does not follow the right root over live links, and how; empty if there is one tree."""
     live: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for connection in network.connections:
         if connection.live:
             first, second = connection.edge.ids
             live[first].add(second)
             live[second].add(first)
+    found = []
     for gateway_id, root in right_roots(gateways, network).items():
-        tree = gateways[gateway_id].tree
-        if tree.root_id != root.gateway_id:
-            checks.found(2, f"{gateway_id} follows {tree.root_id}, not {root}")
+        followed = gateways[gateway_id].tree.root_id
+        if followed != root.gateway_id:
+            found.append(f"{gateway_id} follows {followed}, not {root}")
         elif root.gateway_id not in _component(gateway_id, live.__getitem__):
-            checks.found(2, f"{gateway_id} has no live way to its root {root}")
+            found.append(f"{gateway_id} has no live way to its root {root}")
+    return found
 
 
 def check_quiet(

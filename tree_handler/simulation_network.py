@@ -26,6 +26,7 @@ class Host(Protocol):
     gateway_id: str
     alive: bool
     paused_until_s: float
+    ends: dict[int, End]
 
     def link_up(self, end: End) -> None:
         """Take a new connection."""
@@ -153,10 +154,14 @@ class Network:
     def __init__(self, clock: Clock, random_: random.Random) -> None:
         self.edges: list[Edge] = []
         """All paths there are."""
-        self.connections: list[Connection] = []
-        """Connections that at least one end has open."""
+        self._connections: dict[Connection, None] = {}
         self._clock = clock
         self._random = random_
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Connections that at least one end has open, the oldest first."""
+        return list(self._connections)
 
     def dial(self, edge: Edge, dialler: Host, other: Callable[[], Host | None]) -> None:
         """Try to connect; nothing happens if the edge or the other gateway does not answer.
@@ -180,7 +185,7 @@ class Network:
             connection = Connection(edge)
             hosts = (dialler, host) if side == FIRST else (host, dialler)
             connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]
-            self.connections.append(connection)
+            self._connections[connection] = None
             accepted = connection.ends[1 - side]
             accepted.open = True
             self.send(accepted, _OPENED)
@@ -232,12 +237,8 @@ class Network:
                 while end._held:
                     self._carry(end, end._held.popleft())
 
-    def open_ends(self, host: Host) -> list[End]:
-        """The ends that a host has open."""
-        return [e for c in self.connections for e in c.ends if e.host is host and e.open]
-
     def _over(self, edge: Edge) -> list[Connection]:
-        return [c for c in self.connections if c.edge is edge]
+        return [c for c in self._connections if c.edge is edge]
 
     def _delay_s(self, edge: Edge) -> float:
         return max(edge.delay_s / 10, self._random.gauss(edge.delay_s, edge.jitter_s))
@@ -274,5 +275,5 @@ class Network:
     def _shut(self, end: End) -> None:
         end.open = end.forwards = False
         connection = end.connection
-        if not any(e.open for e in connection.ends) and connection in self.connections:
-            self.connections.remove(connection)
+        if not any(e.open for e in connection.ends):
+            self._connections.pop(connection, None)

@@ -1,8 +1,8 @@
 """One gateway's part in the spanning tree: without a loop at every instant, and self-healing.
 
-Stated here and nowhere else: which neighbour is the parent, and when that changes. Who is the
-better root is `election`, what may be a parent is `feasibility`, when a link carries data is
-`agreement`, what a link costs is `round_trip`.
+Stated here: why it works, and what each event does. Which neighbour is the parent is
+`parent_choice`, who is the better root `election`, what may be a parent `feasibility`, when a
+link carries data `agreement`, what a link costs `round_trip`.
 
 What is a live edge
     Each end of a link forwards or discards. Data count only if both ends forward: the sender
@@ -19,8 +19,8 @@ Why there is no loop
     the child chose on the parent's announcement, the parent checked it again when it accepted,
     the parent's only improves, and the child's improves only by what it derives from the
     parent, to which the link's cost of at least 1 ms is added. Around a ring this can't be.
-    The order of distances is that of RFC 8966 section 3.5.1. It holds while a gateway stays in
-    a tree; the memory that outlives it (`Sources`) serves to end stale news of a dead root.
+    The order of distances is that of RFC 8966 section 3.5.1. Only the distance in the present
+    tree is needed for this; what `Sources` keeps beyond it ends stale news of a dead root.
 
     Messages under way are not edges: one that left before its sender stopped can reach the same
     gateway again by a newer path, once. Replication drops it by its number.
@@ -108,6 +108,7 @@ class SpanningTree:
             self._place, self._neighbours, self._actions, self._announcer.say
         )
         self._choice = ParentChoice(self._place, self._offers, self._agreements, parameters)
+        self._silence_s = parameters.missed_hellos * parameters.hello_s
         self._hello_at = now + parameters.hello_s
         self._raised_s = -math.inf
         self._raise_at = math.inf
@@ -134,9 +135,8 @@ class SpanningTree:
             return
         if any(other.peer_id == peer_id for other in self._neighbours.values()):
             self.counters["second_link"] += 1
-        round_trip = RoundTrip(
-            parameters.unmeasured_ms, parameters.switch_margin, parameters.switch_margin_ms
-        )
+        margins = parameters.switch_margin, parameters.switch_margin_ms
+        round_trip = RoundTrip(parameters.unmeasured_ms, *margins)
         self._neighbours[link] = Neighbour(link, peer_id, round_trip, now)
         self._settle(now, f"link to {peer_id} up")
 
@@ -176,8 +176,8 @@ class SpanningTree:
         if neighbour is None:
             self.counters["unknown_link"] += 1
             return
-        neighbour.round_trip.sample(rtt_ms)
-        self._settle(now, f"round trip to {neighbour.peer_id}")
+        if neighbour.round_trip.sample(rtt_ms):
+            self._settle(now, f"round trip to {neighbour.peer_id}")
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling it early does no harm."""
@@ -189,7 +189,7 @@ class SpanningTree:
                 neighbour.last_heard_s += late_s
         why = "timer"
         for neighbour in list(self._neighbours.values()):
-            if now >= self._dead_at(neighbour):
+            if now >= neighbour.dead_at(self._silence_s):
                 why = f"{neighbour.peer_id} is silent"
                 self._forget(neighbour, "silent", why)
         if now >= self._hello_at:
@@ -204,8 +204,8 @@ class SpanningTree:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        dead_at = min(map(self._dead_at, self._neighbours.values()), default=math.inf)
-        return min(dead_at, self._hello_at, self._raise_at, self._choice.give_up_at)
+        dead_at = (n.dead_at(self._silence_s) for n in self._neighbours.values())
+        return min(self._hello_at, self._raise_at, self._choice.give_up_at, *dead_at)
 
     def take_actions(self) -> list[Action]:
         """What to do now, in this order; the caller does it before the next event."""
@@ -228,8 +228,8 @@ class SpanningTree:
     @property
     def cost_ms(self) -> int | None:
         """Cost of the path to the root, None while there is none."""
-        cost_ms = self._place.distance.cost_ms
-        return None if cost_ms == UNREACHABLE_MS else cost_ms
+        place = self._place
+        return place.distance.cost_ms if place.holds else None
 
     @property
     def hops(self) -> int:
@@ -366,25 +366,17 @@ class SpanningTree:
         """How long an answer over any of the links may take."""
         return max((n.round_trip.slowest_ms for n in self._neighbours.values()), default=0) / 1000
 
-    def _dead_at(self, neighbour: Neighbour) -> float:
-        silence_s = self.parameters.missed_hellos * self.parameters.hello_s
-        return (
-            neighbour.last_heard_s
-            + silence_s
-            + min(silence_s, neighbour.round_trip.slowest_ms / 1000)
-        )
-
     def _retire_older(self, neighbour: Neighbour) -> None:
         """Of links to two lives of the same gateway only those to the later one stay."""
-        for other in list(self._neighbours.values()):
-            if other.peer_id != neighbour.peer_id or other.epoch is None:
-                continue
-            assert neighbour.epoch is not None
-            if other.epoch < neighbour.epoch:
-                self._forget(other, "older_life", f"{other.peer_id} has restarted")
-            elif other.epoch > neighbour.epoch:
-                self._forget(neighbour, "older_life", f"{other.peer_id} has restarted")
-                return
+        lives = {
+            n.link: n.epoch
+            for n in self._neighbours.values()
+            if n.peer_id == neighbour.peer_id and n.epoch is not None
+        }
+        for link, epoch in lives.items():
+            if epoch < max(lives.values()):
+                why = f"{neighbour.peer_id} has restarted"
+                self._forget(self._neighbours[link], "older_life", why)
 
     def _forget(self, neighbour: Neighbour, counter: str, why: str) -> None:
         del self._neighbours[neighbour.link]

@@ -409,7 +409,7 @@ class TreeNode:
                 if n.link in self.links
             ],
             "last_change": {"time_s": changed_at, "why": why},
-            "counters": asdict(self.replication.counters),
+            "counters": asdict(self.replication.counters) | dict(tree.counters),
             "have": {
                 f"{origin}/{epoch}": numbers.count()
                 for (origin, epoch), numbers in self.replication.have.items()

@@ -8,6 +8,7 @@ import pytest
 
 from tree_handler import agreement, feasibility
 from tree_handler.simulation import FaultOptions, Options, Report, Simulation, run, run_many
+from tree_handler.simulation_checks import astray
 from tree_handler.simulation_network import Edge
 from tree_handler.spanning_tree import Parameters
 
@@ -130,27 +131,32 @@ def settled(options: Options) -> Simulation:
     return simulation
 
 
+def until_one_tree_s(simulation: Simulation) -> float:
+    """How long it takes from now until all follow the right root over live links."""
+    began_s = simulation.clock.now
+    while astray(simulation.gateways, simulation.network):
+        simulation.clock.run(simulation.clock.now + 0.01)
+        assert simulation.clock.now < began_s + 60
+    return simulation.clock.now - began_s
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("gateways", [3, 4, 5])
 def test_a_full_mesh_agrees_on_a_new_root_within_half_a_second(gateways: int, seed: int) -> None:
     simulation = settled(Options(seed, gateways, delay_ms=1.0, spread=3.0, faults=CALM))
-    died_s = simulation.clock.now
     root_id = next(iter(simulation.gateways.values())).tree.root_id
     simulation.gateways.pop(root_id).stop(silently=False)
-    report = simulation.calm()
-    assert not report.violations
-    assert simulation.checks.last_change_s - died_s < 0.5
+    assert until_one_tree_s(simulation) < 0.5
+    assert not simulation.calm().violations
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_silent_partition_is_healed_within_two_and_a_half_seconds(seed: int) -> None:
     simulation = settled(Options(seed, 5, delay_ms=1.0, faults=CALM))
-    died_s = simulation.clock.now
     root_id = next(iter(simulation.gateways.values())).tree.root_id
     simulation.gateways.pop(root_id).stop(silently=True)
-    report = simulation.calm()
-    assert not report.violations
-    assert simulation.checks.last_change_s - died_s < 2.5
+    assert until_one_tree_s(simulation) < 2.5
+    assert not simulation.calm().violations
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -165,11 +171,11 @@ def test_data_flow_again_in_fifty_milliseconds_where_another_way_is_known(seed: 
     simulation.clock.run(6.0 + seed / 7)
     far = simulation.gateways["gw-far"].tree
     parent = next(n.peer_id for n in far.neighbours() if n.link == far.parent_link)
-    broken_s = simulation.clock.now
-    simulation.network.cut(next(e for e in simulation.network.edges if e.ids == (parent, "gw-far")))
-    report = simulation.calm()
-    assert not report.violations
-    assert simulation.checks.last_change_s - broken_s < 0.05
+    edge = next(edge for edge in simulation.network.edges if edge.ids == (parent, "gw-far"))
+    simulation.network.cut(edge)
+    assert astray(simulation.gateways, simulation.network)
+    assert until_one_tree_s(simulation) < 0.05
+    assert not simulation.calm().violations
 
 
 # -- shapes ----------------------------------------------------------------------------------------
@@ -183,11 +189,10 @@ def test_a_triangle_blocks_exactly_one_link() -> None:
 
 
 def test_jitter_does_not_make_a_gateway_change_its_parent() -> None:
-    options = Options(2, 5, delay_ms=10.0, jitter_ms=2.5, faults=CALM, quiet_s=120.0)
-    simulation = settled(options)
-    report = simulation.calm()
-    assert not report.violations
-    assert simulation.checks.last_change_s < 12.0
+    for seed in range(5):
+        simulation = settled(Options(seed, 5, delay_ms=10.0, jitter_ms=2.5, faults=CALM))
+        simulation.clock.run(120.0)
+        assert simulation.checks.last_change_s < 12.0
 
 
 def test_a_restarted_root_is_root_again() -> None:

@@ -61,6 +61,8 @@ def base(tmp_path: Path) -> str:
             'psk_file = "/none"\n\n[tree]',
             "coap.psk_file: /none: no such file",
         ),
+        ("[mqtt]", '[mqtt]\nhost = "nowhere"', "mqtt.host: 'nowhere' is not an IP address"),
+        ("[mqtt]", '[mqtt]\nhost = "0.0.0.0"', "gateway.address: missing"),
         ("[mqtt]", "[mqtt]\nport = 1\n[mqtt]", "not TOML"),
         ("[tree]", '[[sensors]]\ntype = "quartz"\n[tree]', "sensors[0].type: 'quartz'"),
     ],
