@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cloud_ingest.java import Java
 
 MASTER = "local[2]"
 LOOPBACK = "127.0.0.1"
+JAVA_ENDS_WITHIN_S = 20.0
 
 # What a task raises reaches Python as an exception: its log would only say it again, at length.
 _LOGGING = """\
@@ -80,7 +84,21 @@ def session(java: Java, master: str = MASTER) -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            spark.stop()
+            _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark and wait for its Java process, which PySpark leaves to end in its own time."""
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the process ends when its input does
+    try:
+        gateway.proc.wait(JAVA_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 @contextmanager
