@@ -105,6 +105,11 @@ class Counters:
     lost: int = 0
 
 
+def known(have: Intervals, header: Header) -> bool:
+    """De-duplication: whether every message of a batch is here already."""
+    return have.covers(header.first, header.last)
+
+
 @dataclass(slots=True)
 class Replication:
     """One gateway's view of every origin's batches.
@@ -233,7 +238,7 @@ class Replication:
         key = (header.origin, header.epoch)
         if not header.logged:
             return self._receive_unlogged(key, header, frame, link)
-        if self.have.get(key, _NOTHING).covers(header.first, header.last):
+        if known(self.have.get(key, _NOTHING), header):
             self.counters.duplicates += 1
             return []
         if header.origin == self.origin and header.epoch == self.epoch:
@@ -280,9 +285,11 @@ class Replication:
             return []
         self._next_repair = now + self.repair_interval_s
         actions: list[Action] = []
-        for link, state in self._links.items():
+        for link, state in list(self._links.items()):
             if state.asked is not None and now - state.asked_at >= self.repair_timeout_s:
                 state.asked = None
+                self._links[link] = self._links.pop(link)  # others are asked first from now on
+        for link, state in self._links.items():
             if state.told_version != self._version:
                 actions.append(self._tell(link))
             actions.extend(self._ask(link, now))

@@ -1,9 +1,11 @@
 """A network of gateways in virtual time, and the proof that the tree keeps its invariants.
 
-`run` drives the very `SpanningTree` that runs in production through starts, delays, crashes,
-restarts, cuts, one-way silence, stalls and repairs that all follow from one seed. Invariant 1
-(no ring of live links) is checked at each instant at which a link starts to forward; 2 (one
-tree with the right root) and 7 (a still network sends only HELLOs) after a quiet time.
+`run` drives the very `SpanningTree` and `Replication` that run in production through starts,
+delays, crashes, restarts, cuts, one-way silence, stalls and repairs that all follow from one
+seed. Invariant 1 (no ring of live links) is checked at each instant at which a link starts to
+forward, 4 and 5 (nothing twice, each origin's messages in its order) at each message that is
+handed out; 2 (one tree with the right root), 3 (nothing lost) and 7 (a still network sends only
+HELLOs) after a quiet time.
 
 This is the only module family of the package that draws random numbers, and only from the
 ``random.Random`` that it seeds. A run that fails is replayed by its seed.
@@ -19,8 +21,9 @@ from functools import partial
 from tree_handler.bpdu import Kind
 from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet
 from tree_handler.simulation_faults import FaultOptions, Faults
-from tree_handler.simulation_gateway import Gateway, MakeGateway, MakeTree
+from tree_handler.simulation_gateway import Gateway, MakeTree
 from tree_handler.simulation_network import Clock, Edge, Network
+from tree_handler.simulation_traffic import Traffic
 from tree_handler.spanning_tree import Identity, Parameters, SpanningTree
 
 FULL_MESH_AT_MOST = 12
@@ -45,6 +48,7 @@ class Options:
         start_s: the gateways start within this time.
         faults_s: how long things break.
         quiet_s: how long nothing breaks afterwards.
+        traffic_per_s: batches of messages that each gateway accepts in a second.
         settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
         faults: what breaks.
         parameters: of all gateways.
@@ -62,6 +66,7 @@ class Options:
     start_s: float = 0.2
     faults_s: float = 6.0
     quiet_s: float = 12.0
+    traffic_per_s: float = 2.0
     settle_hellos: int = 16
     faults: FaultOptions = field(default_factory=FaultOptions)
     parameters: Parameters = field(default_factory=Parameters)
@@ -107,6 +112,7 @@ class Report:
         messages: BPDUs sent.
         events: events of the simulation.
         faults: faults that struck.
+        published: messages that gateways accepted from clients.
 
     """
 
@@ -117,27 +123,26 @@ class Report:
     messages: int
     events: int
     faults: int
+    published: int
 
     def __str__(self) -> str:
         head = (
             f"seed {self.options.seed}: {self.options.gateways} gateways, {self.faults} faults,"
-            f" {self.events} events, {self.messages} BPDUs, settled in {self.convergence_s:.3f} s"
+            f" {self.events} events, {self.messages} BPDUs, {self.published} messages,"
+            f" settled in {self.convergence_s:.3f} s"
         )
         return "\n  ".join([head, *map(str, self.violations)])
 
 
-def run(
-    options: Options, make_tree: MakeTree = SpanningTree, make_gateway: MakeGateway = Gateway
-) -> Report:
+def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
     """Run one network from start to quiet.
 
     Args:
         options: the run.
-        make_tree: makes the core of each life of a gateway.
-        make_gateway: makes the shell around it, which may drive more cores.
+        make_tree: makes the tree of each life of a gateway.
 
     """
-    simulation = Simulation(options, make_tree, make_gateway)
+    simulation = Simulation(options, make_tree)
     simulation.start_all()
     simulation.storm()
     return simulation.calm()
@@ -156,17 +161,11 @@ class Simulation:
 
     Args:
         options: the run.
-        make_tree: makes the core of each life of a gateway.
-        make_gateway: makes the shell around it.
+        make_tree: makes the tree of each life of a gateway.
 
     """
 
-    def __init__(
-        self,
-        options: Options,
-        make_tree: MakeTree = SpanningTree,
-        make_gateway: MakeGateway = Gateway,
-    ) -> None:
+    def __init__(self, options: Options, make_tree: MakeTree = SpanningTree) -> None:
         self.options = options
         self.clock = Clock()
         self._random = random.Random(options.seed)
@@ -175,7 +174,7 @@ class Simulation:
         self.gateways: dict[str, Gateway] = {}
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
-        self._make_gateway = make_gateway
+        self.traffic = Traffic(self.clock, self.checks, options.traffic_per_s, self._random)
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
         self.faults = Faults(
@@ -207,6 +206,7 @@ class Simulation:
         """Let things break for a while."""
         end_s = self.clock.now + self.options.faults_s
         self.faults.begin(end_s)
+        self.traffic.begin(self.gateways, end_s)
         self.clock.run(end_s)
         self.faults.end()
 
@@ -223,11 +223,13 @@ class Simulation:
         clock.run(min(end_s, clock.now + options.settle_hellos * hello_s))
         self._check_one_tree()
         clock.run(max(clock.now, end_s - STILL_INTERVALS * hello_s))
-        before = checks.said.copy()
+        before, sent_before = checks.said.copy(), self.traffic.sent
         still_s = max(0.0, end_s - clock.now)
         clock.run(max(clock.now, end_s))
         self._check_one_tree()
         check_quiet(checks.said - before, self.gateways, still_s / hello_s, checks)
+        self.traffic.check_quiet(sent_before)
+        self.traffic.check_all_arrived(self.gateways, self.network)
         return Report(
             options,
             tuple(checks.violations),
@@ -236,6 +238,7 @@ class Simulation:
             checks.said.total(),
             clock.events,
             self.faults.count,
+            self.traffic.published,
         )
 
     def _check_one_tree(self) -> None:
@@ -248,7 +251,9 @@ class Simulation:
         identity = replace(identity, boot_epoch=identity.boot_epoch + 1)
         self._identities[gateway_id] = identity
         tree = self._make_tree(identity, self.options.parameters, self.clock.now)
-        self.gateways[gateway_id] = self._make_gateway(tree, self.clock, self.network, self.checks)
+        self.gateways[gateway_id] = self.traffic.gateway(
+            tree, self.clock, self.network, self.checks
+        )
 
     def _draw_identities(self) -> dict[str, Identity]:
         options, chance = self.options, self._random

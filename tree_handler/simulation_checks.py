@@ -98,7 +98,8 @@ def _ring(closed: Connection) -> list[str] | None:
     return None
 
 
-def _component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    """All that can be reached from ``start``, itself included."""
     seen, front = {start}, [start]
     while front:
         for other in neighbours(front.pop()):
@@ -123,7 +124,7 @@ def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Roo
 
     roots = {}
     for gateway_id in gateways:
-        reach = [own[i].root for i in _component(gateway_id, onward) if own[i].transit]
+        reach = [own[i].root for i in component(gateway_id, onward) if own[i].transit]
         roots[gateway_id] = min(
             reach, key=lambda root: root.precedence, default=own[gateway_id].root
         )
@@ -143,7 +144,7 @@ def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
         followed = gateways[gateway_id].tree.root_id
         if followed != root.gateway_id:
             found.append(f"{gateway_id} follows {followed}, not {root}")
-        elif root.gateway_id not in _component(gateway_id, live.__getitem__):
+        elif root.gateway_id not in component(gateway_id, live.__getitem__):
             found.append(f"{gateway_id} has no live way to its root {root}")
     return found
 

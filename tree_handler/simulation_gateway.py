@@ -158,6 +158,3 @@ class Gateway:
 
 MakeTree = Callable[[Identity, Parameters, float], SpanningTree]
 """Makes the core of a gateway that starts; a test puts a broken one here."""
-
-MakeGateway = Callable[[SpanningTree, Clock, Network, Watch], Gateway]
-"""Makes the shell of a gateway that starts; one that drives more cores goes here."""

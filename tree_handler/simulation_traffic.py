@@ -1,0 +1,297 @@
+"""Messages in the simulated network: `Replication` and a log under every gateway, and its proof.
+
+Gateways accept messages of clients while things break. What is checked (tree-protocol,
+invariants 3 to 5 and 7): a message in a log at the end is in the log of every gateway in reach;
+no client is handed a message twice, in any life of its gateway; messages of one origin come in
+its order; and once all have everything nothing more is sent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.delivery import Deliver, DeliverLogged
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch, Request, Summary
+from tree_handler.replication import (
+    Action,
+    Append,
+    Replication,
+    SendBatch,
+    SendRequest,
+    SendSummary,
+    Serve,
+)
+from tree_handler.simulation_checks import Checks, component
+from tree_handler.simulation_gateway import Gateway, Watch
+from tree_handler.simulation_network import Clock, End, Network
+from tree_handler.spanning_tree import SpanningTree
+
+REPAIR_INTERVAL_S = 1.0
+
+
+@dataclass(slots=True)
+class Disk:
+    """What survives the lives of one gateway, and what its clients were handed.
+
+    Attributes:
+        log: batches in the order in which they were appended.
+        have: the numbers that the log holds.
+        handed: for each origin and epoch, the numbers that clients got, or can't get any more
+            because their gateway died after it had logged them.
+
+    """
+
+    log: list[tuple[bytes, Header]] = field(default_factory=list)
+    have: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    handed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+
+    def start(self) -> dict[Epoch, Intervals]:
+        """What a new life finds; what has no gap before it is not handed out again."""
+        for epoch, numbers in self.have.items():
+            last = numbers.contiguous_from(1)
+            if last:
+                self.handed[epoch].add(1, last)
+        return {epoch: Intervals(numbers) for epoch, numbers in self.have.items()}
+
+    def append(self, frame: bytes, header: Header) -> None:
+        """Append a batch."""
+        self.log.append((frame, header))
+        self.have[header.origin, header.epoch].add(header.first, header.last)
+
+    def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
+        """The batches that hold any number of ``ranges``, in sequence."""
+        found = [
+            (frame, header)
+            for frame, header in self.log
+            if (header.origin, header.epoch) == epoch
+            and ranges.missing(header.first, header.last) != [(header.first, header.last)]
+        ]
+        return sorted(found, key=lambda row: row[1].first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    frame: bytes
+    repair: bool
+
+
+class _Done:
+    """Everything that a request asked for has been sent."""
+
+
+_DONE = _Done()
+
+
+class Traffic:
+    """The messages of one network.
+
+    Args:
+        clock: virtual time.
+        checks: is told of what does not hold.
+        rate_per_s: batches that each gateway accepts in a second.
+        random_: the only source of chance.
+
+    """
+
+    def __init__(
+        self, clock: Clock, checks: Checks, rate_per_s: float, random_: random.Random
+    ) -> None:
+        self.published = 0
+        """Messages accepted."""
+        self.sent = 0
+        """Messages of replication sent between gateways."""
+        self.disks: dict[str, Disk] = defaultdict(Disk)
+        self._clock = clock
+        self._checks = checks
+        self._rate_per_s = rate_per_s
+        self._random = random_
+
+    def gateway(
+        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch
+    ) -> ReplicatingGateway:
+        """A life of a gateway with replication under it, on its disk."""
+        disk = self.disks[tree.identity.gateway_id]
+        return ReplicatingGateway(tree, clock, network, watch, disk=disk, traffic=self)
+
+    def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
+        """Let clients publish at every gateway that is up, until a time."""
+        if self._rate_per_s > 0:
+            for gateway_id in sorted(gateways):
+                self._next(gateways, gateway_id, until_s)
+
+    def _next(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
+        at_s = self._clock.now + self._random.expovariate(self._rate_per_s)
+        if at_s < until_s:
+            self._clock.at(at_s, partial(self._publish, gateways, gateway_id, until_s))
+
+    def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
+        gateway = gateways.get(gateway_id)
+        if isinstance(gateway, ReplicatingGateway) and gateway.paused_until_s <= self._clock.now:
+            count = self._random.randrange(1, 4)
+            self.published += count
+            gateway.publish([Entry("t", b"", qos=1)] * count)
+        self._next(gateways, gateway_id, until_s)
+
+    def handed(self, gateway_id: str, header: Header, first: int) -> None:
+        """Check what a gateway hands its clients (invariants 4 and 5)."""
+        handed = self.disks[gateway_id].handed[header.origin, header.epoch]
+        last = handed.last
+        if handed.add(first, header.last) != header.last - first + 1:
+            self._checks.found(4, f"{gateway_id} hands out {header} from {first} on a second time")
+        elif first <= last:
+            self._checks.found(5, f"{gateway_id} hands out {header} behind {last}")
+
+    def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
+        """Check that all in reach of each other have the same, and handed it out (invariant 3)."""
+        paths: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
+        for edge in network.edges:
+            first, second = edge.ids
+            if edge.usable and first in paths and second in paths:
+                paths[first].add(second)
+                paths[second].add(first)
+        for gateway_id in sorted(gateways):
+            have, handed = self.disks[gateway_id].have, self.disks[gateway_id].handed
+            for epoch, numbers in have.items():
+                kept_back = numbers.without(handed[epoch])
+                if len(kept_back) and epoch[0] != gateway_id:
+                    self._checks.found(3, f"{gateway_id} keeps {epoch} {kept_back} from clients")
+            for other in sorted(component(gateway_id, paths.__getitem__)):
+                for epoch, numbers in self.disks[other].have.items():
+                    lost = numbers.without(have[epoch])
+                    if len(lost):
+                        self._checks.found(3, f"{gateway_id} lacks {epoch} {lost} that {other} has")
+
+    def check_quiet(self, before: int) -> None:
+        """Check that nothing was sent since ``sent`` was so many (invariant 7)."""
+        if self.sent > before:
+            self._checks.found(7, f"replication sent {self.sent - before} messages in still time")
+
+
+class ReplicatingGateway(Gateway):
+    """A gateway that carries messages.
+
+    Args:
+        tree: see `Gateway`; as the next three.
+        clock: see there.
+        network: see there.
+        watch: see there.
+        disk: what it finds when it starts, and leaves.
+        traffic: checks what it hands out.
+
+    """
+
+    def __init__(
+        self,
+        tree: SpanningTree,
+        clock: Clock,
+        network: Network,
+        watch: Watch,
+        *,
+        disk: Disk,
+        traffic: Traffic,
+    ) -> None:
+        self._disk = disk
+        self._traffic = traffic
+        self._forwarding: frozenset[int] = frozenset()
+        self._told: set[int] = set()
+        self._due_s = -1.0
+        self.replication = Replication(
+            tree.identity.gateway_id,
+            tree.identity.boot_epoch,
+            disk.start(),
+            repair_interval_s=REPAIR_INTERVAL_S,
+        )
+        super().__init__(tree, clock, network, watch)
+
+    def publish(self, entries: list[Entry]) -> None:
+        """Accept messages of a client."""
+        self._replicate(self.replication.publish(entries, Flags.LOGGED, 0))
+
+    def link_up(self, end: End) -> None:
+        """See `Gateway`."""
+        super().link_up(end)
+        if end.link in self.ends:
+            self._told.add(end.link)
+            self._replicate(self.replication.link_up(end.link, self._clock.now))
+            self._follow_tree()
+
+    def take(self, end: End, message: object) -> None:
+        """See `Gateway`."""
+        core, link, now = self.replication, end.link, self._clock.now
+        match message:
+            case _Batch(frame, repair):
+                self._replicate(core.receive_batch(link, frame, repair=repair))
+            case Summary():
+                self._replicate(core.receive_summary(link, message, now))
+            case Request():
+                self._replicate(core.receive_request(link, message))
+            case _Done():
+                self._replicate(core.receive_done(link, now))
+
+    def carry_out(self) -> None:
+        """See `Gateway`."""
+        super().carry_out()
+        self._follow_tree()
+        self._set_timer()
+
+    def _follow_tree(self) -> None:
+        """Tell replication over which links the tree forwards; stopping comes first."""
+        now = self.tree.forwarding
+        for link in sorted(self._forwarding - now):
+            self._replicate(self.replication.forwarding(link, forwards=False))
+        for link in sorted(now):
+            self._replicate(self.replication.forwarding(link, forwards=True))
+        self._forwarding = now
+        for link in sorted(self._told - self.ends.keys()):
+            self._told.discard(link)
+            self._replicate(self.replication.link_down(link, self._clock.now))
+
+    def _set_timer(self) -> None:
+        due_s = self.replication.next_timer()
+        if due_s != self._due_s:
+            self._due_s = due_s
+            self._clock.at(due_s, lambda: self._repair_tick(due_s))
+
+    def _repair_tick(self, due_s: float) -> None:
+        if not self.alive or due_s != self._due_s:
+            return
+        if self.paused_until_s > self._clock.now:
+            self._clock.at(self.paused_until_s, lambda: self._repair_tick(due_s))
+            return
+        self._due_s = -1.0
+        self._replicate(self.replication.handle_timer(self._clock.now))
+        self._set_timer()
+
+    def _replicate(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Append(frame, header):
+                    self._disk.append(frame, header)
+                    self._replicate(self.replication.appended(action))
+                case SendBatch(link, frame):
+                    self._say(link, _Batch(frame, repair=False))
+                case SendSummary(link, summary):
+                    self._say(link, Summary.decode(summary.encode()))
+                case SendRequest(link, request):
+                    self._say(link, Request.decode(request.encode()))
+                case Serve(link, request):
+                    for frame, _ in self._disk.read(request.epoch, request.ranges):
+                        self._say(link, _Batch(frame, repair=True))
+                    self._say(link, _DONE)
+                case Deliver(_, header, first):
+                    self._traffic.handed(self.gateway_id, header, first)
+                case DeliverLogged(epoch, first, last):
+                    for _, header in self._disk.read(epoch, Intervals([(first, last)])):
+                        self._traffic.handed(self.gateway_id, header, max(first, header.first))
+
+    def _say(self, link: int, message: object) -> None:
+        end = self.ends.get(link)
+        if end is not None:
+            self._traffic.sent += 1
+            self._network.send(end, message)
