@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test check peers soak clean
+.PHONY: help demo test check peers bench soak clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -23,6 +23,10 @@ check: ## format, lint, types, and who imports whom
 
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers
+
+bench: ## the broker beside its peers, in one run (a quarter of an hour; QUICK=--quick for less)
+	@deploy/set-up test
+	@.venv/bin/python -m benchmarks.broker $(QUICK)
 
 soak: ## long checks that CI leaves out
 	@deploy/set-up test

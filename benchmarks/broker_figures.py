@@ -1,0 +1,152 @@
+"""What was measured of each broker in one case, what follows from it, and how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.broker_cases import LATENCY, RATE, Load, Metric
+from benchmarks.comparison import Comparison, shown
+from benchmarks.load_generator import Run, percentile
+
+OURS = "hedgerow (write)"
+OURS_SYNCED = "hedgerow (sync)"
+SYNCED = ", synced to disk"
+"""Behind a case's name where ours is the gateway that syncs."""
+NEAR_LIMIT = 0.5
+"""Share of what the null broker delivers from which on a figure may be the generator's too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One broker's figure; `value` is None where `fault` says why there is none.
+
+    `generator_cpu` is the generator's share of a core, in the run in which it was largest.
+    `spread` is the rounds' lowest and highest value, where there were several.
+    """
+
+    broker: str
+    value: float | None
+    fault: str = ""
+    generator_cpu: float | None = None
+    spread: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """All brokers' figures in one case.
+
+    `alone` is the generator's own figure, against the null broker: None if it does not apply.
+    """
+
+    case: str
+    metric: Metric
+    figures: Sequence[Figure]
+    alone: float | None = None
+    shows_sync: bool = True
+
+    def figure_of(self, broker: str) -> Figure | None:
+        """The broker's figure, None if it took no part."""
+        return next((one for one in self.figures if one.broker == broker), None)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Ours beside each peer that has a figure."""
+        for name, extra in ((OURS, ""), (OURS_SYNCED, SYNCED)):
+            own = self.figure_of(name)
+            if own is None or not own.value or (extra and not self.shows_sync):
+                continue
+            for peer in self.figures:
+                if peer.broker not in (OURS, OURS_SYNCED) and peer.value:
+                    yield Comparison(
+                        self.case + extra,
+                        own.value,
+                        peer.value,
+                        peer.broker,
+                        self.metric.unit,
+                        self.metric.better,
+                    )
+
+    def lines(self) -> Iterator[str]:
+        """The case as text: a heading, then a line for each broker."""
+        alone = "" if self.alone is None else f"; generator alone: {shown(self.alone)}"
+        yield f"{self.case} ({self.metric.unit}, {self.metric.better} is better{alone})"
+        own = self.figure_of(OURS)
+        for figure in self.figures:
+            if figure.value is None:
+                yield f"    {figure.broker:<34} left out: {figure.fault}"
+                continue
+            notes = []
+            if own is not None and own.value and figure.broker not in (OURS, OURS_SYNCED):
+                notes.append(f"ours is {own.value / figure.value:.3g} x")
+            if figure.generator_cpu is not None:
+                notes.append(f"generator {figure.generator_cpu:.0%} of a core")
+            if figure.spread is not None:
+                notes.append("rounds {} to {}".format(*map(shown, figure.spread)))
+            if self.is_near_limit(figure):
+                notes.append("NEAR THE GENERATOR'S LIMIT")
+            yield f"    {figure.broker:<34} {shown(figure.value):>11}   {', '.join(notes)}"
+
+    def is_near_limit(self, figure: Figure) -> bool:
+        """Whether the generator may have held the broker back."""
+        return (
+            self.metric is RATE
+            and self.alone is not None
+            and figure.value is not None
+            and figure.value > NEAR_LIMIT * self.alone
+        )
+
+
+def rate_figure(broker: str, runs: Sequence[Run]) -> Figure:
+    """The median of the runs' rates; one faulty run leaves the broker without a figure."""
+    fault = _fault(runs)
+    if fault:
+        return Figure(broker, None, fault)
+    rates_hz = [run.rate_hz for run in runs]
+    return Figure(
+        broker,
+        median(rates_hz),
+        generator_cpu=max(run.generator_cpu for run in runs),
+        spread=(min(rates_hz), max(rates_hz)) if len(rates_hz) > 1 else None,
+    )
+
+
+def latency_figure(broker: str, runs: Sequence[Run], percent: float) -> Figure:
+    """A percentile of all the runs' latencies together."""
+    fault = _fault(runs)
+    samples = [sample for run in runs for sample in run.latencies_us]
+    if fault or not samples:
+        return Figure(broker, None, fault or "no message was measured")
+    cpu = max(run.generator_cpu for run in runs)
+    return Figure(broker, percentile(samples, percent), generator_cpu=cpu)
+
+
+def rate_result(load: Load, runs: dict[str, list[Run]], alone: Run) -> CaseResult:
+    """The case of a load; `runs` are by broker, `alone` is against the null broker."""
+    return CaseResult(
+        load.name,
+        RATE,
+        [rate_figure(broker, of_broker) for broker, of_broker in runs.items()],
+        alone=None if alone.fault else alone.rate_hz,
+        shows_sync=load.is_logged,
+    )
+
+
+def latency_results(load: Load, runs: dict[str, list[Run]], alone: Run) -> list[CaseResult]:
+    """The two cases of a light load: p50 and p99."""
+    return [
+        CaseResult(
+            f"latency p{percent} {load.name}",
+            LATENCY,
+            [latency_figure(broker, of_broker, percent) for broker, of_broker in runs.items()],
+            alone=None if alone.fault else percentile(alone.latencies_us, percent),
+            shows_sync=load.is_logged,
+        )
+        for percent in (50, 99)
+    ]
+
+
+def _fault(runs: Sequence[Run]) -> str:
+    if not runs:
+        return "out of time"
+    return next((run.fault for run in runs if run.fault), "")

@@ -1,0 +1,202 @@
+"""The brokers that are compared: how each is configured, as a process of its own on loopback.
+
+Peers keep their defaults but for what the measurement needs: anonymous clients, a port, a
+folder, and no log line for each connection. What a broker keeps through a crash is said beside
+its name, because it is half of what its figure means.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.load_generator import SOURCES
+
+AEDES_VERSION = "1.2.0"
+_INSTALL_LIMIT_S = 20.0
+
+Prepare = Callable[[Path, int], list[str]]
+"""Writes a configuration into a folder for a port, and gives the command."""
+
+
+class MissingPeerError(RuntimeError):
+    """A peer can't be used on this machine; the message names it and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that can be started. `keeps` is what outlives a crash of it."""
+
+    name: str
+    keeps: str
+    prepare: Prepare
+
+
+def ours(durability: str) -> Broker:
+    """A gateway with ``log.durability`` as given: ``write`` or ``sync``."""
+    keeps = {
+        "write": "QoS 1 and 2 outlive a kill",
+        "sync": "QoS 1 and 2 outlive a power cut",
+    }[durability]
+
+    def prepare(folder: Path, port: int) -> list[str]:
+        (folder / "tree.key").write_text("5a" * 32)
+        config = folder / "gateway.toml"
+        config.write_text(
+            _toml_table("gateway", id="bench", state_dir=str(folder / "state"))
+            + _toml_table("mqtt", port=port)
+            + _toml_table("coap", port=0)
+            + _toml_table("tree", key_file=str(folder / "tree.key"), discovery=False)
+            + _toml_table("log", durability=durability)
+            + _toml_table("access", anonymous=True)
+        )
+        return [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+
+    return Broker(f"hedgerow ({durability})", keeps, prepare)
+
+
+def peers(folder: Path) -> tuple[list[Broker], list[str]]:
+    """The peers that this machine has, and a line for each that it has not.
+
+    Args:
+        folder: for what has to be installed first.
+
+    """
+    found: list[Broker] = []
+    missing: list[str] = []
+    finders: list[Callable[[], Broker]] = [
+        partial(mosquitto, nodelay=True),
+        partial(mosquitto, nodelay=False),
+        nats_server,
+        amqtt,
+        partial(aedes, folder),
+    ]
+    for find in finders:
+        try:
+            found.append(find())
+        except MissingPeerError as error:
+            if str(error) not in missing:
+                missing.append(str(error))
+    return found, missing
+
+
+def mosquitto(*, nodelay: bool) -> Broker:
+    """Mosquitto, in memory.
+
+    Its limits on queues and on messages in flight are off: with them it drops QoS 0 messages and
+    closes a publisher that has more than 20 QoS 2 messages in flight.
+
+    Raises:
+        MissingPeerError: it is not installed.
+
+    """
+    program = _program("mosquitto", "mosquitto")
+    number = _first_line([program, "-h"]).removeprefix("mosquitto version ")
+
+    def prepare(folder: Path, port: int) -> list[str]:
+        config = folder / "mosquitto.conf"
+        config.write_text(
+            f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
+            f"set_tcp_nodelay {str(nodelay).lower()}\n"
+            "max_queued_messages 0\nmax_inflight_messages 0\nlog_dest stderr\nlog_type error\n"
+        )
+        return [program, "-c", str(config)]
+
+    extra = ", set_tcp_nodelay" if nodelay else ""
+    return Broker(f"mosquitto {number}{extra}", "nothing", prepare)
+
+
+def nats_server() -> Broker:
+    """nats-server's MQTT listener, over JetStream on disk.
+
+    Raises:
+        MissingPeerError: it is not installed.
+
+    """
+    program = _program("nats-server", "nats-server")
+    number = _first_line([program, "--version"]).removeprefix("nats-server: v")
+
+    def prepare(folder: Path, port: int) -> list[str]:
+        config = folder / "nats.conf"
+        config.write_text(
+            'host: "127.0.0.1"\nport: -1\nserver_name: bench\n'
+            f"jetstream {{ store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n"
+            f'mqtt {{ host: "127.0.0.1", port: {port} }}\n'
+        )
+        return [program, "-c", str(config)]
+
+    return Broker(f"nats-server {number}", "QoS 1 outlives a kill", prepare)
+
+
+def amqtt() -> Broker:
+    """The amqtt of this Python environment, as it comes.
+
+    Raises:
+        MissingPeerError: it is not installed.
+
+    """
+    try:
+        number = version("amqtt")
+    except PackageNotFoundError as error:
+        raise MissingPeerError("amqtt is not installed: pip install amqtt") from error
+
+    def prepare(folder: Path, port: int) -> list[str]:
+        config = folder / "amqtt.yaml"
+        config.write_text(
+            f"listeners:\n  default:\n    type: tcp\n    bind: 127.0.0.1:{port}\n"
+            "plugins:\n  amqtt.plugins.authentication.AnonymousAuthPlugin:\n"
+            "    allow_anonymous: true\n"
+        )
+        return [sys.executable, "-m", "amqtt.scripts.broker_script", "-c", str(config)]
+
+    return Broker(f"amqtt {number}", "nothing", prepare)
+
+
+def aedes(folder: Path) -> Broker:
+    """aedes, in memory, installed with npm into a folder.
+
+    Raises:
+        MissingPeerError: there is no Node.js, no npm, or no way to the package.
+
+    """
+    node, npm = _program("node", "nodejs"), _program("npm", "npm")
+    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+    command += ["--prefix", str(folder), f"aedes@{AEDES_VERSION}"]
+    try:
+        subprocess.run(
+            command, capture_output=True, check=True, timeout=_INSTALL_LIMIT_S, cwd=folder
+        )
+    except (subprocess.SubprocessError, OSError) as error:
+        raise MissingPeerError(
+            f"aedes is not installed: npm install aedes@{AEDES_VERSION} failed"
+        ) from error
+    script = folder / "aedes.mjs"
+    shutil.copyfile(SOURCES / "aedes.mjs", script)
+    return Broker(
+        f"aedes {AEDES_VERSION}", "nothing", lambda _folder, port: [node, str(script), str(port)]
+    )
+
+
+def _program(name: str, package: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise MissingPeerError(f"{name} is not installed: sudo apt-get install {package}")
+    return path
+
+
+def _first_line(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    return (done.stdout + done.stderr).partition("\n")[0].strip()
+
+
+def _toml_table(name: str, **values: str | int | bool) -> str:
+    """A table of plain values; JSON's notation of those is TOML's too."""
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+    return f"[{name}]\n{lines}"

@@ -1,0 +1,102 @@
+"""What every benchmark gives back: our figure beside a peer's, as text and as JSON.
+
+The JSON is a list of objects with the keys ``case``, ``ours``, ``peer``, ``peer_name``,
+``unit``, ``ratio`` (always ours / peer) and ``better`` (``higher`` or ``lower``). A case without
+a figure of ours or of the peer's is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+
+QUICK_S = 50.0
+"""``--quick`` ends within this time."""
+_SIGNIFICANT_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One figure of ours and the same figure of a peer's, both greater than 0.
+
+    Raises:
+        ValueError: a figure is not greater than 0, so that there is no ratio.
+
+    """
+
+    case: str
+    ours: float
+    peer: float
+    peer_name: str
+    unit: str
+    better: Better
+
+    def __post_init__(self) -> None:
+        for name, figure in (("ours", self.ours), ("peer", self.peer)):
+            if not figure > 0:
+                raise ValueError(f"{self.case}: {name} is {figure}, not greater than 0")
+
+    @property
+    def ratio(self) -> float:
+        """Ours / peer."""
+        return self.ours / self.peer
+
+    def as_json(self) -> dict[str, str | float]:
+        """The object of the JSON list."""
+        return {
+            "case": self.case,
+            "ours": rounded(self.ours),
+            "peer": rounded(self.peer),
+            "peer_name": self.peer_name,
+            "unit": self.unit,
+            "ratio": rounded(self.ratio),
+            "better": self.better,
+        }
+
+
+def rounded(figure: float) -> float:
+    """To four significant digits: more would be noise."""
+    return float(f"{figure:.{_SIGNIFICANT_DIGITS}g}")
+
+
+def shown(figure: float) -> str:
+    """A figure for a table: ``1,234,000``, ``81.2``, ``0.534``."""
+    figure = rounded(figure)
+    return f"{figure:,.0f}" if figure >= 1000 else f"{figure:g}"
+
+
+def write_json(path: Path, comparisons: Iterable[Comparison]) -> None:
+    """Write the list.
+
+    Raises:
+        OSError: the file can't be written.
+
+    """
+    path.write_text(json.dumps([one.as_json() for one in comparisons], indent=1) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments that all benchmarks take."""
+
+    quick: bool
+    json_file: Path | None
+
+
+def options(name: str, description: str, arguments: Sequence[str] | None) -> Options:
+    """Parse the arguments; a wrong one ends the program with exit code 2."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser.add_argument(
+        "--quick", action="store_true", help=f"fewer cases, ends within {QUICK_S:.0f} s"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons there")
+    parsed = parser.parse_args(arguments)
+    if parsed.json is not None and not parsed.json.absolute().parent.is_dir():
+        parser.error(f"--json: {parsed.json.parent}: no such folder")
+    return Options(parsed.quick, parsed.json)

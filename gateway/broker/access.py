@@ -1,0 +1,190 @@
+"""Who may publish, subscribe and receive what, decided from a policy's rules.
+
+A rule is a topic filter in a list: of ``publish``, of ``subscribe`` or of ``deliver``. Rules
+only ever allow; what none allows is denied. A client has the rules of everyone (``default``),
+of its roles and of its user together.
+
+A subscription is allowed if one rule covers all of its filter, so nobody gets by a wildcard
+what the rules do not give. Each delivery is checked by its topic besides. Where a section has
+no ``deliver`` rules, its ``subscribe`` rules stand for them.
+
+Topics that start with ``$`` are the broker's and the tree's own: no rule opens them, but that
+``$SYS`` may be read where a rule names it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.broker.access_rules import RuleError, Rules, fill_in, is_readable
+from gateway.broker.topic_filters import FilterError, covers, filter_levels, matches, split_share
+
+__all__ = [
+    "OPEN",
+    "AccessControl",
+    "AccessPolicy",
+    "ClientAccess",
+    "Principal",
+    "RuleError",
+    "Rules",
+]
+
+PRINCIPALS_MAX = 1_000
+DECISIONS_MAX = 256
+"""Remembered decisions of one principal on one action."""
+_REMEMBERED_CHARACTERS = 256
+"""Decisions on longer topics are made anew each time: a client chooses how long its topics are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a client is, once it is authenticated.
+
+    Attributes:
+        client_id: as the client chose it or the broker assigned it; by itself it proves nothing.
+        user: the user name that was authenticated, None for an anonymous client.
+        roles: what its credential says it is.
+
+    """
+
+    client_id: str
+    user: str | None = None
+    roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """The rules of a gateway's broker.
+
+    Attributes:
+        default: rules of everyone.
+        roles: further rules by role.
+        users: further rules by user name.
+
+    """
+
+    default: Rules = field(default_factory=Rules)
+    roles: Mapping[str, Rules] = field(default_factory=dict)
+    users: Mapping[str, Rules] = field(default_factory=dict)
+
+    def client_access(
+        self, principal: Principal, decisions_max: int = DECISIONS_MAX
+    ) -> ClientAccess:
+        """What one client may do, placeholders filled in."""
+        user, client_id = principal.user, principal.client_id
+        sections = [self.default]
+        sections += [self.roles[role] for role in sorted(principal.roles) if role in self.roles]
+        if principal.user is not None and principal.user in self.users:
+            sections.append(self.users[principal.user])
+        return ClientAccess(
+            fill_in((rule for rules in sections for rule in rules.publish), user, client_id),
+            fill_in((rule for rules in sections for rule in rules.subscribe), user, client_id),
+            fill_in((rule for rules in sections for rule in rules.received), user, client_id),
+            decisions_max,
+        )
+
+
+OPEN = AccessPolicy(Rules(publish=("#",), subscribe=("#", "$SYS/#")))
+"""Where there is no policy: all topics for everyone, but what no rule can open."""
+
+
+class AccessControl:
+    """A policy in use: what each principal may do, kept for those that came last.
+
+    Args:
+        policy: the rules.
+        principals_max: so many principals' decisions are remembered.
+        decisions_max: and of each so many for an action.
+
+    """
+
+    __slots__ = ("_decisions_max", "_policy", "_principals", "_principals_max")
+
+    def __init__(
+        self,
+        policy: AccessPolicy = OPEN,
+        principals_max: int = PRINCIPALS_MAX,
+        decisions_max: int = DECISIONS_MAX,
+    ) -> None:
+        self._policy = policy
+        self._principals_max = principals_max
+        self._decisions_max = decisions_max
+        self._principals: OrderedDict[Principal, ClientAccess] = OrderedDict()
+
+    def of(self, principal: Principal) -> ClientAccess:
+        """What a principal may do."""
+        access = self._principals.get(principal)
+        if access is None:
+            access = self._policy.client_access(principal, self._decisions_max)
+            if len(self._principals) >= self._principals_max:
+                self._principals.popitem(last=False)
+            self._principals[principal] = access
+        else:
+            self._principals.move_to_end(principal)
+        return access
+
+
+class ClientAccess:
+    """What one client may do, with its decisions on topics remembered.
+
+    Args:
+        publish: filters of topics that it may publish to.
+        subscribe: filters that cover what it may subscribe to.
+        deliver: filters of topics that it may receive.
+        decisions_max: how many decisions of an action are remembered.
+
+    """
+
+    __slots__ = ("_decisions_max", "_deliver", "_delivered", "_publish", "_published", "_subscribe")
+
+    def __init__(
+        self,
+        publish: tuple[str, ...],
+        subscribe: tuple[str, ...],
+        deliver: tuple[str, ...],
+        decisions_max: int = DECISIONS_MAX,
+    ) -> None:
+        self._publish = publish
+        self._subscribe = subscribe
+        self._deliver = deliver
+        self._decisions_max = decisions_max
+        self._published: dict[str, bool] = {}
+        self._delivered: dict[str, bool] = {}
+
+    def may_publish(self, topic: str) -> bool:
+        """Whether it may publish to a topic, its will's topic included."""
+        decision = self._published.get(topic)
+        if decision is None:
+            decision = topic[:1] != "$" and _any_matches(self._publish, topic)
+            self._remember(self._published, topic, decision)
+        return decision
+
+    def may_receive(self, topic: str) -> bool:
+        """Whether a message of a topic, retained or not, may be delivered to it."""
+        decision = self._delivered.get(topic)
+        if decision is None:
+            decision = is_readable(topic) and _any_matches(self._deliver, topic)
+            self._remember(self._delivered, topic, decision)
+        return decision
+
+    def may_subscribe(self, topic_filter: str) -> bool:
+        """Whether it may subscribe to a filter, shared or not; False for one that is malformed."""
+        try:
+            _, proper = split_share(topic_filter)
+            filter_levels(proper)
+        except FilterError:
+            return False
+        return is_readable(proper) and any(covers(rule, proper) for rule in self._subscribe)
+
+    def _remember(self, decisions: dict[str, bool], topic: str, decision: bool) -> None:
+        if len(topic) > _REMEMBERED_CHARACTERS:
+            return
+        if len(decisions) >= self._decisions_max:
+            decisions.clear()
+        decisions[topic] = decision
+
+
+def _any_matches(rules: Iterable[str], topic: str) -> bool:
+    return any(matches(rule, topic) for rule in rules)

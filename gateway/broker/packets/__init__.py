@@ -1,0 +1,78 @@
+"""MQTT packets, 3.1.1 and 5.0: a codec without sockets, clocks or state.
+
+`packet_end` finds packets in a stream, `decode` reads one, `encode` writes one. Numbers in square
+brackets are normative statements of MQTT 5.0 (OASIS Standard, 7 March 2019), which hold for 3.1.1
+too unless said otherwise. Whatever a peer sends, the only error that comes out is `PacketError`,
+whose `reason` is what to answer.
+"""
+
+from gateway.broker.packets.acknowledgements import PubAck, PubComp, PubRec, PubRel
+from gateway.broker.packets.codec import Packet, decode, encode
+from gateway.broker.packets.connack import ConnAck, refusal
+from gateway.broker.packets.connect import BRIDGE_BIT, Connect, Will, protocol_level
+from gateway.broker.packets.direction import check_sent_by_client
+from gateway.broker.packets.disconnect import Auth, Disconnect
+from gateway.broker.packets.errors import PacketError
+from gateway.broker.packets.framing import MAX_PACKET_BYTES, packet_end
+from gateway.broker.packets.kinds import WILL, PacketType, Version
+from gateway.broker.packets.ping import PingReq, PingResp
+from gateway.broker.packets.primitives import encode_length
+from gateway.broker.packets.properties import (
+    Properties,
+    PropertyId,
+    decode_properties,
+    encode_properties,
+)
+from gateway.broker.packets.publish import Publish
+from gateway.broker.packets.reason_codes import ReasonCode
+from gateway.broker.packets.subscribe import SubAck, Subscribe, SubscriptionRequest
+from gateway.broker.packets.topic_rules import (
+    SHARE_PREFIX,
+    check_topic_filter,
+    check_topic_name,
+    is_shared,
+)
+from gateway.broker.packets.unsubscribe import UnsubAck, Unsubscribe
+
+__all__ = [
+    "BRIDGE_BIT",
+    "MAX_PACKET_BYTES",
+    "SHARE_PREFIX",
+    "WILL",
+    "Auth",
+    "ConnAck",
+    "Connect",
+    "Disconnect",
+    "Packet",
+    "PacketError",
+    "PacketType",
+    "PingReq",
+    "PingResp",
+    "Properties",
+    "PropertyId",
+    "PubAck",
+    "PubComp",
+    "PubRec",
+    "PubRel",
+    "Publish",
+    "ReasonCode",
+    "SubAck",
+    "Subscribe",
+    "SubscriptionRequest",
+    "UnsubAck",
+    "Unsubscribe",
+    "Version",
+    "Will",
+    "check_sent_by_client",
+    "check_topic_filter",
+    "check_topic_name",
+    "decode",
+    "decode_properties",
+    "encode",
+    "encode_length",
+    "encode_properties",
+    "is_shared",
+    "packet_end",
+    "protocol_level",
+    "refusal",
+]

@@ -1,0 +1,89 @@
+"""The broker's users and the argon2 hashes of their passwords.
+
+A line is ``user:hash``, as amqtt's password file has it; empty lines and lines that start with
+``#`` are skipped. Hashes of other kinds are refused when the file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from zlib import crc32
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from gateway.broker.access_file import AccessFileError
+
+_HASH = re.compile(
+    r"\$argon2(?:id|i|d)\$v=19"
+    r"\$m=[1-9][0-9]{0,9},t=[1-9][0-9]{0,9},p=[1-9][0-9]{0,7}"
+    r"\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{16,}"
+)
+"""The encoded form of argon2, version 1.3 (RFC 9106; PHC string format)."""
+
+
+class Passwords:
+    """Who may connect with which password.
+
+    Args:
+        hashes: argon2 hashes in their encoded form, by user name.
+
+    """
+
+    def __init__(self, hashes: Mapping[str, str]) -> None:
+        self._hashes = dict(hashes)
+        self._names = sorted(self._hashes)
+        self._hasher = PasswordHasher()
+
+    def __len__(self) -> int:
+        """How many users there are."""
+        return len(self._hashes)
+
+    def __repr__(self) -> str:
+        return f"Passwords({len(self)} users)"
+
+    @classmethod
+    def parse(cls, text: str, file: str) -> Passwords:
+        """Read a password file.
+
+        Args:
+            text: what is in it.
+            file: its name, for errors.
+
+        Raises:
+            AccessFileError: a line without a user or an argon2 hash, or a user's second line.
+
+        """
+        hashes: dict[str, str] = {}
+        for number, raw in enumerate(text.split("\n"), 1):
+            line = raw.strip()
+            if not line or line.startswith("#"):
+                continue
+            user, colon, encoded = line.partition(":")
+            if not colon or not user:
+                raise AccessFileError(file, number, "not USER:HASH")
+            if _HASH.fullmatch(encoded) is None:
+                raise AccessFileError(file, number, f"the hash of {user!r} is no argon2 hash")
+            if user in hashes:
+                raise AccessFileError(file, number, f"{user!r} has a line already")
+            hashes[user] = encoded
+        return cls(hashes)
+
+    def verify(self, user: str, password: bytes) -> bool:
+        """Whether this is the user's password.
+
+        It computes for as long as the hash was made to take and holds as much memory (64 MiB
+        by argon2's defaults): call it in a thread, and in few at a time. The result is compared
+        in constant time. For an unknown user it computes with some known user's hash, so that
+        it takes as long as for a known one.
+        """
+        encoded = self._hashes.get(user)
+        if encoded is None and not self._names:
+            return False
+        computed = encoded or self._hashes[self._names[crc32(user.encode()) % len(self._names)]]
+        try:
+            self._hasher.verify(computed, password)
+        except (VerificationError, InvalidHashError):
+            return False
+        return encoded is not None

@@ -1,0 +1,206 @@
+"""The retained message of each topic (MQTT 5.0, section 3.3.1.3), with limits and expiry.
+
+What a message is, the caller decides; here it has a topic, a size and perhaps a time from
+which it is gone. Time is the caller's: seconds of one clock, passed in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+from gateway.broker.topic_filters import is_exact
+from gateway.broker.topic_index import TopicIndex
+
+M = TypeVar("M")
+
+MESSAGES_MAX = 100_000
+BYTES_MAX = 64 << 20
+_HEAP_SLACK = 64
+"""Stale expiry times that are left in the heap before it is built anew."""
+
+
+class RetainedLimitError(ValueError):
+    """A message can't be retained; the one before it, if any, still is.
+
+    Args:
+        topic: the message's topic.
+        value: what it would have come to.
+        limit: what it may be.
+
+    """
+
+    counted = "retained"
+
+    def __init__(self, topic: str, value: int, limit: int) -> None:
+        shown = topic if len(topic) <= 80 else topic[:77] + "..."
+        super().__init__(f"{shown!r} not retained: {value} {self.counted}, limit {limit}")
+        self.topic = topic
+        self.value = value
+        self.limit = limit
+
+
+class RetainedMessagesLimitError(RetainedLimitError):
+    """There would be too many retained messages."""
+
+    counted = "retained messages"
+
+
+class RetainedBytesLimitError(RetainedLimitError):
+    """The retained messages would take too many bytes."""
+
+    counted = "bytes of retained messages"
+
+
+@dataclass(slots=True)
+class _Held(Generic[M]):
+    message: M
+    size_bytes: int
+    expires_at_s: float
+    serial: int
+
+
+class RetainedMessages(Generic[M]):
+    """At most one message a topic.
+
+    Args:
+        size_of: bytes of a message without its topic: payload and properties.
+        messages_max: messages at most.
+        bytes_max: bytes at most: messages, their topics, and the index as estimated.
+
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_expiries",
+        "_held",
+        "_index",
+        "_messages_max",
+        "_serial",
+        "_size_of",
+    )
+
+    def __init__(
+        self,
+        size_of: Callable[[M], int],
+        messages_max: int = MESSAGES_MAX,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._size_of = size_of
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._serial = 0
+        self._held: dict[str, _Held[M]] = {}
+        self._index: TopicIndex[str] = TopicIndex()
+        self._expiries: list[tuple[float, int, str]] = []
+        """A heap; what was replaced or deleted since is known by its serial number."""
+
+    def __len__(self) -> int:
+        """How many messages there are, expired ones included until `expire` has met them."""
+        return len(self._held)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that count against the limit."""
+        return self._bytes + self._index.bytes_held
+
+    def set(self, topic: str, message: M, expires_at_s: float = math.inf) -> None:
+        """Retain a message in place of the topic's last one [MQTT-3.3.1-5].
+
+        An empty payload is the caller's to turn into `delete` [MQTT-3.3.1-6].
+
+        Args:
+            topic: its topic.
+            message: what `match` gives back.
+            expires_at_s: from then on it is gone (MQTT 5.0, section 3.3.2.3.3).
+
+        Raises:
+            RetainedMessagesLimitError: too many messages; nothing has changed.
+            RetainedBytesLimitError: too many bytes; nothing has changed.
+
+        """
+        old = self._held.get(topic)
+        levels = topic.split("/")
+        size = len(topic.encode()) + self._size_of(message)
+        if old is None:
+            grows_by = size + self._index.bytes_max(len(levels))
+        else:
+            grows_by = size - old.size_bytes
+        if old is None and len(self._held) >= self._messages_max:
+            raise RetainedMessagesLimitError(topic, len(self._held) + 1, self._messages_max)
+        if grows_by > 0 and self.bytes_held + grows_by > self._bytes_max:
+            raise RetainedBytesLimitError(topic, self.bytes_held + grows_by, self._bytes_max)
+        self._serial += 1
+        self._held[topic] = _Held(message, size, expires_at_s, self._serial)
+        self._bytes += size - (0 if old is None else old.size_bytes)
+        if old is None:
+            self._index.add(topic, levels)
+        if expires_at_s < math.inf:
+            heappush(self._expiries, (expires_at_s, self._serial, topic))
+        self._trim_heap()
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic's message; whether there was one."""
+        held = self._held.pop(topic, None)
+        if held is None:
+            return False
+        self._bytes -= held.size_bytes
+        self._index.remove(topic, topic.split("/"))
+        self._trim_heap()
+        return True
+
+    def match(self, topic_filter: str, now_s: float) -> Iterator[tuple[str, M]]:
+        """The messages whose topic an unshared filter matches, in no particular order.
+
+        The topics are those of the moment of the call; a message that is replaced or deleted
+        before the iterator comes to it is given as it is then, or not at all.
+        """
+        topics = [topic_filter] if is_exact(topic_filter) else self._index.matching(topic_filter)
+        return self._alive(topics, now_s)
+
+    def expires_at_s(self, topic: str) -> float:
+        """When a topic's message is gone; infinity if never.
+
+        Raises:
+            KeyError: no message is retained for the topic.
+
+        """
+        return self._held[topic].expires_at_s
+
+    def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
+        """Delete what has expired and say which topics; to be called again and again.
+
+        At most ``count_max`` times are looked at, so that no call takes long. What is left over
+        takes memory until the next call, but `match` does not give it any more.
+        """
+        gone: list[str] = []
+        for _ in range(count_max):
+            if not self._expiries or self._expiries[0][0] > now_s:
+                break
+            _, serial, topic = heappop(self._expiries)
+            held = self._held.get(topic)
+            if held is not None and held.serial == serial:
+                self.delete(topic)
+                gone.append(topic)
+        return gone
+
+    def _alive(self, topics: Iterable[str], now_s: float) -> Iterator[tuple[str, M]]:
+        for topic in topics:
+            held = self._held.get(topic)
+            if held is not None and held.expires_at_s > now_s:
+                yield topic, held.message
+
+    def _trim_heap(self) -> None:
+        # A topic that is set again and again would fill the heap with times of what is gone.
+        if len(self._expiries) > 2 * len(self._held) + _HEAP_SLACK:
+            self._expiries = [
+                (held.expires_at_s, held.serial, topic)
+                for topic, held in self._held.items()
+                if held.expires_at_s < math.inf
+            ]
+            heapify(self._expiries)

@@ -1,0 +1,107 @@
+"""Remembers where a topic goes, and forgets only what a change of subscriptions touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Generic, TypeVar
+
+from gateway.broker.topic_filters import is_exact, split_share
+from gateway.broker.topic_index import TopicIndex
+
+R = TypeVar("R")
+
+TOPICS_MAX = 20_000
+BYTES_MAX = 16 << 20
+_ENTRY_BYTES = 200
+"""A route's entry in the dictionary and its key's own object."""
+
+
+class RouteCache(Generic[R]):
+    """Topic -> resolved route, whatever the caller makes of it.
+
+    When it is full, the oldest eighth goes at once, so that a put costs the same on average. A
+    route that is gone is resolved anew: nothing but time depends on what is kept.
+
+    Args:
+        topics_max: routes kept at most.
+        bytes_max: memory of keys and index at most, as estimated; the routes are not counted.
+
+    Raises:
+        ValueError: ``topics_max`` is less than 1.
+
+    """
+
+    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max", "get")
+
+    get: Callable[[bytes], R | None]
+    """``get(topic)``: the route, or None. The dictionary's own method, for the hot loop; the
+    key is the topic's UTF-8 bytes as they came."""
+
+    def __init__(self, topics_max: int = TOPICS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        if topics_max < 1:
+            raise ValueError(f"topics_max: {topics_max} is not 1 or more")
+        self._topics_max = topics_max
+        self._bytes_max = bytes_max
+        self._routes: dict[bytes, R] = {}
+        self._index: TopicIndex[bytes] = TopicIndex()
+        self._key_bytes = 0
+        self.get = self._routes.get
+
+    def __len__(self) -> int:
+        """How many routes there are."""
+        return len(self._routes)
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of keys and index, estimated."""
+        return self._key_bytes + self._index.bytes_held
+
+    def put(self, topic: bytes, route: R) -> None:
+        """Keep a route. One whose topic alone is over an eighth of ``bytes_max`` is not kept.
+
+        Raises:
+            UnicodeDecodeError: the topic is not UTF-8.
+
+        """
+        if topic in self._routes:
+            self._routes[topic] = route
+            return
+        levels = topic.decode().split("/")
+        cost = len(topic) + _ENTRY_BYTES + self._index.bytes_max(len(levels))
+        if cost > self._bytes_max // 8:
+            return
+        while len(self._routes) >= self._topics_max or self.bytes_held + cost > self._bytes_max:
+            for oldest in list(islice(self._routes, len(self._routes) // 8 + 1)):
+                self._drop(oldest)
+        self._routes[topic] = route
+        self._index.add(topic, levels)
+        self._key_bytes += len(topic) + _ENTRY_BYTES
+
+    def touched(self, topic_filter: str) -> None:
+        """Forget the routes of the topics that the filter, shared or not, matches.
+
+        Raises:
+            FilterError: the filter starts as a shared subscription and is none.
+
+        """
+        _, proper = split_share(topic_filter)
+        if is_exact(proper):
+            self._drop(proper.encode())
+        elif proper == "#" and not self._index.holds_dollar:
+            self.clear()
+        else:
+            for topic in self._index.matching(proper):
+                self._drop(topic)
+
+    def clear(self) -> None:
+        """Forget all routes."""
+        self._routes.clear()
+        self._index.clear()
+        self._key_bytes = 0
+
+    def _drop(self, topic: bytes) -> None:
+        if topic in self._routes:
+            del self._routes[topic]
+            self._index.remove(topic, topic.decode().split("/"))
+            self._key_bytes -= len(topic) + _ENTRY_BYTES
