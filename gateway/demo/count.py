@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.demo.device import Notes
-from gateway.demo.fleet import ROOT, Fleet, FleetError
+from gateway.demo.fleet import COLLECTOR, ROOT, Fleet, FleetError
 
 SETTLE_TIMEOUT_S = 60.0
 _LOOK_AGAIN_S = 0.2
@@ -36,9 +36,9 @@ async def settle(fleet: Fleet) -> None:
         await fleet.stop_gateway(name)
     try:
         async with asyncio.timeout(SETTLE_TIMEOUT_S):
-            while not await _collector_has_all(fleet):
+            while not await _is_fed_by_the_root(fleet):
                 await asyncio.sleep(_LOOK_AGAIN_S)
-            await fleet.stop_gateway(ROOT)
+            await fleet.stop_gateway(ROOT)  # which sends what it still has
             while fleet.collector_status()["neighbours"]:
                 await asyncio.sleep(_LOOK_AGAIN_S)
     except TimeoutError:
@@ -77,15 +77,21 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
     return Counted(json.loads(account), json.loads(rows.read_text()), printed)
 
 
-async def _collector_has_all(fleet: Fleet) -> bool:
+async def _is_fed_by_the_root(fleet: Fleet) -> bool:
+    """Whether the collector has what the root had, and the tree brings it what comes next."""
     status = await fleet.status(ROOT)
-    have = fleet.collector_status().get("have", {})
-    # The root goes on publishing; what the collector lacks of it is what came just now.
-    return status is not None and all(
-        have.get(epoch, 0) >= numbers
-        for epoch, numbers in status["have"].items()
-        if epoch != f"{ROOT}/{status['boot_epoch']}"
+    if status is None:
+        return False
+    while not _has(fleet.collector_status().get("have", {}), status["have"]):
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    now = await fleet.status(ROOT)
+    return now is not None and any(
+        neighbour["id"] == COLLECTOR and neighbour["forwarding"] for neighbour in now["neighbours"]
     )
+
+
+def _has(have: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+    return all(have.get(epoch, 0) >= numbers for epoch, numbers in wanted.items())
 
 
 async def _python(module: str, *arguments: str, failed: int = 0) -> str:
