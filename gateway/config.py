@@ -164,10 +164,15 @@ class LogSection:
 
 @dataclass(frozen=True, slots=True)
 class AccessSection:
-    """Who may connect to the broker. ``anonymous`` also opens plain CoAP for writing."""
+    """Who may connect to the broker, and what for.
+
+    ``anonymous`` also opens plain CoAP for writing. Without a ``policy_file`` who may connect may
+    use every topic.
+    """
 
     anonymous: bool = False
     password_file: Path | None = None
+    policy_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

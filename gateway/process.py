@@ -23,6 +23,8 @@ from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
 from gateway import sd_notify
+from gateway.broker.access import AccessControl
+from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.coap.server import CoapServer
@@ -168,14 +170,20 @@ class GatewayProcess:
 
     async def _start_broker(self) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
-        broker = GatewayBroker(
-            mqtt.host,
-            mqtt.port,
-            anonymous=access.anonymous,
-            password_file=access.password_file,
-            accept=self._node.publish,
-            links=self._node.accept,
-        )
+        try:
+            control = None if access.policy_file is None else read_access(access.policy_file)
+            broker = GatewayBroker(
+                mqtt.host,
+                mqtt.port,
+                anonymous=access.anonymous,
+                password_file=access.password_file,
+                commit=self._node.publish_all,
+                links=self._node.accept,
+                carries_unlogged=lambda: self._node.carries_unlogged,
+                access=control,
+            )
+        except (AccessFileError, OSError) as error:
+            raise ConfigError("access", str(error)) from error
         try:
             await broker.start()
         except OSError as error:
@@ -267,8 +275,7 @@ class GatewayProcess:
         self._node.publish(Entry(topic, payload), control=True)
 
     def _deliver(self, entries: list[Entry], _: Header) -> None:
-        for entry in entries:
-            self._broker.hand_out(entry)
+        self._broker.core.publish(entries)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
@@ -323,6 +330,16 @@ async def serve(settings: GatewaySettings) -> None:
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def read_access(path: Path) -> AccessControl:
+    """The rules of a policy file, ready for use.
+
+    Raises:
+        AccessFileError: it can't be read, or a line is wrong.
+
+    """
+    return AccessControl(parse_policy(read_access_file(path), str(path)))
 
 
 def _reason(error: OSError) -> str:

@@ -1,38 +1,42 @@
-"""The local MQTT broker: amqtt's, with the message log and the tree under it.
+"""The local MQTT broker: our own data plane under amqtt's shell.
 
-amqtt brings listeners, authentication plugins and its data plane. What differs: a QoS 1 or 2
-message is in the log before its acknowledgement leaves (`handler`), a connection that opens
-with the bridge bit becomes a link to a neighbour (`peek`), and what other gateways published
-is handed to local subscribers in the order in which it comes.
+amqtt brings configuration, plugins (authentication, topics, ``$SYS``) and the context they see;
+listeners make our connections. Plugins that are called for each message are not served: they
+would cost more than the message. Event plugins learn of clients and subscriptions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from amqtt.adapters import ReaderAdapter, StreamWriterAdapter, WriterAdapter
-from amqtt.broker import Broker
-from amqtt.contexts import BrokerConfig
+from amqtt.broker import Broker, RetainedApplicationMessage
+from amqtt.contexts import Action, BrokerConfig, ListenerType
 from amqtt.errors import BrokerError
-from amqtt.session import Session
+from amqtt.events import BrokerEvents
+from amqtt.session import Session as PluginSession
 
-from gateway.broker.handler import Accept, LoggedProtocolHandler
-from gateway.broker.peek import PeekedReader, peek
+from gateway.broker.access import AccessControl, ClientAccess, Principal
+from gateway.broker.connection import Connection
+from gateway.broker.hooks import Client, Done, Hooks, Verdict
+from gateway.broker.limits import Limits
+from gateway.broker.passwords import Passwords
+from gateway.broker.server import BrokerCore
+from gateway.broker.sessions import Session
 from tree_handler.batch import Entry
-
-CONNECT_TIMEOUT_S = 10.0
-"""A connection that has not begun its CONNECT by then is closed."""
-MAX_SILENT = 256
-"""Connections that have not said anything yet; more are closed at once."""
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 """Takes over a neighbour's connection, whose first bytes are given."""
+Commit = Callable[[list[Entry], Done | None], None]
+"""Takes a loop turn's messages into the log and the tree; see `TreeNode.publish_all`."""
 
-_log = logging.getLogger(__name__)
+
+MAX_VERIFYING = 2
+"""Passwords that are verified at a time; each takes a core and some 64 MiB."""
 
 
 class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
@@ -43,8 +47,15 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         port: TCP port, 0 for a free one.
         anonymous: whether clients need no user name.
         password_file: ``user:hash`` lines (argon2), where they do.
-        accept: takes a client's message into the log and the tree.
+        commit: takes the clients' messages into the log and the tree.
         links: takes over a neighbour's connection.
+        carries_unlogged: whether the tree wants QoS 0 messages now.
+        limits: what a client may take.
+        access: which topics a client may use; None for all that clients may use at all.
+
+    Raises:
+        AccessFileError: the password file has a wrong line.
+        OSError: it can't be read.
 
     """
 
@@ -55,25 +66,59 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         *,
         anonymous: bool,
         password_file: Path | None,
-        accept: Accept,
+        commit: Commit,
         links: Links,
+        carries_unlogged: Callable[[], bool] = lambda: True,
+        limits: Limits | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         plugins: dict[str, dict[str, Any]] = {}
         if anonymous:
             plugins["amqtt.plugins.authentication.AnonymousAuthPlugin"] = {"allow_anonymous": True}
-        elif password_file is not None:
-            plugins["amqtt.plugins.authentication.FileAuthPlugin"] = {
-                "password_file": str(password_file)
-            }
-        listener = {"type": "tcp", "bind": f"{host}:{port}", "max_connections": 1_000}
+        listener = {"type": "tcp", "bind": f"{host}:{port}"}
         super().__init__(
             BrokerConfig.from_dict({"listeners": {"default": listener}, "plugins": plugins})
         )
-        self._accept = accept
-        self._links = links
-        self._silent = 0
-        self._inbox: asyncio.Queue[Entry] = asyncio.Queue()
-        self._inbox_task: asyncio.Task[None] | None = None
+        self._limits = limits
+        self._anonymous = anonymous
+        self._access = access
+        self._passwords: Passwords | None = None
+        if password_file is not None and not anonymous:
+            self._passwords = Passwords.parse(password_file.read_text(), str(password_file))
+        self._verifying = asyncio.Semaphore(MAX_VERIFYING)
+        self._hooks = self._make_hooks(commit, links, carries_unlogged)
+        self._core: BrokerCore | None = None
+
+    def _make_hooks(
+        self, commit: Commit, links: Links, carries_unlogged: Callable[[], bool]
+    ) -> Hooks:
+        asks_plugins = bool(self.plugins_manager._topic_plugins)
+        may_publish: Callable[[Client, str], Verdict] | None = None
+        may_subscribe: Callable[[Client, str], Verdict] | None = None
+        may_deliver: Callable[[Client, str], bool] | None = None
+        if self._access is not None:
+            may_publish, may_subscribe = self._may_publish, self._may_subscribe
+            may_deliver = self._may_deliver
+        elif asks_plugins:
+            may_publish, may_subscribe = self._ask_publish, self._ask_subscribe
+        return Hooks(
+            authenticate=self._authenticate_client,
+            commit=commit,
+            carries_unlogged=carries_unlogged,
+            links=links,
+            may_publish=may_publish,
+            may_subscribe=may_subscribe,
+            may_deliver=may_deliver,
+            events=self,
+        )
+
+    @property
+    def core(self) -> BrokerCore:
+        """The data plane, while the broker runs."""
+        assert self._core is not None
+        return self._core
+
+    # -- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen.
@@ -82,24 +127,44 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             OSError: the address is in use or not this machine's.
 
         """
+        self._core = BrokerCore(self._hooks, self._limits)
         level = self.logger.level
         self.logger.setLevel(logging.CRITICAL)  # a port in use is one line, not amqtt's traceback
         try:
             await super().start()
         except BrokerError as error:
+            self._core.stop()
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from None
             raise
         finally:
             self.logger.setLevel(level)
-        self._inbox_task = asyncio.create_task(self._hand_out(), name="hand out")
 
     async def shutdown(self) -> None:
         """Close every client and stop listening."""
-        if self._inbox_task is not None:
-            self._inbox_task.cancel()
-            await asyncio.gather(self._inbox_task, return_exceptions=True)
+        for server in self._servers.values():
+            server.instance.close()
+            # Not waited for: since Python 3.12 that would wait for links too, which end later.
+            server.instance = None
+        self.core.stop()
         await super().shutdown()
+
+    async def _create_server_instance(
+        self,
+        listener_name: str,
+        listener_type: ListenerType,
+        address: str | None,
+        port: int,
+        ssl_context: ssl.SSLContext | None,
+    ) -> Any:
+        if listener_type != ListenerType.TCP:
+            return await super()._create_server_instance(
+                listener_name, listener_type, address, port, ssl_context
+            )
+        core = self.core
+        return await asyncio.get_running_loop().create_server(
+            lambda: Connection(core), address, port, reuse_address=True, ssl=ssl_context
+        )
 
     @property
     def port(self) -> int:
@@ -110,56 +175,134 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
     @property
     def client_count(self) -> int:
         """Clients that are connected."""
-        return sum(
-            session.transitions.state == "connected" for session, _ in self._sessions.values()
-        )
+        return sum(connection.session is not None for connection in self.core.connections)
+
+    # -- messages ------------------------------------------------------------------------------
 
     def hand_out(self, entry: Entry) -> None:
         """Give a message that is in the log to local subscribers."""
-        self._inbox.put_nowait(entry)
+        self.core.publish((entry,))
 
-    async def _hand_out(self) -> None:
-        while True:
-            entry = await self._inbox.get()
-            await self.internal_message_broadcast(entry.topic, entry.payload)
-            if entry.retain:
-                await self.retain_message(None, entry.topic, entry.payload, entry.qos)
-
-    async def stream_connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
+    async def internal_message_broadcast(
+        self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
-        """Serve a connection, as a client's or as a neighbour's."""
-        if self._silent >= MAX_SILENT:
-            writer.transport.abort()
-            return
-        self._silent += 1
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                start = await peek(reader)
-        except (OSError, TimeoutError) as error:
-            _log.debug("connection closed before CONNECT: %s", error)
-            writer.close()
-            return
-        finally:
-            self._silent -= 1
-        if start.is_link:
-            await self._links(reader, writer, start.data)
-        else:
-            await self._client_connected(
-                listener_name, PeekedReader(reader, start.data), StreamWriterAdapter(writer)
-            )
+        """What a plugin publishes; it stays on this gateway."""
+        self.core.publish((Entry(topic, bytes(data), qos or 0),))
 
-    async def _initialize_client_session(
+    async def retain_message(
         self,
-        reader: ReaderAdapter,
-        writer: WriterAdapter,
-        remote_address: str,
-        remote_port: int,
-    ) -> tuple[LoggedProtocolHandler, Session]:
-        _, session = await super()._initialize_client_session(
-            reader, writer, remote_address, remote_port
+        source_session: PluginSession | None,
+        topic_name: str | None,
+        data: bytes | bytearray | None,
+        qos: int | None = None,
+    ) -> None:
+        """What a plugin retains; it stays on this gateway."""
+        if topic_name is not None:
+            self.core.publish((Entry(topic_name, bytes(data or b""), qos or 0, True),))
+
+    # -- who may what --------------------------------------------------------------------------
+
+    def _authenticate_client(self, client: Client, password: bytes | None) -> Verdict:
+        if self._passwords is not None:
+            if client.username is None or password is None:
+                return False
+            return self._verify(self._passwords, client.username, password)
+        if self._anonymous and len(self.plugins_manager._auth_plugins) == 1:
+            return True
+        session = _plugin_session(client)
+        session.password = None if password is None else password.decode(errors="replace")
+        return self._ask(session)
+
+    async def _verify(self, passwords: Passwords, user: str, password: bytes) -> bool:
+        async with self._verifying:
+            return await asyncio.to_thread(passwords.verify, user, password)
+
+    async def _ask(self, session: PluginSession) -> bool:
+        return bool(await self._authenticate(session, self.listeners_config["default"]))
+
+    def _of(self, client: Client) -> ClientAccess:
+        assert self._access is not None
+        # Without a password the name proves nothing.
+        user = None if self._passwords is None else client.username
+        return self._access.of(Principal(client.client_id, user))
+
+    def _may_publish(self, client: Client, topic: str) -> bool:
+        return self._of(client).may_publish(topic)
+
+    def _may_subscribe(self, client: Client, topic_filter: str) -> bool:
+        return self._of(client).may_subscribe(topic_filter)
+
+    def _may_deliver(self, client: Client, topic: str) -> bool:
+        return self._of(client).may_receive(topic)
+
+    def _ask_publish(self, client: Client, topic: str) -> Awaitable[bool]:
+        return self._filter(client, topic, Action.PUBLISH)
+
+    def _ask_subscribe(self, client: Client, topic_filter: str) -> Awaitable[bool]:
+        return self._filter(client, topic_filter, Action.SUBSCRIBE)
+
+    async def _filter(self, client: Client, topic: str, action: Action) -> bool:
+        return bool(await self._topic_filtering(_plugin_session(client), topic, action))
+
+    # -- what plugins are told -----------------------------------------------------------------
+
+    def connected(self, session: Session) -> None:
+        """A client has been accepted."""
+        self._tell(BrokerEvents.CLIENT_CONNECTED, session, client_session=True)
+
+    def disconnected(self, session: Session) -> None:
+        """A client has gone."""
+        self._tell(BrokerEvents.CLIENT_DISCONNECTED, session, client_session=True)
+
+    def subscribed(self, session: Session, topic_filter: str, qos: int) -> None:
+        """A subscription was granted."""
+        self._tell(BrokerEvents.CLIENT_SUBSCRIBED, session, topic=topic_filter, qos=qos)
+
+    def unsubscribed(self, session: Session, topic_filter: str) -> None:
+        """A subscription has ended at the client's wish."""
+        self._tell(BrokerEvents.CLIENT_UNSUBSCRIBED, session, topic=topic_filter)
+
+    def _tell(self, event: BrokerEvents, session: Session, **what: Any) -> None:
+        if event not in self.plugins_manager._event_plugin_callbacks:
+            return
+        if what.pop("client_session", False):
+            what["client_session"] = _plugin_session(session.client)
+        self.core.start_task(
+            self.plugins_manager.fire_event(event, client_id=session.client_id, **what)
         )
-        handler = LoggedProtocolHandler(self.plugins_manager)
-        handler.accept = self._accept
-        handler.may_publish = self._topic_filtering
-        return handler, session
+
+    # -- what plugins see ----------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> dict[str, tuple[PluginSession, None]]:
+        """Every session as plugins know it."""
+        return {
+            client_id: (_plugin_session(session.client), None)
+            for client_id, session in self.core.sessions.items()
+        }
+
+    @property
+    def retained_messages(self) -> dict[str, RetainedApplicationMessage]:
+        """Every retained message as plugins know it."""
+        return {
+            topic: RetainedApplicationMessage(None, topic, message.payload, message.qos)
+            for topic, message in self.core.retained.match("#", self.core.now())
+        }
+
+    @property
+    def subscriptions(self) -> dict[str, list[tuple[PluginSession, int]]]:
+        """Every subscription as plugins know it."""
+        found: dict[str, list[tuple[PluginSession, int]]] = {}
+        for session in self.core.sessions.values():
+            seen = _plugin_session(session.client)
+            for topic_filter, subscription in session.subscriptions.items():
+                found.setdefault(topic_filter, []).append((seen, subscription.qos))
+        return found
+
+
+def _plugin_session(client: Client) -> PluginSession:
+    session = PluginSession()
+    session.client_id = client.client_id
+    session.username = client.username
+    session.remote_address = client.address
+    return session

@@ -8,8 +8,12 @@ disk's slowness.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 from gateway.broker.message_log import MessageLog
+
+Done = Callable[[OSError | None], None]
+"""Told when all that was handed in is durable, or why it is not."""
 
 
 class GroupCommit:
@@ -24,22 +28,22 @@ class GroupCommit:
     def __init__(self, log: MessageLog, *, sync: bool) -> None:
         self._log = log
         self._sync = sync
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[Done] = []
         self._task: asyncio.Task[None] | None = None
 
-    def settle(self, acknowledgements: list[asyncio.Future[None]]) -> None:
-        """Complete these futures when all that was appended so far is durable."""
-        if not acknowledgements:
+    def settle(self, waiting: list[Done]) -> None:
+        """Tell these when all that was appended so far is durable, in the order of the calls."""
+        if not waiting:
             return
         if not self._sync:
-            _complete(acknowledgements, None)
+            _tell(waiting, None)
             return
-        self._waiting.extend(acknowledgements)
+        self._waiting.extend(waiting)
         self.soon()
 
-    def refuse(self, acknowledgements: list[asyncio.Future[None]], error: OSError) -> None:
+    def refuse(self, waiting: list[Done], error: OSError) -> None:
         """Let these messages go unacknowledged: the log did not take them."""
-        _complete(acknowledgements, error)
+        _tell(waiting, error)
 
     def soon(self) -> None:
         """See that all that was appended so far is durable before long."""
@@ -57,18 +61,13 @@ class GroupCommit:
             try:
                 await asyncio.to_thread(self._log.start_sync())
             except OSError as error:
-                _complete(settled, error)
+                _tell(settled, error)
             else:
-                _complete(settled, None)
+                _tell(settled, None)
             if not self._waiting:
                 return
 
 
-def _complete(futures: list[asyncio.Future[None]], error: OSError | None) -> None:
-    for future in futures:
-        if future.done():  # its client is gone
-            continue
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
+def _tell(waiting: Iterable[Done], error: OSError | None) -> None:
+    for done in waiting:
+        done(error)

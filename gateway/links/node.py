@@ -17,7 +17,7 @@ from typing import Any
 
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.links import wire
-from gateway.links.commit import GroupCommit
+from gateway.links.commit import Done, GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address
@@ -133,8 +133,27 @@ class TreeNode:
         """
         return self._outbox.add(entry, control=control)
 
+    def publish_all(self, entries: Iterable[Entry], done: Done | None) -> None:
+        """Accept the messages that local clients handed in during one turn, in their order.
+
+        What a logged batch needs is done within the call, or after `fdatasync`.
+
+        Args:
+            entries: of any QoS.
+            done: called once, when those of them that are logged may be acknowledged, or with
+                the error why they may not; None if nobody waits.
+
+        """
+        self._outbox.add_all(entries, done)
+        self._flush()
+
+    @property
+    def carries_unlogged(self) -> bool:
+        """Whether QoS 0 messages are wanted: there is someone to send them to."""
+        return bool(self.links) or self._spool_unlogged
+
     def _flush(self) -> None:
-        gathered, acknowledgements = self._outbox.take()
+        gathered, waiting = self._outbox.take()
         now_us = time.time_ns() // 1000
         try:
             for flags, entries in gathered.items():
@@ -142,9 +161,9 @@ class TreeNode:
                     self._replicate(self.replication.publish(part, flags, now_us))
         except LogError as error:
             _log.error("%s", error)
-            self._commit.refuse(acknowledgements, error)
+            self._commit.refuse(waiting, error)
         else:
-            self._commit.settle(acknowledgements)
+            self._commit.settle(waiting)
 
     # -- links ---------------------------------------------------------------------------------
 

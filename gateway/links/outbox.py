@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from gateway.links.commit import Done
 from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags
 
 
@@ -31,7 +32,7 @@ class Outbox:
         if entry.qos or entry.retain:
             flags |= Flags.LOGGED
             acknowledgement = self._loop.create_future()
-            self._acknowledgements.append(acknowledgement)
+            self._done.append(_completes(acknowledgement))
         self._entries.setdefault(flags, []).append(entry)
         self._size += len(entry.payload)
         if self._size >= MAX_BODY_BYTES:
@@ -41,9 +42,21 @@ class Outbox:
             self._loop.call_soon(self._turn_ended)
         return acknowledgement
 
-    def take(self) -> tuple[dict[Flags, list[Entry]], list[asyncio.Future[None]]]:
-        """All that was gathered, by what it becomes, and the acknowledgements that wait for it."""
-        taken = self._entries, self._acknowledgements
+    def add_all(self, entries: Iterable[Entry], done: Done | None) -> None:
+        """Take the messages of a turn that has ended; the caller flushes."""
+        logged: list[Entry] = []
+        unlogged: list[Entry] = []
+        for entry in entries:
+            (logged if entry.qos or entry.retain else unlogged).append(entry)
+        for flags, some in ((Flags.LOGGED, logged), (Flags(0), unlogged)):
+            if some:
+                self._entries.setdefault(flags, []).extend(some)
+        if done is not None:
+            self._done.append(done)
+
+    def take(self) -> tuple[dict[Flags, list[Entry]], list[Done]]:
+        """All that was gathered, by what it becomes, and who is to be told of it."""
+        taken = self._entries, self._done
         self._clear()
         return taken
 
@@ -53,5 +66,17 @@ class Outbox:
 
     def _clear(self) -> None:
         self._entries: dict[Flags, list[Entry]] = {}
-        self._acknowledgements: list[asyncio.Future[None]] = []
+        self._done: list[Done] = []
         self._size = 0
+
+
+def _completes(future: asyncio.Future[None]) -> Done:
+    def done(error: OSError | None) -> None:
+        if future.done():  # its client is gone
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    return done

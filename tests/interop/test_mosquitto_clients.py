@@ -11,7 +11,7 @@ import pytest
 from amqtt.plugins.authentication import Argon2Hasher
 
 from gateway import config
-from gateway.broker.handler import MAX_PAYLOAD_BYTES
+from gateway.broker.limits import Limits
 from gateway.process import GatewayProcess
 
 pytestmark = [
@@ -109,7 +109,7 @@ async def test_a_publisher_of_a_payload_over_the_limit_is_disconnected_unacknowl
     before = gateway.status()["log_bytes"]
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.mqtt_port)
     writer.write(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x")
-    payload = bytes(MAX_PAYLOAD_BYTES + 1)
+    payload = bytes(Limits().payload_bytes + 1)
     length = len(payload) + 5
     field = bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14))
     writer.write(b"\x32" + field + b"\x00\x01t\x00\x01" + payload)

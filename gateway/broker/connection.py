@@ -1,0 +1,376 @@
+"""One client's connection: bytes in, bytes out.
+
+The hot loop walks over what was read with integer positions. The commonest packets (a QoS 0
+PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte
+and handled here without an object for the packet; all others go through the codec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from gateway.broker import handover
+from gateway.broker.admission import admit, refuse
+from gateway.broker.aliases import IncomingAliases
+from gateway.broker.outgoing import Outgoing
+from gateway.broker.packets import (
+    Auth,
+    Connect,
+    Disconnect,
+    PacketError,
+    PacketType,
+    PingReq,
+    PubAck,
+    PubComp,
+    PubRec,
+    PubRel,
+    ReasonCode,
+    Subscribe,
+    Unsubscribe,
+    Version,
+    Will,
+    check_sent_by_client,
+    decode,
+)
+from gateway.broker.publishing import Publishing
+from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
+
+if TYPE_CHECKING:
+    from gateway.broker.server import BrokerCore
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Connection(Outgoing, asyncio.Protocol):
+    """Serves one client.
+
+    Attributes:
+        will: to be published unless the client says DISCONNECT.
+        keep_alive_s: 0 for none.
+        heard_at_s: when it last sent anything, on the loop's clock.
+
+    """
+
+    def __init__(self, core: BrokerCore) -> None:
+        super().__init__(core)
+        self.heard_at_s = core.now()
+        self.will: Will | None = None
+        self.keep_alive_s = 0
+        self._publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
+        self._chunks: list[bytes] = []
+        self._chunk_bytes = 0
+        self._wanted_bytes = 0
+        self._waiting: asyncio.Future[Any] | None = None
+
+    # -- the transport's calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self.core.limits.write_buffer_bytes)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and peer:
+            self.address = str(peer[0])
+        self.core.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self.is_closing = True
+        self.transport = None
+        self.out.clear()
+        self._chunks.clear()
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.core.closed(self)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        if self.is_closing:
+            return
+        if self.session is not None:  # before that, what counts is when it was opened
+            self.heard_at_s = self.core.now()
+        if self._chunks:
+            self._chunks.append(data)
+            self._chunk_bytes += len(data)
+            if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        elif self._waiting is not None:
+            self._keep(data, 0)
+            return
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        try:
+            self._walk(data)
+        except PacketError as error:
+            self.fail(error)
+        self.send_waiting()  # what acknowledgements have made room for
+        core = self.core
+        if not core.is_scheduled and (core.dirty or not core.acceptance.is_empty):
+            core.kick()
+
+    def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
+        """Handle every whole packet.
+
+        Raises:
+            PacketError: the client broke the protocol.
+
+        """
+        core = self.core
+        session = self.session
+        at = 0
+        if session is None:
+            at = self._greet(data)
+            session = self.session
+            if session is None:
+                if not self.is_closing:
+                    self._keep(data, max(at, 0))
+                return
+        publishing = self._publishing
+        find_route = core.routes.get
+        dirty = core.dirty
+        limit, payload_limit = core.limits.packet_bytes, core.limits.payload_bytes
+        is_311 = self.version == Version.V311
+        id_bytes = 2 if is_311 else 3  # with the length of no properties
+        permitted = publishing.permitted
+        size = len(data)
+        while size - at > 1:
+            first = data[at]
+            length = data[at + 1]
+            body = at + 2
+            if length > 127:
+                length &= 127
+                shift = 7
+                while True:
+                    if body >= size:
+                        self._keep(data, at)
+                        return
+                    byte = data[body]
+                    body += 1
+                    length |= (byte & 127) << shift
+                    if byte < 128:
+                        break
+                    shift += 7
+                    if shift > 21:
+                        raise PacketError(ReasonCode.MALFORMED_PACKET, "remaining length")
+                if body + length - at > limit:
+                    size_bytes = body + length - at
+                    raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", size_bytes)
+            end = body + length
+            if end > size:
+                self._keep(data, at, end - at)
+                return
+            if first == 0x30:
+                if length < 3:
+                    raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
+                topic_end = body + 2 + (data[body] << 8 | data[body + 1])
+                route = find_route(data[body + 2 : topic_end])
+                if (
+                    route is not None
+                    and (permitted is None or permitted.get(route.topic))
+                    and route.is_plain
+                    and end - topic_end <= payload_limit
+                    and (topic_end <= end if is_311 else topic_end < end and not data[topic_end])
+                ):
+                    same, other = (
+                        (route.live_311, route.live_5) if is_311 else (route.live_5, route.live_311)
+                    )
+                    if same:
+                        packet = data[at:end]
+                        for receiver in same:
+                            out = receiver.out
+                            if not out:
+                                dirty.append(receiver)
+                            elif receiver.is_paused:
+                                receiver.offer(packet)
+                                continue
+                            out.append(packet)
+                    if other or core.gathers_unlogged:
+                        payload = data[topic_end if is_311 else topic_end + 1 : end]
+                        core.forward(route, data[body + 2 : topic_end], payload, other)
+                elif not publishing.receive(data, first, body, end):
+                    self._keep(data, at)
+                    return
+            elif first in {0x32, 0x34}:
+                if length < 5:
+                    raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
+                topic_end = body + 2 + (data[body] << 8 | data[body + 1])
+                route = find_route(data[body + 2 : topic_end])
+                payload_at = topic_end + id_bytes
+                if (
+                    route is not None
+                    and not route.closed
+                    and (permitted is None or permitted.get(route.topic))
+                    and payload_at <= end <= payload_at + payload_limit
+                    and (is_311 or not data[payload_at - 1])
+                    and (data[topic_end] or data[topic_end + 1])
+                ):
+                    publishing.receive_plain(data, at, topic_end, data[payload_at:end], route)
+                elif not publishing.receive(data, first, body, end):
+                    self._keep(data, at)
+                    return
+            elif first & 0xF0 == 0x30:
+                if not publishing.receive(data, first, body, end):
+                    self._keep(data, at)
+                    return
+            elif first == 0x40 and length == 2:
+                session.puback(data[body] << 8 | data[body + 1])
+            elif first == 0x50 and length == 2:
+                self._pubrec(data[body] << 8 | data[body + 1], failed=False)
+            elif first == 0x62 and length == 2:
+                publishing.release(data[body] << 8 | data[body + 1])
+            elif first == 0x70 and length == 2:
+                session.pubcomp(data[body] << 8 | data[body + 1])
+            else:
+                self._control(first, data[body:end])
+                if self.is_closing:
+                    return
+                if self._waiting is not None:
+                    at = end
+                    break
+            at = end
+            if self.is_closing:
+                return
+        if at < size:
+            self._keep(data, at)
+
+    def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
+        """Keep what begins a packet that is not all there yet, or that has to wait."""
+        self._wanted_bytes = wanted_bytes
+        self._chunks.append(data[at:] if at else data)
+        self._chunk_bytes = len(data) - at
+
+    def _control(self, first: int, body: bytes) -> None:
+        if first >> 4 == PacketType.CONNECT:  # whatever it says
+            raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
+        packet = decode(first, body, self.version)
+        check_sent_by_client(packet)
+        session = self.session
+        assert session is not None
+        match packet:
+            case PubAck():
+                session.puback(packet.packet_id)
+            case PubRec():
+                self._pubrec(packet.packet_id, failed=packet.reason >= 0x80)
+            case PubRel():
+                self._publishing.release(packet.packet_id)
+            case PubComp():
+                session.pubcomp(packet.packet_id)
+            case PingReq():
+                self.send(b"\xd0\0")  # [MQTT-3.12.4-1]
+            case Subscribe():
+                subscribe(self, packet)
+            case Unsubscribe():
+                unsubscribe(self, packet)
+            case Disconnect():
+                disconnected_by(self, packet)
+            case Auth():  # no exchange was begun (section 4.12)
+                raise PacketError(ReasonCode.PROTOCOL_ERROR, "AUTH without a method")
+            case _:
+                raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
+
+    def _pubrec(self, packet_id: int, *, failed: bool) -> None:
+        session = self.session
+        assert session is not None
+        known = session.pubrec(packet_id, failed=failed)
+        if failed:
+            return
+        if known or self.version == Version.V311:
+            self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+        else:
+            self.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
+
+    def _greet(self, data: bytes) -> int:
+        """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""
+        start = handover.first_packet(data, self.core.limits.connect_bytes)
+        if start is None:
+            return -1
+        if start.is_link:
+            self.is_closing = True
+            handover.to_streams(self, data)
+            return 0
+        self.version = start.version
+        try:
+            packet = decode(data[0], data[start.body : start.end], start.version)
+        except PacketError as error:
+            refuse(self, error.reason, str(error))
+            return 0
+        if not isinstance(packet, Connect):  # [MQTT-3.1.0-1]
+            raise PacketError(
+                ReasonCode.PROTOCOL_ERROR, "packet before CONNECT", data[0], "MQTT-3.1.0-1"
+            )
+        admit(self, packet)
+        return start.end
+
+    # -- waiting for decisions -----------------------------------------------------------------
+
+    def wait_for(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
+        """Let the client's further packets wait; ``then`` gets the result, None if it failed."""
+        task = asyncio.ensure_future(verdict)
+        self._waiting = task
+        self.stall()
+
+        def decided(done: asyncio.Future[T]) -> None:
+            if done.cancelled() or self._waiting is not done:
+                return
+            self._waiting = None
+            self.resume()
+            error = done.exception()
+            if error is not None:
+                _log.error("%s: a decision failed: %s", self.address, error, exc_info=error)
+            if self.is_closing:
+                return
+            try:
+                then(None if error is not None else done.result())
+            except PacketError as broken:
+                self.fail(broken)
+            if self._waiting is None and not self.is_closing and self._chunks:
+                data = b"".join(self._chunks)
+                self._chunks.clear()
+                self._read(data)
+            self.core.kick()
+
+        task.add_done_callback(decided)
+
+    # -- answers to a PUBLISH -----------------------------------------------------------------
+
+    def acknowledge(self, packet_id: int) -> None:
+        """A message is in the log: PUBACK, or PUBREC if the identifier is negative."""
+        if self.is_closing:
+            return
+        if packet_id > 0:
+            self._publishing.unacknowledged -= 1
+            packet = b"\x40\x02" + packet_id.to_bytes(2, "big")
+        else:
+            packet = b"\x50\x02" + (-packet_id).to_bytes(2, "big")
+        if self.is_paused:
+            self.send(packet)
+            return
+        out = self.out
+        if not out:
+            self.core.dirty.append(self)
+        out.append(packet)
+
+    def refuse(self, packet_id: int, reason: int) -> None:
+        """A message was not accepted."""
+        if not self.is_closing:
+            self._publishing.refuse(packet_id, reason)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def fail(self, error: PacketError) -> None:
+        """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""
+        self.core.refused(f"protocol error ({error.reason.name.lower()})", f"{self}: {error}")
+        if self.session is None:
+            self.abort()
+        else:
+            self.disconnect(error.reason, str(error))

@@ -1,0 +1,70 @@
+"""The start of a connection: a client's CONNECT, or a neighbour's that is handed over (B1).
+
+A link has the top bit of the protocol version set. Its bytes go to a stream reader and the
+transport changes its protocol, so that links may be written with streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.broker.packets import PacketError, ReasonCode, Version, packet_end
+
+if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
+
+BRIDGE_BIT = 0x80
+_CONNECT = 0x10
+_NAME_BYTES_MAX = 6
+"""The longest protocol name is that of MQTT 3.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first packet: where its body starts and ends, and the version that it asks for."""
+
+    body: int
+    end: int
+    version: int
+    is_link: bool
+
+
+def first_packet(data: bytes, limit_bytes: int) -> Start | None:
+    """Look at a connection's first packet; None if it is not all there yet.
+
+    Raises:
+        PacketError: it is no CONNECT, or too large.
+
+    """
+    if data and data[0] != _CONNECT:  # [MQTT-3.1.0-1]
+        raise PacketError(
+            ReasonCode.PROTOCOL_ERROR, "packet before CONNECT", data[0], "MQTT-3.1.0-1"
+        )
+    found = packet_end(data, 0, limit_bytes)
+    if found is None:
+        return None
+    body, end = found
+    name_bytes = int.from_bytes(data[body : body + 2], "big")
+    at = body + 2 + name_bytes
+    asked = data[at] if name_bytes <= _NAME_BYTES_MAX and at < end else 0
+    version = Version.V5 if asked == Version.V5 else Version.V311
+    return Start(body, end, version, bool(asked & BRIDGE_BIT))
+
+
+def to_streams(connection: Connection, data: bytes) -> None:
+    """Hand a neighbour's connection over, with all that was read of it."""
+    transport = connection.transport
+    assert transport is not None
+    core = connection.core
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    connection.transport = None
+    core.closed(connection)
+    transport.set_write_buffer_limits()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+    core.start_task(core.hooks.links(reader, writer, data))

@@ -1,0 +1,89 @@
+"""What a client of the broker may take, and the account of what was refused.
+
+A limit that is reached never raises into the data path: the thing is refused or dropped, a
+counter tells how often, and the log gets one line a second for each kind at most.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+
+_log = logging.getLogger(__name__)
+
+LOG_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The broker's limits; sizes in bytes, times in seconds."""
+
+    connections: int = 1_000
+    connections_per_address: int = 1_000
+    connects_per_s: int = 2_000
+    """New connections in a second; more are closed at once."""
+    connect_s: float = 10.0
+    """A connection that has not been accepted by then is closed."""
+    connect_bytes: int = 128 * 1024
+    """A larger packet is refused until the client is accepted."""
+    packet_bytes: int = (1 << 20) + (1 << 17)
+    """At least 129: shorter packets are not looked at."""
+    payload_bytes: int = 1 << 20
+    topic_bytes: int = 4_096
+    topic_levels: int = 64
+    sessions: int = 10_000
+    session_expiry_s: int = 7 * 24 * 3600
+    """A session is kept at most so long after its client has gone."""
+    subscriptions_per_session: int = 1_000
+    inflight_messages: int = 1_000
+    """QoS 1 and 2 messages on their way to one client; a 5.0 client may ask for fewer."""
+    inflight_bytes: int = 4 << 20
+    """Their size in all; one more may begin below it."""
+    receive_maximum: int = 1_000
+    """QoS 1 and 2 messages that a 5.0 client may have on their way to the broker."""
+    topic_aliases: int = 64
+    """Topic aliases in each direction of a connection."""
+    queue_messages: int = 100_000
+    """Waiting for one session; the newest are dropped beyond it."""
+    queue_bytes: int = 16 << 20
+    all_queues_bytes: int = 256 << 20
+    held_bytes: int = 1 << 20
+    """Kept for a client that does not read: QoS 0 beyond it is dropped, and its own requests
+    are no longer read."""
+    write_buffer_bytes: int = 1 << 20
+    uncommitted_bytes: int = 8 << 20
+    """Published and not yet in the log; publishers are not read from beyond it."""
+    keep_alive_s: int = 0
+    """The longest keep-alive that is granted (5.0 clients are told); 0 for any."""
+    decided_topics: int = 10_000
+    """Decisions on topics that are remembered for one connection."""
+    close_s: float = 5.0
+    """A connection being closed that has not read its last bytes by then is aborted."""
+
+
+class Refusals:
+    """Counts what was refused or dropped, by kind, and logs each kind once a second at most."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """How often, by kind."""
+        self._logged: dict[str, float] = {}
+
+    def count(self, kind: str, who: str, now_s: float, times: int = 1) -> None:
+        """Note one more; ``who`` is for the log line."""
+        self.counts[kind] += times
+        if now_s - self._logged.get(kind, -LOG_INTERVAL_S) >= LOG_INTERVAL_S:
+            self._logged[kind] = now_s
+            _log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
+
+
+class Budget:
+    """Bytes that all queues share, and what was dropped for want of them."""
+
+    __slots__ = ("dropped", "limit_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self.dropped = 0

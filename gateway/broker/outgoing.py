@@ -1,0 +1,224 @@
+"""The writing side of a client's connection, and how it ends.
+
+What is to be sent gathers in `out` and is written once a loop turn. While the client does not
+read, QoS 0 messages are dropped beyond a limit, QoS 1 and 2 wait in the session, and beyond the
+same limit of answers its requests are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway.broker.aliases import OutgoingAliases
+from gateway.broker.packets import (
+    ConnAck,
+    Disconnect,
+    PacketType,
+    PropertyId,
+    ReasonCode,
+    Version,
+    encode,
+)
+from gateway.broker.packets.reason_codes import REASONS
+
+if TYPE_CHECKING:
+    from gateway.broker.server import BrokerCore
+    from gateway.broker.sessions import Session
+
+REASON_CHARACTERS_MAX = 200
+
+
+class Outgoing:
+    """What a connection sends.
+
+    Attributes:
+        core: the broker.
+        transport: None when it is gone.
+        address: the client's, without port.
+        version: of the protocol, from CONNECT on.
+        session: the session it serves; None until the client is accepted.
+        out: packets to be written at the end of the loop's turn.
+        is_particular: whether its packets must be made for it alone (aliases, packet size).
+        is_closing: nothing more is read or sent.
+        closing_at_s: since when it is closing, on the loop's clock.
+        packet_bytes_max: the client's Maximum Packet Size.
+        outgoing_aliases: topic aliases towards the client, if it allows them.
+
+    """
+
+    heard_at_s: float
+
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+        self.transport: asyncio.Transport | None = None
+        self.address = "?"
+        self.version: int = Version.V311
+        self.session: Session | None = None
+        self.out: list[bytes] = []
+        self.is_particular = False
+        self.is_closing = False
+        self.closing_at_s = 0.0
+        self.packet_bytes_max: int | None = None
+        self.outgoing_aliases: OutgoingAliases | None = None
+        self.is_paused = False
+        """Whether the client does not read what is written."""
+        self._held_bytes = 0
+        self._not_reading = 0
+        """For how many reasons reading is paused."""
+
+    # -- flow control --------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """Called by the event loop: the client does not read."""
+        self.is_paused = True
+        self._held_bytes = 0
+        if self.session is not None and self.session.connection is self:
+            self.session.hold()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop: the client reads again."""
+        self.is_paused = False
+        if self._held_bytes > self.core.limits.held_bytes:
+            self.resume()
+        self._held_bytes = 0
+        if self.out:
+            self.core.dirty.append(self)
+        if self.session is not None and self.session.connection is self:
+            self.session.release()
+            self.send_waiting()
+        self.core.kick()
+
+    def stall(self) -> None:
+        """Do not read for now."""
+        self._not_reading += 1
+        if self._not_reading == 1 and self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again, unless there is another reason not to."""
+        self._not_reading -= 1
+        self.heard_at_s = self.core.now()
+        if not self._not_reading and self.transport is not None and not self.is_closing:
+            self.transport.resume_reading()
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the broker itself does not read from it."""
+        return self._not_reading > 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the client does not read, so that it is not read from either."""
+        return self.is_paused and self._held_bytes > self.core.limits.held_bytes
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def send(self, packet: bytes) -> None:
+        """Send an answer or a QoS 1 or 2 message at the end of the loop's turn."""
+        if not self.out:
+            self.core.dirty.append(self)
+        self.out.append(packet)
+        if self.is_paused:
+            before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
+            limit = self.core.limits.held_bytes
+            if before <= limit < self._held_bytes:
+                self.stall()
+
+    def send_message(self, packet: bytes) -> None:
+        """Send a PUBLISH, with a topic alias where the client allows it."""
+        if self.outgoing_aliases is not None:
+            packet = self.outgoing_aliases.shorten(packet)
+        self.send(packet)
+
+    def offer(self, packet: bytes) -> None:
+        """Send a QoS 0 message, unless the client does not read."""
+        if self.packet_bytes_max is not None and len(packet) > self.packet_bytes_max:
+            self.core.refused("message over the client's maximum packet size", str(self))
+            return
+        if self.is_paused:
+            if self._held_bytes + len(packet) > self.core.limits.held_bytes:
+                self.core.refused("QoS 0 message for a client that does not read", str(self))
+                return
+            self._held_bytes += len(packet)
+        if self.outgoing_aliases is not None:
+            packet = self.outgoing_aliases.shorten(packet)
+        out = self.out
+        if not out:
+            self.core.dirty.append(self)
+        out.append(packet)
+
+    def send_waiting(self) -> None:
+        """Send what waits in the session, as far as there is room."""
+        session = self.session
+        if session is None or session.connection is not self or not session.is_busy:
+            return
+        if self.is_closing:
+            return
+        packets = session.send_waiting(self.core.now())
+        if self.outgoing_aliases is not None:
+            packets = [
+                self.outgoing_aliases.shorten(packet) if packet[0] & 0xF0 == 0x30 else packet
+                for packet in packets
+            ]
+        if packets and not self.out:
+            self.core.dirty.append(self)
+        self.out += packets
+
+    def flush(self) -> None:
+        """Write what has gathered, in one call."""
+        out = self.out
+        if self.is_closing:
+            out.clear()
+        elif out and not self.is_paused and self.transport is not None:
+            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+            out.clear()
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def disconnect(self, reason: int, why: str = "") -> None:
+        """Close, in 5.0 after a DISCONNECT [MQTT-4.13.2-1]."""
+        if self.is_closing:
+            return
+        self.core.commit()  # what it published before is acknowledged first, if that can be now
+        if self.version == Version.V5 and self.session is not None:
+            self.out.append(self.with_reason(Disconnect(reason), why))
+        self.close()
+
+    def with_reason(self, packet: Disconnect | ConnAck, why: str) -> bytes:
+        """A 5.0 packet with a reason string, if that fits [MQTT-3.2.2-19] [MQTT-3.14.2-3].
+
+        These two may have one whether or not the client asked for problem information (section
+        3.1.2.11.7); no other packet of the broker's has one.
+        """
+        kind = PacketType.DISCONNECT if isinstance(packet, Disconnect) else PacketType.CONNACK
+        if packet.reason not in REASONS[kind]:
+            packet.reason = ReasonCode.PROTOCOL_ERROR
+        plain = encode(packet, Version.V5)
+        if not why:
+            return plain
+        packet.properties = {PropertyId.REASON_STRING: why[:REASON_CHARACTERS_MAX]}
+        full = encode(packet, Version.V5)
+        limit = self.packet_bytes_max
+        return full if limit is None or len(full) <= limit else plain
+
+    def close(self) -> None:
+        """Send what has gathered and close."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        self.closing_at_s = self.core.now()
+        if self.transport is not None:
+            if self.out:
+                self.transport.write(b"".join(self.out))
+                self.out.clear()
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close without sending anything."""
+        self.is_closing = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def __str__(self) -> str:
+        return str(self.session.client) if self.session is not None else self.address

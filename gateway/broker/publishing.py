@@ -1,0 +1,237 @@
+"""What a client publishes: everything that the hot loop does not do itself.
+
+States of a client's packet identifier are in `sessions`. An acknowledgement never leaves before
+the log has the message (`acceptance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from gateway.broker.aliases import IncomingAliases
+from gateway.broker.message import RETAIN, Message
+from gateway.broker.packets import (
+    PacketError,
+    PacketType,
+    PropertyId,
+    PubAck,
+    PubRec,
+    ReasonCode,
+    Version,
+    decode_properties,
+    encode,
+)
+from gateway.broker.targets import Route
+
+if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
+
+
+class Publishing:
+    """The publishing side of one connection.
+
+    Attributes:
+        permitted: decisions by topic; None if every client may publish everywhere.
+        unacknowledged: QoS 1 and 2 messages of the client that are on their way.
+
+    """
+
+    __slots__ = ("_aliases", "_connection", "_core", "permitted", "unacknowledged")
+
+    def __init__(self, connection: Connection, aliases: IncomingAliases) -> None:
+        self._connection = connection
+        self._core = connection.core
+        self._aliases = aliases
+        self.permitted: dict[str, bool] | None = None
+        if self._core.hooks.may_publish is not None:
+            self.permitted = {}
+        self.unacknowledged = 0
+
+    # -- PUBLISH -------------------------------------------------------------------------------
+
+    def receive_plain(
+        self, data: bytes, at: int, key_end: int, payload: bytes, route: Route
+    ) -> None:
+        """Handle a QoS 1 or 2 PUBLISH without anything special; ``at`` is where it begins."""
+        connection = self._connection
+        session = connection.session
+        assert session is not None
+        packet_id = data[key_end] << 8 | data[key_end + 1]
+        qos = data[at] >> 1 & 3
+        message = Message(route.topic, route.key, payload, qos, False)
+        message.came_as(connection.version, data[at:key_end])
+        if packet_id in session.incoming or connection.version == Version.V5:
+            self._accept(message, packet_id, allowed=True)
+            return
+        if qos == 2:
+            session.incoming.add(packet_id)
+            packet_id = -packet_id
+        self.unacknowledged += 1
+        self._core.acceptance.add(message, session, connection, packet_id)
+
+    def receive(self, data: bytes, first: int, body: int, end: int) -> bool:
+        """Handle a PUBLISH; False if it must wait for a decision and be handled again.
+
+        Raises:
+            PacketError: it is malformed or breaks a limit.
+
+        """
+        key, packet_id, at = _start(data, first, body, end)
+        properties: dict[int, Any] | None = None
+        if self._connection.version == Version.V5:
+            if at < end and not data[at]:
+                at += 1
+            else:
+                properties, at = decode_properties(data, at, end, PacketType.PUBLISH)
+                if PropertyId.SUBSCRIPTION_IDENTIFIER in properties:
+                    raise PacketError(
+                        ReasonCode.PROTOCOL_ERROR,
+                        *("PUBLISH with a subscription identifier", None, "MQTT-3.3.4-6"),
+                    )
+        key = self._topic(key, properties)
+        route = self._core.route(key)
+        allowed = self._may_publish(route)
+        if allowed is None:
+            return False
+        payload = data[at:end]
+        if len(payload) > self._core.limits.payload_bytes:
+            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "payload of bytes", len(payload))
+        qos = first >> 1 & 3
+        now_s = self._core.now() if properties else 0.0
+        message = Message(route.topic, key, payload, qos, bool(first & RETAIN), properties, now_s)
+        if qos:
+            self._accept(message, packet_id, allowed=allowed)
+        elif not allowed:
+            self._core.refused("publication to a forbidden topic", str(self._connection))
+        elif message.retain:
+            self._core.acceptance.add(message, self._connection.session)
+        else:
+            self._core.pass_on(message, route, self._connection.session)
+        return True
+
+    def _topic(self, key: bytes, properties: dict[int, Any] | None) -> bytes:
+        alias = properties.pop(PropertyId.TOPIC_ALIAS, None) if properties else None
+        if alias is not None:
+            if key and self._core.routes.get(key) is None:
+                self._core.route(key)  # a topic that is none must not become an alias
+            return self._aliases.topic(alias, key)
+        if not key and self._connection.version == Version.V5:
+            raise PacketError(ReasonCode.PROTOCOL_ERROR, "PUBLISH without topic and alias")
+        return key
+
+    def _may_publish(self, route: Route) -> bool | None:
+        """Whether; None if it is not decided yet, and the client waits."""
+        if route.closed:
+            return False
+        if self.permitted is None:
+            return True
+        topic = route.topic
+        allowed = self.permitted.get(topic)
+        if allowed is not None:
+            return allowed
+        session = self._connection.session
+        may_publish = self._core.hooks.may_publish
+        assert session is not None and may_publish is not None
+        verdict = may_publish(session.client, topic)
+        if isinstance(verdict, Awaitable):
+            self._connection.wait_for(verdict, lambda result: self._decided(topic, bool(result)))
+            return None
+        self._decided(topic, verdict)
+        return verdict
+
+    def _decided(self, topic: str, allowed: bool) -> None:
+        assert self.permitted is not None
+        if len(self.permitted) >= self._core.limits.decided_topics:
+            self.permitted.clear()
+        self.permitted[topic] = allowed
+
+    def _accept(self, message: Message, packet_id: int, *, allowed: bool) -> None:
+        connection, core = self._connection, self._core
+        session = connection.session
+        assert session is not None
+        if message.qos == 2:
+            if packet_id in session.incoming:  # the same message again [MQTT-4.3.3-10]
+                core.acceptance.again(session, connection, packet_id)
+                return
+            packet_id = -packet_id
+        self.unacknowledged += 1
+        if connection.version == Version.V5 and self.unacknowledged > core.limits.receive_maximum:
+            raise PacketError(
+                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
+                *("messages on their way", self.unacknowledged, "MQTT-3.3.4-7"),
+            )
+        if not allowed:
+            core.refused("publication to a forbidden topic", str(connection))
+            if connection.version == Version.V5:
+                self.refuse(packet_id, ReasonCode.NOT_AUTHORIZED)
+                return
+            # 3.1.1 can't say so: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
+            if packet_id < 0:
+                session.incoming.add(-packet_id)
+            connection.acknowledge(packet_id)
+            return
+        if packet_id < 0:
+            session.incoming.add(-packet_id)
+        core.acceptance.add(message, session, connection, packet_id)
+
+    # -- acknowledgements ----------------------------------------------------------------------
+
+    def refuse(self, packet_id: int, reason: int) -> None:
+        """Tell a 5.0 client why; close the connection of a 3.1.1 client."""
+        connection = self._connection
+        if connection.version != Version.V5:
+            connection.close()
+            return
+        self.unacknowledged -= 1
+        kind = PubAck if packet_id > 0 else PubRec
+        connection.send(encode(kind(abs(packet_id), reason), Version.V5))
+
+    def release(self, packet_id: int) -> None:
+        """PUBREL: the exchange of a QoS 2 message is complete [MQTT-4.3.3-11]."""
+        connection = self._connection
+        session = connection.session
+        assert session is not None
+        if not packet_id:
+            raise PacketError(
+                ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
+            )
+        if packet_id in session.incoming:
+            session.incoming.discard(packet_id)
+            self.unacknowledged = max(0, self.unacknowledged - 1)
+        elif connection.version == Version.V5:
+            connection.send(b"\x70\x03%b\x92" % packet_id.to_bytes(2, "big"))
+            return
+        connection.send(b"\x70\x02" + packet_id.to_bytes(2, "big"))
+
+
+def _start(data: bytes, first: int, body: int, end: int) -> tuple[bytes, int, int]:
+    """Topic and packet identifier of a PUBLISH, and where it goes on.
+
+    Raises:
+        PacketError: the flags are wrong, or it is cut short.
+
+    """
+    qos = first >> 1 & 3
+    if qos == 3:
+        raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH QoS", 3, "MQTT-3.3.1-4")
+    if first & 8 and not qos:
+        raise PacketError(
+            ReasonCode.MALFORMED_PACKET, "PUBLISH with DUP at QoS 0", None, "MQTT-3.3.1-2"
+        )
+    at = body + 2
+    if at <= end:
+        at += data[body] << 8 | data[body + 1]
+    key = data[body + 2 : at]
+    packet_id = 0
+    if qos:
+        at += 2
+    if at > end:
+        raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
+    if qos:
+        packet_id = data[at - 2] << 8 | data[at - 1]
+        if not packet_id:
+            raise PacketError(
+                ReasonCode.PROTOCOL_ERROR, "PUBLISH packet identifier", 0, "MQTT-2.2.1-3"
+            )
+    return key, packet_id, at

@@ -1,0 +1,394 @@
+"""The broker's state and its turns: what a loop turn gathered is committed and then written.
+
+`BrokerCore` owns sessions, subscriptions, routes and retained messages, and what is due with
+time (keep-alive, wills, expiry). It does no I/O but through connections and hooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from gateway.broker import wills
+from gateway.broker.acceptance import Acceptance
+from gateway.broker.connection import Connection
+from gateway.broker.delivery import Delivery
+from gateway.broker.hooks import Client, Hooks
+from gateway.broker.limits import Budget, Limits, Refusals
+from gateway.broker.message import Message
+from gateway.broker.outgoing import Outgoing
+from gateway.broker.packets import PacketError, ReasonCode
+from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
+from gateway.broker.targets import Route, resolve
+from gateway.broker.topics import (
+    RetainedLimitError,
+    RetainedMessages,
+    RouteCache,
+    SubscriptionTree,
+    split_share,
+)
+from tree_handler.batch import Entry
+
+SWEEP_S = 0.5
+"""Keep-alive, wills and expiry are looked at so often."""
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerCore:
+    """The data plane of one broker.
+
+    Attributes:
+        sessions: by client identifier.
+        connections: all that are open.
+        routes: where topics go.
+        dirty: connections with something to write.
+        is_scheduled: whether the end of this turn is.
+        gathers_unlogged: whether QoS 0 messages are wanted by the tree.
+
+    """
+
+    def __init__(self, hooks: Hooks, limits: Limits | None = None) -> None:
+        self.hooks = hooks
+        self.limits = limits or Limits()
+        self.now = asyncio.get_running_loop().time
+        self.budget = Budget(self.limits.all_queues_bytes)
+        self.refusals = Refusals()
+        self.sessions: dict[str, Session] = {}
+        self.connections: set[Connection] = set()
+        self.tree: SubscriptionTree[Session, Subscription] = SubscriptionTree(
+            self.limits.topic_levels
+        )
+        self.routes: RouteCache[Route] = RouteCache()
+        self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
+        self.dirty: list[Outgoing] = []
+        self.delivery = Delivery(self.dirty)
+        self.acceptance = Acceptance(
+            hooks.commit, self._deliver, self.kick, self.now, self.limits.uncommitted_bytes
+        )
+        self.is_scheduled = False
+        self.gathers_unlogged = hooks.carries_unlogged()
+        self._loop = asyncio.get_running_loop()
+        self._by_address: Counter[str] = Counter()
+        self._offline: set[Session] = set()
+        self._delayed: set[Session] = set()
+        self._connects = 0
+        self._connects_since_s = self.now()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
+        self._is_stopping = False
+
+    # -- messages ------------------------------------------------------------------------------
+
+    def publish(self, entries: Iterable[Entry]) -> None:
+        """Give local subscribers what is in the log already (other gateways, sensors)."""
+        now_s = self.now()
+        for entry in entries:
+            try:
+                self._deliver(Message.of(entry, now_s), None, now_s)
+            except PacketError as error:
+                self.refused("message of the tree that no packet can carry", str(error))
+        self.kick()
+
+    def accept(self, message: Message) -> None:
+        """Publish for the broker itself or for a client that has gone (a will)."""
+        if message.qos or message.retain:
+            self.acceptance.add(message, None)
+        else:
+            self.pass_on(message, self.route(message.key), None)
+        self.kick()
+
+    def pass_on(self, message: Message, route: Route, publisher: Session | None) -> None:
+        """Deliver a QoS 0 message and give it to the tree."""
+        self.delivery.deliver(message, route, publisher, self.now())
+        if self.gathers_unlogged:
+            self.acceptance.pass_on(message.topic, message.payload, message.properties)
+
+    def forward(self, route: Route, key: bytes, payload: bytes, others: list[Connection]) -> None:
+        """The rest of a QoS 0 message that the hot loop has passed on as it came."""
+        if others:
+            version = others[0].version
+            packet = Message(route.topic, key, payload, 0, False).packet(version, 0, 0, (), 0.0)
+            for receiver in others:
+                receiver.offer(packet)
+        if self.gathers_unlogged:
+            self.acceptance.pass_on(route.topic, payload, {})
+
+    def route(self, key: bytes) -> Route:
+        """Where a topic's messages go.
+
+        Raises:
+            PacketError: it is no topic name, or longer or deeper than allowed.
+
+        """
+        route = self.routes.get(key)
+        if route is None:
+            if len(key) > self.limits.topic_bytes or key.count(b"/") >= self.limits.topic_levels:
+                raise PacketError(ReasonCode.TOPIC_NAME_INVALID, "topic over the limit", key)
+            route = resolve(key, self.tree, self.may_deliver)
+            self.routes.put(key, route)
+        return route
+
+    def may_deliver(self, session: Session, topic: str) -> bool:
+        """Whether a session's client may receive a topic."""
+        may_deliver = self.hooks.may_deliver
+        return may_deliver is None or may_deliver(session.client, topic)
+
+    def _deliver(self, message: Message, publisher: Session | None, now_s: float) -> None:
+        route = self.routes.get(message.key) or self.route(message.key)
+        if message.retain:
+            self._retain(message)
+        self.delivery.deliver(message, route, publisher, now_s)
+
+    def _retain(self, message: Message) -> None:
+        keeper = self.hooks.keeper
+        if not message.payload:  # [MQTT-3.3.1-6]
+            if self.retained.delete(message.topic) and keeper is not None:
+                keeper.retained_deleted(message.topic)
+            return
+        expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
+        try:
+            self.retained.set(message.topic, message, expires_at_s)
+        except RetainedLimitError as error:
+            self.refused("message not retained", str(error))
+        else:
+            if keeper is not None:
+                keeper.retained_set(message)
+
+    # -- subscriptions -------------------------------------------------------------------------
+
+    def subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
+        """Add or replace a subscription [MQTT-3.8.4-3]; whether it is new.
+
+        Raises:
+            FilterError: the filter is malformed or too deep.
+
+        """
+        is_new = self.tree.add(topic_filter, session, subscription)
+        session.subscriptions[topic_filter] = subscription
+        self.routes.touched(topic_filter)
+        if self.hooks.keeper is not None:
+            self.hooks.keeper.subscribed(session, topic_filter, subscription)
+        if self.hooks.events is not None:
+            self.hooks.events.subscribed(session, topic_filter, subscription.qos)
+        return is_new
+
+    def unsubscribe(self, session: Session, topic_filter: str) -> bool:
+        """End a subscription [MQTT-3.10.4-1]; whether there was one."""
+        if session.subscriptions.pop(topic_filter, None) is None:
+            return False
+        self._forget(session, topic_filter)
+        if self.hooks.keeper is not None:
+            self.hooks.keeper.unsubscribed(session, topic_filter)
+        if self.hooks.events is not None:
+            self.hooks.events.unsubscribed(session, topic_filter)
+        return True
+
+    def _forget(self, session: Session, topic_filter: str) -> None:
+        self.tree.remove(topic_filter, session)
+        self.routes.touched(topic_filter)
+        share, proper = split_share(topic_filter)
+        if share:
+            self.delivery.forget_turns((share, proper))
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    def attach(
+        self,
+        session: Session,
+        connection: Connection,
+        client: Client,
+        expiry_s: int,
+        receive_maximum: int,
+    ) -> None:
+        """An accepted connection serves a session from now on."""
+        self.sessions[client.client_id] = session
+        self._offline.discard(session)
+        self._delayed.discard(session)
+        session.connection = connection
+        waiting = session.attach(client, receive_maximum, connection.packet_bytes_max, self.now())
+        for packet in waiting:
+            (connection.send_message if packet[0] & 0xF0 == 0x30 else connection.send)(packet)
+        self._touch(session)
+        self.set_expiry(session, expiry_s)
+        if self.hooks.events is not None:
+            self.hooks.events.connected(session)
+        self.kick()
+
+    def set_expiry(self, session: Session, expiry_s: int) -> None:
+        """Keep a session so long once its client has gone."""
+        longest = self.limits.session_expiry_s
+        session.expiry_s = min(expiry_s, longest) if longest < NEVER_EXPIRES_S else expiry_s
+        if self.hooks.keeper is not None:
+            self.hooks.keeper.session_opened(session)
+
+    def take_over(self, session: Session, clean_start: bool) -> None:
+        """Close a session's connection, for the client has come again [MQTT-3.1.4-3]."""
+        connection = session.connection
+        assert connection is not None
+        will, connection.will = connection.will, None
+        # With a delay the will waits, and the client is back (section 3.1.3.2.2).
+        if will is not None and (clean_start or not wills.delay_s(will)):
+            self.accept(wills.message(will, self.now()))
+        connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
+        self._detach(session, connection)
+
+    def end(self, session: Session) -> None:
+        """End a session: its subscriptions and what waited go with it."""
+        for topic_filter in session.subscriptions:
+            self._forget(session, topic_filter)
+        session.subscriptions.clear()
+        self._publish_will(session)
+        session.end()
+        self._offline.discard(session)
+        self._delayed.discard(session)
+        if self.sessions.get(session.client_id) is session:
+            del self.sessions[session.client_id]
+        if self.hooks.keeper is not None:
+            self.hooks.keeper.session_ended(session)
+
+    def _detach(self, session: Session, connection: Connection) -> None:
+        session.connection = None
+        session.detach(self.now())
+        self._offline.add(session)
+        self._touch(session)
+        if self.hooks.events is not None:
+            self.hooks.events.disconnected(session)
+
+    def _touch(self, session: Session) -> None:
+        for topic_filter in session.subscriptions:
+            self.routes.touched(topic_filter)
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """A connection has come; it may be closed at once."""
+        limits, now_s = self.limits, self.now()
+        self.connections.add(connection)
+        self._by_address[connection.address] += 1
+        if now_s - self._connects_since_s >= 1:
+            self._connects, self._connects_since_s = 0, now_s
+        self._connects += 1
+        why = ""
+        if len(self.connections) > limits.connections:
+            why = "connection over the limit"
+        elif self._by_address[connection.address] > limits.connections_per_address:
+            why = "connection over the limit of an address"
+        elif self._connects > limits.connects_per_s:
+            why = "connection over the limit of a second"
+        if why or self._is_stopping:
+            self.refused(why or "connection while stopping", connection.address)
+            connection.abort()
+
+    def closed(self, connection: Connection) -> None:
+        """A connection has gone, or has become a link."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        self._by_address[connection.address] -= 1
+        if not self._by_address[connection.address]:
+            del self._by_address[connection.address]
+        session = connection.session
+        if session is None or session.connection is not connection:
+            return
+        will, connection.will = connection.will, None
+        self._detach(session, connection)
+        if will is not None and not self._is_stopping:
+            session.will = (self.now() + wills.delay_s(will), will)
+            self._delayed.add(session)
+        if not session.expiry_s:
+            self.end(session)  # publishes the will [MQTT-3.1.2-8]
+        elif will is not None and not wills.delay_s(will):
+            self._publish_will(session)
+        self.kick()
+
+    def _publish_will(self, session: Session) -> None:
+        self._delayed.discard(session)
+        if session.will is not None:
+            _, will = session.will
+            session.will = None
+            self.accept(wills.message(will, self.now()))
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def kick(self) -> None:
+        """See that this turn's messages are committed and written at its end."""
+        if not self.is_scheduled and (self.dirty or not self.acceptance.is_empty):
+            self.is_scheduled = True
+            self._loop.call_soon(self._turn_ended)
+
+    def commit(self) -> None:
+        """Hand in what was accepted in this turn."""
+        if not self.acceptance.is_empty:
+            self.acceptance.commit()
+
+    def _turn_ended(self) -> None:
+        self.commit()
+        self.is_scheduled = False
+        self.gathers_unlogged = self.hooks.carries_unlogged()
+        dirty = self.dirty[:]
+        self.dirty.clear()
+        for connection in dirty:
+            connection.flush()
+
+    def _sweep(self) -> None:
+        """Look at what is due: silent clients, wills, sessions, retained messages."""
+        now_s = self.now()
+        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
+        limits = self.limits
+        for connection in list(self.connections):
+            silent_s = now_s - connection.heard_at_s
+            if connection.is_closing:
+                if now_s - connection.closing_at_s > limits.close_s:
+                    connection.abort()
+            elif connection.session is None:
+                if silent_s > limits.connect_s:
+                    self.refused("connection without CONNECT", connection.address)
+                    connection.abort()
+            elif (
+                0 < 1.5 * connection.keep_alive_s < silent_s  # [MQTT-3.1.2-22]
+                # A client that is not read from can't be heard, unless that is its own doing.
+                and (connection.is_unread or not connection.is_stalled)
+            ):
+                connection.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
+        for session in [s for s in self._delayed if s.will is not None and s.will[0] <= now_s]:
+            self._publish_will(session)
+        for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
+            self.end(session)
+        if self.budget.dropped:
+            dropped, self.budget.dropped = self.budget.dropped, 0
+            what = "message dropped: queue full, expired or too large"
+            self.refusals.count(what, "sessions", now_s, dropped)
+        for topic in self.retained.expire(now_s):
+            if self.hooks.keeper is not None:
+                self.hooks.keeper.retained_deleted(topic)
+        self.gathers_unlogged = self.hooks.carries_unlogged()
+        self.kick()
+
+    # -- the rest ------------------------------------------------------------------------------
+
+    def refused(self, kind: str, who: str) -> None:
+        """Count what was refused or dropped, and log it now and then."""
+        self.refusals.count(kind, who, self.now())
+
+    def start_task(self, work: Awaitable[None]) -> None:
+        """Run something beside, until it ends or the broker stops."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Close every connection; wills are not published."""
+        self._is_stopping = True
+        self._sweep_timer.cancel()
+        self.commit()
+        for connection in list(self.connections):
+            connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
+            if connection.is_paused:
+                connection.abort()
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,105 @@
+"""The broker that the conformance tests are run against.
+
+By default a gateway of this project in a thread of the test run; with ``--broker=HOST:PORT`` any
+other. ``--broker-name`` names a broker whose known departures are then expected to fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# The suite's own modules, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from raw_client import Address, Broker
+
+from gateway import config
+from gateway.process import GatewayProcess
+
+START_S = 30.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker", help="HOST:PORT of another broker to test")
+    parser.addoption("--broker-name", help="whose departures are expected, such as mosquitto-2.0")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "statement(id, ...): the normative statements that a test covers"
+    )
+    config.addinivalue_line(
+        "markers", "departs(broker, how): a broker that is known not to pass, and what it does"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Expect the named broker's known departures to fail, each for as long as it does."""
+    name = config.getoption("broker_name", None)
+    for item in items:
+        for marker in item.iter_markers("departs"):
+            broker, how = marker.args
+            if broker == name:
+                item.add_marker(pytest.mark.xfail(reason=how, strict=True))
+
+
+@pytest.fixture(scope="session")
+def broker_address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Address]:
+    """Where the broker under test listens."""
+    given = request.config.getoption("broker", None)
+    if given is not None:
+        host, _, port = given.rpartition(":")
+        yield host, int(port)
+        return
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="gateway")
+    thread.start()
+    try:
+        process = GatewayProcess(_settings(tmp_path_factory.mktemp("gateway")))
+        asyncio.run_coroutine_threadsafe(process.start(), loop).result(START_S)
+        try:
+            yield "127.0.0.1", process.mqtt_port
+        finally:
+            asyncio.run_coroutine_threadsafe(process.stop(), loop).result(START_S)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(START_S)
+        loop.close()
+
+
+@pytest.fixture
+def broker(broker_address: Address, request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker, spoken to at the protocol level that the test's module names."""
+    seen = Broker(broker_address, request.module.LEVEL)
+    yield seen
+    seen.close()
+
+
+def _settings(folder: Path) -> config.GatewaySettings:
+    (folder / "tree.key").write_text("ab" * 32)
+    path = folder / "gateway.toml"
+    path.write_text(
+        f"""
+[gateway]
+id = "gw"
+state_dir = "{folder}/state"
+[mqtt]
+port = 0
+[coap]
+port = 0
+[tree]
+key_file = "{folder}/tree.key"
+discovery = false
+[access]
+anonymous = true
+"""
+    )
+    return config.load(path, config.GatewaySettings)

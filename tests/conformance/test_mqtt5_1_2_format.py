@@ -1,0 +1,310 @@
+"""MQTT 5.0 chapters 1 and 2: strings, integers, flags, packet identifiers and properties."""
+
+from __future__ import annotations
+
+import pytest
+from raw_client import Broker
+from raw_packets import V5, Kind, Packets, Property, Will, binary, packet, properties, two
+
+LEVEL = V5
+MQTT = Packets(V5)
+MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID, TOPIC_FILTER_INVALID = 0x81, 0x82, 0x90, 0x8F
+ILL_FORMED = [b"\xc3\x28", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf"]
+
+
+@pytest.mark.statement("MQTT-1.5.4-1", "MQTT-3.3.2-1", "MQTT-4.13.1-1")
+@pytest.mark.parametrize("text", ILL_FORMED, ids=bytes.hex)
+def test_a_topic_name_of_ill_formed_utf8_closes_the_connection(broker: Broker, text: bytes) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(b"a/" + text))
+    client.expect_close(MALFORMED, TOPIC_NAME_INVALID)
+
+
+@pytest.mark.statement("MQTT-1.5.4-1", "MQTT-3.8.3-1", "MQTT-3.10.3-1")
+@pytest.mark.parametrize("text", ILL_FORMED, ids=bytes.hex)
+@pytest.mark.parametrize("unsubscribe", [False, True], ids=["subscribe", "unsubscribe"])
+def test_a_filter_of_ill_formed_utf8_closes_the_connection(
+    broker: Broker, text: bytes, unsubscribe: bool
+) -> None:
+    client = broker.connect()
+    client.send(MQTT.unsubscribe(1, text) if unsubscribe else MQTT.subscribe(1, text))
+    client.expect_close(MALFORMED, TOPIC_FILTER_INVALID)
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        pytest.param(
+            [(Property.CONTENT_TYPE, b"\xff")],
+            id="content-type",
+            marks=pytest.mark.statement("MQTT-3.3.2-19"),
+        ),
+        pytest.param(
+            [(Property.RESPONSE_TOPIC, b"\xff")],
+            id="response-topic",
+            marks=pytest.mark.statement("MQTT-3.3.2-13"),
+        ),
+        pytest.param(
+            [(Property.USER_PROPERTY, (b"\xff", "value"))],
+            id="user-property-name",
+            marks=pytest.mark.statement("MQTT-1.5.7-1"),
+        ),
+        pytest.param(
+            [(Property.USER_PROPERTY, ("name", b"\xed\xa0\x80"))],
+            id="user-property-value",
+            marks=pytest.mark.statement("MQTT-1.5.7-1"),
+        ),
+    ],
+)
+@pytest.mark.statement("MQTT-1.5.4-1")
+def test_a_property_of_ill_formed_utf8_closes_the_connection(
+    broker: Broker, props: list[tuple[int, object]]
+) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), props=props))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-1.5.4-2", "MQTT-4.7.3-2")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(MQTT.publish("a\0b"), id="publish"),
+        pytest.param(MQTT.subscribe(1, "a\0b"), id="subscribe"),
+        pytest.param(MQTT.unsubscribe(1, "a\0b"), id="unsubscribe"),
+        pytest.param(MQTT.publish("a", props=[(Property.CONTENT_TYPE, "a\0b")]), id="content-type"),
+        pytest.param(
+            MQTT.publish("a", props=[(Property.USER_PROPERTY, ("a\0", "b"))]), id="user-property"
+        ),
+    ],
+)
+def test_a_null_character_closes_the_connection(broker: Broker, data: bytes) -> None:
+    client = broker.connect()
+    client.send(data)
+    client.expect_close(MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID, TOPIC_FILTER_INVALID)
+
+
+@pytest.mark.statement("MQTT-1.5.4-2")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(MQTT.connect("a\0b"), id="client-identifier"),
+        pytest.param(MQTT.connect("a", username="a\0b"), id="user-name"),
+        pytest.param(MQTT.connect("a", will=Will("a\0b")), id="will-topic"),
+    ],
+)
+def test_a_null_character_in_a_connect_is_refused(broker: Broker, data: bytes) -> None:
+    client = broker.dial()
+    client.send(data)
+    client.expect_refusal(MALFORMED, PROTOCOL_ERROR, 0x85, 0x86, TOPIC_NAME_INVALID)
+
+
+@pytest.mark.statement("MQTT-1.5.4-3")
+def test_a_byte_order_mark_is_a_character_of_the_topic(broker: Broker) -> None:
+    marked = "\ufeff" + broker.topic("a")
+    client = broker.subscriber(marked, broker.topic("a"), broker.topic("end"))
+    client.publish(marked, b"marked")
+    client.publish(broker.topic("end"), b"end")
+    (message,) = client.until(b"end")
+    assert message.topic == marked
+
+
+@pytest.mark.statement("MQTT-1.5.5-1", "MQTT-4.13.1-1")
+def test_a_length_of_five_bytes_closes_the_connection(broker: Broker) -> None:
+    client = broker.connect()
+    client.send(b"\x30\xff\xff\xff\xff\x01")
+    client.expect_close(MALFORMED, 0x95)
+
+
+@pytest.mark.statement("MQTT-1.5.5-1")
+@pytest.mark.parametrize("length", [b"\x80\x00", b"\xff\xff\xff\xff\x01"], ids=bytes.hex)
+def test_a_property_length_that_is_not_the_shortest_form_closes_the_connection(
+    broker: Broker, length: bytes
+) -> None:
+    client = broker.connect()
+    client.send(packet(0x30, binary(broker.topic()), length), MQTT.pingreq())
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-2.1.3-1")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(
+            MQTT.acknowledge(Kind.PUBACK, 1, flags=1),
+            id="puback",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes any flags of an acknowledgement"),
+        ),
+        pytest.param(
+            MQTT.acknowledge(Kind.PUBREC, 1, flags=2),
+            id="pubrec",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes any flags of an acknowledgement"),
+        ),
+        pytest.param(
+            MQTT.acknowledge(Kind.PUBREL, 1, flags=0),
+            id="pubrel",
+            marks=pytest.mark.statement("MQTT-3.6.1-1"),
+        ),
+        pytest.param(
+            MQTT.acknowledge(Kind.PUBCOMP, 1, flags=8),
+            id="pubcomp",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes any flags of an acknowledgement"),
+        ),
+        pytest.param(
+            b"\x80" + MQTT.subscribe(1, "a")[1:],
+            id="subscribe",
+            marks=pytest.mark.statement("MQTT-3.8.1-1"),
+        ),
+        pytest.param(
+            b"\xa1" + MQTT.unsubscribe(1, "a")[1:],
+            id="unsubscribe",
+            marks=pytest.mark.statement("MQTT-3.10.1-1"),
+        ),
+        pytest.param(
+            packet(0xC1),
+            id="pingreq",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes any flags of a PINGREQ"),
+        ),
+        pytest.param(packet(0xE1), id="disconnect", marks=pytest.mark.statement("MQTT-3.14.1-1")),
+        pytest.param(
+            packet(0xF1, b"\x18", properties([(Property.AUTHENTICATION_METHOD, "x")])),
+            id="auth",
+            marks=pytest.mark.statement("MQTT-3.15.1-1"),
+        ),
+    ],
+)
+def test_reserved_flags_of_a_fixed_header_close_the_connection(broker: Broker, data: bytes) -> None:
+    client = broker.connect()
+    client.send(data, MQTT.pingreq())
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-4.13.1-1")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(packet(0x00), id="type-0"),
+        pytest.param(packet(0x20, b"\0\0\0"), id="connack"),
+        pytest.param(
+            packet(0x90, b"\0\1\0\0"),
+            id="suback",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes a SUBACK from a client"),
+        ),
+        pytest.param(
+            packet(0xB0, b"\0\1\0\0"),
+            id="unsuback",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes an UNSUBACK from a client"),
+        ),
+        pytest.param(
+            packet(0xD0),
+            id="pingresp",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes a PINGRESP from a client"),
+        ),
+        pytest.param(
+            packet(0xC0, b"x"),
+            id="pingreq-with-body",
+            marks=pytest.mark.departs("mosquitto-2.0", "takes a PINGREQ with a body"),
+        ),
+        pytest.param(packet(0x30, two(9), b"short"), id="topic-past-the-end"),
+        pytest.param(packet(0x30, binary("t"), b"\x05"), id="properties-past-the-end"),
+        pytest.param(packet(0x30, binary("t")), id="no-property-length"),
+        pytest.param(packet(0x82, two(1), b"\0", two(9), b"short"), id="filter-past-the-end"),
+        pytest.param(packet(0x82, two(1), b"\0", binary("no-options")), id="no-options"),
+    ],
+)
+def test_a_malformed_packet_closes_the_connection(broker: Broker, data: bytes) -> None:
+    client = broker.connect()
+    client.send(data, MQTT.pingreq())
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-2.2.1-3")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(MQTT.subscribe(0, "a"), id="subscribe"),
+        pytest.param(MQTT.unsubscribe(0, "a"), id="unsubscribe"),
+        pytest.param(MQTT.publish("a", qos=1, packet_id=0), id="publish-1"),
+        pytest.param(MQTT.publish("a", qos=2, packet_id=0), id="publish-2"),
+    ],
+)
+def test_a_packet_identifier_of_zero_closes_the_connection(broker: Broker, data: bytes) -> None:
+    client = broker.connect()
+    client.send(data)
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-2.2.1-4", "MQTT-4.3.2-1", "MQTT-4.3.3-1")
+@pytest.mark.parametrize("qos", [1, 2])
+def test_unacknowledged_messages_have_packet_identifiers_of_their_own(
+    broker: Broker, qos: int
+) -> None:
+    topic = broker.topic()
+    subscriber, publisher = broker.subscriber((topic, qos)), broker.connect()
+    for number in range(5):
+        publisher.publish(topic, b"%d" % number, qos=qos)
+    messages = [subscriber.expect_publish(topic, qos=qos) for _ in range(5)]
+    assert 0 not in [message.packet_id for message in messages]
+    assert len({message.packet_id for message in messages}) == 5
+
+
+@pytest.mark.statement("MQTT-2.2.1-2", "MQTT-2.2.2-1", "MQTT-4.3.1-1", "MQTT-3.3.1-2")
+def test_a_message_of_qos_0_comes_without_packet_identifier_dup_and_properties(
+    broker: Broker,
+) -> None:
+    topic = broker.topic()
+    client = broker.subscriber((topic, 2))
+    client.publish(topic, b"x")
+    message = client.expect_publish(topic, b"x")
+    assert message.flags == 0
+    assert message.body == binary(topic) + b"\0x"
+
+
+@pytest.mark.statement("MQTT-2.2.1-5", "MQTT-4.3.2-4", "MQTT-4.3.3-8", "MQTT-4.3.3-11")
+def test_acknowledgements_carry_the_packet_identifier_of_the_publish(broker: Broker) -> None:
+    client, topic = broker.subscriber(broker.topic("other")), broker.topic()
+    client.send(MQTT.publish(topic, qos=1, packet_id=0xFFFF))
+    client.expect(Kind.PUBACK, 0xFFFF)
+    client.send(MQTT.publish(topic, qos=2, packet_id=0x1234))
+    client.expect(Kind.PUBREC, 0x1234)
+    client.send(MQTT.acknowledge(Kind.PUBREL, 0x1234))
+    assert client.expect(Kind.PUBCOMP, 0x1234).reason == 0
+
+
+@pytest.mark.statement("MQTT-2.2.1-6", "MQTT-3.8.4-2", "MQTT-3.10.4-5")
+def test_suback_and_unsuback_carry_the_packet_identifier_of_their_request(broker: Broker) -> None:
+    client, topic = broker.connect(), broker.topic()
+    client.send(MQTT.subscribe(0xABCD, topic), MQTT.unsubscribe(0x00FF, topic))
+    client.expect(Kind.SUBACK, 0xABCD)
+    client.expect(Kind.UNSUBACK, 0x00FF)
+
+
+@pytest.mark.statement("MQTT-4.2.0-1")
+def test_packets_may_arrive_byte_by_byte_and_many_at_once(broker: Broker) -> None:
+    client, topic = broker.dial(), broker.topic()
+    for byte in MQTT.connect(broker.client_id()) + MQTT.subscribe(1, topic):
+        client.send(bytes((byte,)))
+    client.expect(Kind.CONNACK)
+    client.expect(Kind.SUBACK, 1)
+    client.send(*(MQTT.publish(topic, b"%d" % number) for number in range(100)), MQTT.pingreq())
+    messages = [client.receive() for _ in range(101)]
+    payloads = [m.payload for m in messages if m.kind is Kind.PUBLISH]
+    assert payloads == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.statement("MQTT-4.13.1-1")
+@pytest.mark.parametrize(
+    "props",
+    [
+        pytest.param([(Property.CONTENT_TYPE, "a"), (Property.CONTENT_TYPE, "b")], id="repeated"),
+        pytest.param([(Property.RECEIVE_MAXIMUM, 5)], id="of-another-packet"),
+        pytest.param([(0x7E, b"\0")], id="unknown"),
+        pytest.param([(Property.MESSAGE_EXPIRY_INTERVAL, b"\0\0")], id="cut-short"),
+    ],
+)
+def test_a_property_that_a_publish_may_not_have_closes_the_connection(
+    broker: Broker, props: list[tuple[int, object]]
+) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), b"x", props=props))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)

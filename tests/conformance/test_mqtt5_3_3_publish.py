@@ -1,0 +1,291 @@
+"""MQTT 5.0 section 3.3: PUBLISH, its flags, its properties and retained messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from raw_client import Broker
+from raw_packets import V5, Kind, Packets, Property, Will, binary, packet
+
+LEVEL = V5
+MQTT = Packets(V5)
+MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID = 0x81, 0x82, 0x90
+FOR_EVER = [(Property.SESSION_EXPIRY_INTERVAL, 0xFFFFFFFF)]
+ONLY_IF_NEW, NEVER, AS_PUBLISHED = 0x10, 0x20, 0x08
+
+
+@pytest.mark.statement("MQTT-3.3.1-1", "MQTT-4.4.0-1")
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_message_sent_again_has_dup_and_its_packet_identifier(broker: Broker, qos: int) -> None:
+    name, topic = broker.client_id(), broker.topic()
+    subscriber = broker.connect(name, props=FOR_EVER)
+    subscriber.subscribe((topic, qos))
+    broker.connect().publish(topic, b"x", qos=qos)
+    first = subscriber.expect_publish(topic, b"x", qos)
+    assert not first.dup
+    subscriber.close()
+    again = broker.connect(name, clean=False).expect_publish(topic, b"x", qos)
+    assert again.dup
+    assert again.packet_id == first.packet_id
+
+
+@pytest.mark.departs("mosquitto-2.0", "takes DUP with QoS 0")
+@pytest.mark.statement("MQTT-3.3.1-2")
+def test_dup_on_a_message_of_qos_0_closes_the_connection(broker: Broker) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), dup=True))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-3.3.1-3")
+@pytest.mark.parametrize("qos", [1, 2])
+def test_the_dup_flag_of_a_publisher_is_not_passed_on(broker: Broker, qos: int) -> None:
+    topic = broker.topic()
+    subscriber, publisher = broker.subscriber((topic, 2)), broker.connect()
+    publisher.send(MQTT.publish(topic, b"x", qos=qos, packet_id=1, dup=True))
+    if qos == 2:
+        publisher.expect(Kind.PUBREC, 1)
+        publisher.send(MQTT.acknowledge(Kind.PUBREL, 1))
+    assert not subscriber.expect_publish(topic, b"x", qos).dup
+
+
+@pytest.mark.statement("MQTT-3.3.1-4")
+def test_qos_3_closes_the_connection(broker: Broker) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), qos=3, packet_id=1))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-3.3.1-5", "MQTT-3.3.1-9")
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_the_last_retained_message_is_sent_to_a_new_subscriber_at_its_qos(
+    broker: Broker, qos: int
+) -> None:
+    topic, publisher = broker.topic(), broker.connect()
+    publisher.publish(topic, b"older", qos=1, retain=True)
+    publisher.publish(topic, b"last", qos=qos, retain=True)
+    publisher.ping()
+    assert broker.subscriber((topic, 2)).expect_publish(topic, b"last", qos).retain
+
+
+@pytest.mark.statement("MQTT-3.3.1-6", "MQTT-3.3.1-7")
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_an_empty_retained_message_is_delivered_and_removes_the_retained_one(
+    broker: Broker, qos: int
+) -> None:
+    topic, publisher = broker.topic(), broker.connect()
+    publisher.publish(topic, b"kept", qos=1, retain=True)
+    early = broker.subscriber((topic, 2))
+    early.acknowledge(early.expect_publish(topic, b"kept"))
+    publisher.publish(topic, b"", qos=qos, retain=True)
+    early.expect_publish(topic, b"", qos)
+    late = broker.subscriber((topic, 2))
+    publisher.publish(topic, b"end", qos=qos)
+    assert late.until(b"end") == []
+
+
+@pytest.mark.statement("MQTT-3.3.1-8")
+def test_a_message_without_retain_leaves_the_retained_one_as_it_is(broker: Broker) -> None:
+    topic, publisher = broker.topic(), broker.connect()
+    publisher.publish(topic, b"not kept", qos=1)
+    publisher.publish(topic, b"kept", qos=1, retain=True)
+    publisher.publish(topic, b"not kept", qos=1)
+    publisher.publish(topic, b"", qos=1)
+    late = broker.subscriber((topic, 1))
+    publisher.publish(topic, b"end", qos=1)
+    assert [message.payload for message in late.until(b"end")] == [b"kept"]
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second"),
+    [
+        pytest.param(
+            0x00, 1, 1, id="always", marks=pytest.mark.statement("MQTT-3.3.1-9", "MQTT-3.8.4-4")
+        ),
+        pytest.param(ONLY_IF_NEW, 1, 0, id="if-new", marks=pytest.mark.statement("MQTT-3.3.1-10")),
+        pytest.param(NEVER, 0, 0, id="never", marks=pytest.mark.statement("MQTT-3.3.1-11")),
+    ],
+)
+def test_retain_handling_says_when_retained_messages_are_sent(
+    broker: Broker, options: int, first: int, second: int
+) -> None:
+    topic, end = broker.topic("a"), broker.topic("end")
+    publisher = broker.connect()
+    publisher.publish(topic, b"kept", qos=1, retain=True)
+    client = broker.subscriber((end, 1))
+    for number, copies in ((1, first), (2, second)):
+        client.subscribe((topic, 1 | options))
+        publisher.publish(end, b"end%d" % number, qos=1)
+        assert [m.retain for m in client.until(b"end%d" % number)] == [True] * copies
+
+
+@pytest.mark.statement("MQTT-3.3.1-12", "MQTT-3.3.1-13")
+@pytest.mark.parametrize("retain", [False, True], ids=["plain", "retained"])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_retain_as_published_keeps_the_flag_and_its_absence_clears_it(
+    broker: Broker, qos: int, retain: bool
+) -> None:
+    topic = broker.topic()
+    keeping = broker.subscriber((topic, qos | AS_PUBLISHED))
+    clearing = broker.subscriber((topic, qos))
+    broker.connect().publish(topic, b"x", qos=qos, retain=retain)
+    assert keeping.expect_publish(topic, b"x", qos).retain is retain
+    assert clearing.expect_publish(topic, b"x", qos).retain is False
+
+
+@pytest.mark.statement("MQTT-3.3.2-1")
+@pytest.mark.parametrize("body", [b"", b"\0"], ids=["empty", "half-a-length"])
+def test_a_publish_without_topic_name_closes_the_connection(broker: Broker, body: bytes) -> None:
+    client = broker.connect()
+    client.send(packet(0x30, body))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-3.3.2-2", "MQTT-4.7.0-1")
+@pytest.mark.parametrize("name", ["a/#", "#", "a/+/b", "+", "a+", "#a"])
+def test_a_wildcard_in_a_topic_name_closes_the_connection(broker: Broker, name: str) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(name))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID)
+
+
+@pytest.mark.statement("MQTT-4.7.3-1")
+def test_an_empty_topic_name_without_alias_closes_the_connection(broker: Broker) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(""))
+    client.expect_close(PROTOCOL_ERROR, MALFORMED, TOPIC_NAME_INVALID)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "value"),
+    [
+        pytest.param(
+            Property.PAYLOAD_FORMAT_INDICATOR, 1, marks=pytest.mark.statement("MQTT-3.3.2-4")
+        ),
+        pytest.param(
+            Property.RESPONSE_TOPIC, "a/\u0416", marks=pytest.mark.statement("MQTT-3.3.2-15")
+        ),
+        pytest.param(
+            Property.CORRELATION_DATA, b"\0\xff", marks=pytest.mark.statement("MQTT-3.3.2-16")
+        ),
+        pytest.param(Property.CONTENT_TYPE, "text/x", marks=pytest.mark.statement("MQTT-3.3.2-20")),
+    ],
+    ids=lambda value: value.name.lower() if isinstance(value, Property) else "",
+)
+@pytest.mark.parametrize("way", ["live", "retained", "queued"])
+def test_a_property_reaches_the_subscriber_unaltered(
+    broker: Broker, identifier: int, value: Any, way: str
+) -> None:
+    assert _delivered_properties(broker, [(identifier, value)], way) == ((identifier, value),)
+
+
+@pytest.mark.statement("MQTT-3.3.2-17", "MQTT-3.3.2-18")
+@pytest.mark.parametrize("way", ["live", "retained", "queued"])
+def test_user_properties_reach_the_subscriber_in_their_order(broker: Broker, way: str) -> None:
+    pairs = [("b", "1"), ("a", "2"), ("b", "1"), ("", ""), ("\u0416", "3")]
+    props = [(Property.USER_PROPERTY, pair) for pair in pairs]
+    assert _delivered_properties(broker, props, way) == tuple(props)
+
+
+@pytest.mark.statement("MQTT-3.3.2-5", "MQTT-3.3.2-6")
+@pytest.mark.parametrize("way", ["live", "retained", "queued"])
+def test_a_message_expiry_interval_is_passed_on_less_the_time_that_it_waited(
+    broker: Broker, way: str
+) -> None:
+    props = [(Property.MESSAGE_EXPIRY_INTERVAL, 1000)]
+    ((identifier, seconds),) = _delivered_properties(broker, props, way)
+    assert identifier == Property.MESSAGE_EXPIRY_INTERVAL
+    assert 900 < seconds <= 1000
+
+
+@pytest.mark.statement("MQTT-3.3.2-5")
+def test_expired_messages_are_neither_kept_nor_delivered(broker: Broker) -> None:
+    topic, name = broker.topic("a"), broker.client_id()
+    soon = [(Property.MESSAGE_EXPIRY_INTERVAL, 1)]
+    away = broker.connect(name, props=FOR_EVER)
+    away.subscribe((topic, 1))
+    away.disconnect()
+    publisher = broker.connect()
+    publisher.publish(topic, b"expires", qos=1, retain=True, props=soon)
+    # A will of two seconds' delay tells when the message's second is over.
+    clock = broker.subscriber((broker.topic("clock"), 0))
+    _lost_after(broker, broker.topic("clock"), 2)
+    clock.expect_publish()
+    publisher.publish(topic, b"end", qos=1)
+    late = broker.subscriber((topic, 1))
+    publisher.publish(topic, b"late", qos=1)
+    assert broker.connect(name, clean=False).until(b"end") == []
+    assert late.until(b"late") == []
+
+
+@pytest.mark.departs("mosquitto-2.0", "takes wildcards in a response topic")
+@pytest.mark.statement("MQTT-3.3.2-14")
+@pytest.mark.parametrize("topic", ["a/#", "+"])
+def test_a_wildcard_in_a_response_topic_closes_the_connection(broker: Broker, topic: str) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), props=[(Property.RESPONSE_TOPIC, topic)]))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID)
+
+
+@pytest.mark.departs("mosquitto-2.0", "takes a subscription identifier from a publisher")
+@pytest.mark.statement("MQTT-3.3.4-6")
+def test_a_subscription_identifier_from_a_client_closes_the_connection(broker: Broker) -> None:
+    client = broker.connect()
+    client.send(MQTT.publish(broker.topic(), props=[(Property.SUBSCRIPTION_IDENTIFIER, 1)]))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-3.3.4-1")
+def test_a_publish_is_answered_by_its_qos(broker: Broker) -> None:
+    client, topic = broker.connect(), broker.topic()
+    client.send(MQTT.publish(topic), MQTT.pingreq())
+    client.expect(Kind.PINGRESP)
+    client.send(MQTT.publish(topic, qos=1, packet_id=7))
+    client.expect(Kind.PUBACK, 7)
+    client.send(MQTT.publish(topic, qos=2, packet_id=8))
+    client.expect(Kind.PUBREC, 8)
+
+
+@pytest.mark.statement("MQTT-3.4.2-1", "MQTT-3.5.2-1", "MQTT-3.7.2-1")
+def test_acknowledgements_have_reason_codes_of_their_kind(broker: Broker) -> None:
+    client, topic = broker.connect(), broker.topic()
+    client.send(MQTT.publish(topic, qos=1, packet_id=7), MQTT.publish(topic, qos=2, packet_id=8))
+    assert client.expect(Kind.PUBACK, 7).reason in {0x00, 0x10}
+    assert client.expect(Kind.PUBREC, 8).reason in {0x00, 0x10}
+    client.send(MQTT.acknowledge(Kind.PUBREL, 8), MQTT.acknowledge(Kind.PUBREL, 9))
+    assert client.expect(Kind.PUBCOMP, 8).reason == 0x00
+    assert client.expect(Kind.PUBCOMP, 9).reason in {0x00, 0x92}
+
+
+@pytest.mark.statement("MQTT-3.3.4-1")
+def test_a_publish_of_no_properties_and_one_of_an_empty_payload_are_different(
+    broker: Broker,
+) -> None:
+    client, topic = broker.connect(), broker.topic()
+    client.send(packet(0x30, binary(topic)))
+    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+
+
+def _lost_after(broker: Broker, topic: str, delay_s: int) -> None:
+    will = Will(topic, b"now", props=[(Property.WILL_DELAY_INTERVAL, delay_s)])
+    broker.connect(props=FOR_EVER, will=will).close()
+
+
+def _delivered_properties(
+    broker: Broker, props: Sequence[tuple[int, Any]], way: str
+) -> tuple[tuple[int, Any], ...]:
+    """Publish with the properties; how they arrive, live, retained or after waiting."""
+    topic, name, publisher = broker.topic(), broker.client_id(), broker.connect()
+    if way != "retained":
+        client = broker.connect(name, props=FOR_EVER)
+        client.subscribe((topic, 1))
+    if way == "queued":
+        client.disconnect()
+    publisher.publish(topic, b"x", qos=1, retain=way == "retained", props=props)
+    if way == "queued":
+        client = broker.connect(name, clean=False)
+    elif way == "retained":
+        client = broker.subscriber((topic, 1))
+    return client.expect_publish(topic, b"x").props

@@ -1,0 +1,177 @@
+"""Whatever a client sends, nothing but an answer or a closed connection comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.broker.connection import Connection
+from gateway.broker.hooks import Hooks
+from gateway.broker.packets import (
+    Connect,
+    Disconnect,
+    PingReq,
+    PropertyId,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    Subscribe,
+    SubscriptionRequest,
+    Unsubscribe,
+    Version,
+    encode,
+    packet_end,
+)
+from gateway.broker.server import BrokerCore
+
+VERSIONS = [Version.V311, Version.V5]
+
+
+class MemoryTransport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.is_closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+def packets(version: int) -> list[bytes]:
+    v5 = version == Version.V5
+    aliased = {int(PropertyId.TOPIC_ALIAS): 1, int(PropertyId.USER_PROPERTY): [("k", "v")]}
+    return [
+        encode(packet, version)
+        for packet in (
+            Publish("t", b"0", 0, False, False, None, {}),
+            Publish("t", b"0" * 200, 0, True, False, None, {}),
+            Publish("t", b"1", 1, False, False, 1, aliased if v5 else {}),
+            Publish("t", b"2", 2, False, True, 2, {}),
+            PubAck(1),
+            PubRec(2, 0x80 if v5 else 0),
+            PubRec(2),
+            PubRel(2),
+            PubComp(2),
+            PingReq(),
+            Subscribe(1, [SubscriptionRequest("t/#", 2), SubscriptionRequest("$share/g/t", 1)], {}),
+            Subscribe(1, [SubscriptionRequest("t", 1)], {11: [5]} if v5 else {}),
+            Unsubscribe(3, ["t/#", "none"], {}),
+            Disconnect(0, {}),
+        )
+    ]
+
+
+def connect(version: int) -> bytes:
+    return encode(Connect(Version(version), "c", True, 60, None, None, None, {}, False), version)
+
+
+async def feed(pieces: list[bytes]) -> bytearray:
+    """Give the pieces to a fresh broker's connection, a loop turn for each; what it wrote."""
+    core = BrokerCore(
+        Hooks(
+            authenticate=lambda client, password: True,
+            commit=lambda entries, done: None if done is None else done(None),
+            carries_unlogged=lambda: False,
+            links=lambda reader, writer, first: asyncio.sleep(0),
+        )
+    )
+    try:
+        connection, transport = Connection(core), MemoryTransport()
+        connection.connection_made(transport)
+        for piece in pieces:
+            if not connection.is_closing:
+                connection.data_received(piece)
+            await asyncio.sleep(0)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        assert (core.connections, core.sessions) == (set(), {})
+    finally:
+        core.stop()
+    return transport.written
+
+
+def whole(written: bytearray) -> list[bytes]:
+    """The packets that were written, which must be whole ones."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(written):
+        bounds = packet_end(bytes(written), at, 1 << 24)
+        assert bounds is not None
+        found.append(bytes(written[at : bounds[1]]))
+        at = bounds[1]
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_packets_with_bytes_changed_end_in_an_answer_or_a_closed_connection(
+    version: int, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(packets(version)), min_size=1, max_size=8))
+    stream = bytearray(b"".join(chosen))
+    for _ in range(data.draw(st.integers(0, 4))):
+        stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=3)))
+    pieces = [connect(version)]
+    pieces += [
+        bytes(stream[start:end])
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+    ]
+    whole(asyncio.run(feed(pieces)))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.binary(max_size=60), max_size=4), st.sampled_from([b"", *map(connect, VERSIONS)])
+)
+def test_any_bytes_end_in_an_answer_or_a_closed_connection(
+    pieces: list[bytes], first: bytes
+) -> None:
+    whole(asyncio.run(feed([first, *pieces])))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_where_the_stream_is_cut_changes_nothing_of_the_answers(
+    version: int, data: st.DataObject
+) -> None:
+    # Without what depends on the turn: a message is delivered when the log has it, at its end.
+    flow = [packet for packet in packets(version) if packet[0] >> 4 in {3, 6, 12}]
+    subscribe = encode(Subscribe(1, [SubscriptionRequest("t", 1)], {}), version)
+    chosen = data.draw(st.lists(st.sampled_from(flow), min_size=1, max_size=8))
+    stream = connect(version) + subscribe + b"".join(chosen)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    pieces = [
+        stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+    ]
+    # Only their order may differ: a QoS 0 message does not wait for the log.
+    at_once, in_pieces = (asyncio.run(feed(given)) for given in ([stream], pieces))
+    assert sorted(map(len, whole(at_once))) == sorted(map(len, whole(in_pieces)))

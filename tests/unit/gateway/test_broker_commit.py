@@ -1,0 +1,88 @@
+"""A turn's messages on their way into the node's log, and what its callers are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.message_log import LogError, MessageLog
+from gateway.links.handshake import Credentials
+from gateway.links.node import TreeNode
+from tree_handler import batch
+from tree_handler.batch import Entry
+from tree_handler.spanning_tree import Identity, Parameters
+
+
+@pytest.fixture(params=[False, True], ids=["write", "sync"])
+async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TreeNode]:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    made = TreeNode(
+        Credentials("gw", "test", bytes(32)),
+        Identity("gw", 1, 1.0, "127.0.0.1"),
+        Parameters(hello_s=0.1),
+        log,
+        deliver=lambda entries, header: None,
+        control=lambda entry, header: None,
+        sync=request.param,
+    )
+    yield made
+    await made.stop()
+    log.close()
+
+
+def logged(folder: Path) -> list[bytes]:
+    [segment] = (folder / "log").glob("*.log")
+    data = segment.read_bytes()
+    return [
+        entry.payload
+        for at, header in batch.frames(data)
+        for entry in batch.decode(data[at : at + header.end], header)
+    ]
+
+
+async def told(node: TreeNode, *entries: Entry) -> OSError | None:
+    answer: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    node.publish_all(entries, answer.set_result)
+    async with asyncio.timeout(10):
+        return await answer
+
+
+async def test_a_turn_is_in_the_log_when_its_caller_is_told(node: TreeNode, tmp_path: Path) -> None:
+    turn = [
+        Entry("t", b"1", 1),
+        Entry("t", b"0", 0),
+        Entry("t", b"2", 2),
+        Entry("t", b"r", 0, True),
+    ]
+    assert await told(node, *turn) is None
+    assert logged(tmp_path) == [b"1", b"2", b"r"]
+
+
+async def test_what_was_published_before_the_turn_comes_before_it(
+    node: TreeNode, tmp_path: Path
+) -> None:
+    acknowledgement = node.publish(Entry("t", b"first", 1))
+    assert acknowledgement is not None
+    assert await told(node, Entry("t", b"second", 1)) is None
+    await acknowledgement
+    assert logged(tmp_path) == [b"first", b"second"]
+
+
+async def test_a_caller_is_told_why_the_log_refused(
+    node: TreeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise LogError("disk full")
+
+    monkeypatch.setattr(MessageLog, "append", full)
+    error = await told(node, Entry("t", b"1", 1))
+    assert isinstance(error, LogError)
+
+
+async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
+    assert not node.carries_unlogged
+    node.publish_all([Entry("t", b"0")], None)

@@ -1,0 +1,606 @@
+"""The broker's core over loopback TCP, with hooks of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gateway.broker.connection import Connection
+from gateway.broker.hooks import Client, Done, Hooks
+from gateway.broker.limits import Limits
+from gateway.broker.packets import (
+    ConnAck,
+    Connect,
+    Disconnect,
+    Packet,
+    PingReq,
+    PingResp,
+    PropertyId,
+    PubAck,
+    Publish,
+    PubRec,
+    PubRel,
+    ReasonCode,
+    SubAck,
+    Subscribe,
+    SubscriptionRequest,
+    Unsubscribe,
+    Version,
+    Will,
+    decode,
+    encode,
+    packet_end,
+)
+from gateway.broker.server import BrokerCore
+from tree_handler.batch import Entry
+
+
+class Peer:
+    """A client that says exactly what the test says."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: int
+    ) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.version = version
+        self._data = b""
+
+    def send(self, *packets: Packet) -> None:
+        self.writer.write(b"".join(encode(packet, self.version) for packet in packets))
+
+    async def next(self) -> Any:
+        """The next packet, or None at the end of the stream."""
+        async with asyncio.timeout(10):
+            while (found := packet_end(self._data, 0, 1 << 24)) is None:
+                try:
+                    more = await self.reader.read(1 << 16)
+                except ConnectionError:
+                    more = b""
+                if not more:
+                    return None
+                self._data += more
+        packet = decode(self._data[0], self._data[found[0] : found[1]], self.version)
+        self._data = self._data[found[1] :]
+        return packet
+
+    async def subscribe(self, topic_filter: str, qos: int = 2, **options: Any) -> list[int]:
+        properties = options.pop("properties", {})
+        self.send(Subscribe(1, [SubscriptionRequest(topic_filter, qos, **options)], properties))
+        answer = await self.next()
+        assert isinstance(answer, SubAck)
+        return answer.reasons
+
+    async def nothing_came(self) -> None:
+        """Fail if anything was sent before the answer to a ping."""
+        self.send(PingReq())
+        assert isinstance(await self.next(), PingResp)
+
+
+@dataclass
+class Bench:
+    """A core, what it handed in, and its clients."""
+
+    core: BrokerCore
+    port: int
+    entries: list[Entry] = field(default_factory=list)
+    waiting: list[Done] = field(default_factory=list)
+    links: list[bytes] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def open(self, version: int = Version.V5) -> Peer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return Peer(reader, writer, version)
+
+    async def connect(self, client_id: str, version: int = Version.V5, **fields: Any) -> Peer:
+        peer = await self.open(version)
+        peer.send(connect(client_id, version, **fields))
+        answer = await peer.next()
+        assert isinstance(answer, ConnAck), answer
+        assert answer.reason == 0
+        return peer
+
+
+def connect(client_id: str, version: int = Version.V5, **fields: Any) -> Connect:
+    start: dict[str, Any] = {
+        "clean_start": True,
+        "keep_alive_s": 0,
+        "username": None,
+        "password": None,
+        "will": None,
+        "properties": {},
+        "bridge": False,
+    }
+    return Connect(Version(version), client_id, **start | fields)
+
+
+Make = Callable[..., Awaitable[Bench]]
+
+
+@pytest.fixture
+async def make() -> AsyncIterator[Make]:
+    benches: list[tuple[Bench, asyncio.Server]] = []
+
+    async def made(
+        *, limits: Limits | None = None, holds: bool = False, fails: bool = False, **hooks: Any
+    ) -> Bench:
+        def commit(entries: list[Entry], done: Done | None) -> None:
+            bench.entries += entries
+            if done is None:
+                return
+            if holds:
+                bench.waiting.append(done)
+            else:
+                done(OSError(28, "disk full") if fails else None)
+
+        async def links(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+        ) -> None:
+            bench.links.append(first)
+            writer.write(b"link:" + await reader.read(100))
+            writer.close()
+
+        given: dict[str, Any] = {
+            "authenticate": lambda client, password: True,
+            "commit": commit,
+            "carries_unlogged": lambda: False,
+            "links": links,
+        }
+        core = BrokerCore(Hooks(**given | hooks), limits)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(core), "127.0.0.1", 0)
+        bench = Bench(core, server.sockets[0].getsockname()[1])
+        benches.append((bench, server))
+        return bench
+
+    yield made
+    for bench, server in benches:
+        server.close()
+        bench.core.stop()
+        for writer in bench.writers:
+            writer.close()
+
+
+# -- the log ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("qos", "answer"), [(1, PubAck), (2, PubRec)])
+async def test_nothing_is_acknowledged_or_delivered_before_the_log_has_it(
+    make: Make, qos: int, answer: type
+) -> None:
+    bench = await make(holds=True)
+    peer, other = await bench.connect("a"), await bench.connect("b")
+    await other.subscribe("t")
+    peer.send(Publish("t", b"x", qos, False, False, 7, {}))
+    await peer.nothing_came()
+    await other.nothing_came()
+    assert [entry.payload for entry in bench.entries] == [b"x"]
+    bench.waiting[0](None)
+    received = await peer.next()
+    assert (type(received), received.packet_id, received.reason) == (answer, 7, 0)
+    assert (await other.next()).payload == b"x"
+
+
+async def test_messages_of_one_turn_are_committed_together_and_in_order(make: Make) -> None:
+    bench = await make(holds=True)
+    peer = await bench.connect("a")
+    peer.send(*(Publish("t", b"%d" % i, 1, False, False, i, {}) for i in range(1, 6)))
+    await peer.nothing_came()
+    assert len(bench.waiting) == 1
+    bench.waiting[0](None)
+    assert [(await peer.next()).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_5_0_client_is_told_that_the_log_refused_its_message(make: Make, qos: int) -> None:
+    bench = await make(fails=True)
+    peer, other = await bench.connect("a"), await bench.connect("b")
+    await other.subscribe("t")
+    peer.send(Publish("t", b"x", qos, True, False, 7, {}))
+    assert (await peer.next()).reason == ReasonCode.QUOTA_EXCEEDED
+    await other.nothing_came()
+    assert len(bench.core.retained) == 0
+    peer.send(Publish("t", b"x", qos, False, False, 7, {}))  # the identifier is free again
+    assert (await peer.next()).reason == ReasonCode.QUOTA_EXCEEDED
+    assert len(bench.entries) == 2
+
+
+async def test_a_3_1_1_client_is_disconnected_when_the_log_refuses_its_message(make: Make) -> None:
+    bench = await make(fails=True)
+    peer = await bench.connect("a", Version.V311)
+    peer.send(Publish("t", b"x", 1, False, False, 7, {}))
+    assert await peer.next() is None
+
+
+async def test_a_qos_2_message_sent_again_is_logged_once_and_acknowledged_after_the_log(
+    make: Make,
+) -> None:
+    bench = await make(holds=True)
+    peer = await bench.connect("a", Version.V311, clean_start=False)
+    publish = Publish("t", b"x", 2, False, False, 7, {})
+    peer.send(publish)
+    await peer.nothing_came()
+    again = await bench.connect("a", Version.V311, clean_start=False)
+    publish.dup = True
+    again.send(publish)
+    await again.nothing_came()
+    for done in bench.waiting:
+        done(None)
+    assert isinstance(await again.next(), PubRec)
+    again.send(PubRel(7))
+    assert (await again.next()).packet_id == 7
+    assert len(bench.entries) == 1
+
+
+async def test_qos_0_messages_are_handed_in_only_while_they_are_wanted(make: Make) -> None:
+    wanted = [False]
+    bench = await make(carries_unlogged=lambda: wanted[0])
+    peer = await bench.connect("a")
+    for payload in (b"1", b"2", b"3"):
+        peer.send(Publish("t", payload, 0, False, False, None, {}))
+        await peer.nothing_came()
+        wanted[0] = True
+    assert [entry.payload for entry in bench.entries][-1] == b"3"
+    assert b"1" not in [entry.payload for entry in bench.entries]
+
+
+async def test_a_publisher_is_not_read_from_while_too_much_waits_for_the_log(make: Make) -> None:
+    bench = await make(holds=True, limits=Limits(uncommitted_bytes=1000))
+    peer = await bench.connect("a", Version.V311)
+    peer.send(*(Publish("t", bytes(600), 1, False, False, i, {}) for i in (1, 2)))
+    await peer.writer.drain()
+    while not bench.waiting:
+        await asyncio.sleep(0)
+    [connection] = bench.core.connections
+    assert connection.is_stalled
+    bench.waiting[0](None)
+    assert not connection.is_stalled
+    assert [(await peer.next()).packet_id for _ in range(2)] == [1, 2]
+
+
+# -- who may ---------------------------------------------------------------------------------------
+
+
+async def test_packets_behind_a_connect_wait_for_a_decision_that_takes_time(make: Make) -> None:
+    decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def authenticate(client: Client, password: bytes | None) -> bool:
+        assert (client.username, password) == ("u", b"p")
+        return await decision
+
+    bench = await make(authenticate=authenticate)
+    peer = await bench.open()
+    peer.send(
+        connect("a", username="u", password=b"p"),
+        Subscribe(5, [SubscriptionRequest("t", 0)], {}),
+    )
+    while not bench.core.connections:
+        await asyncio.sleep(0)
+    peer.send(Publish("t", b"x", 0, False, False, None, {}))
+    decision.set_result(True)
+    assert [type(await peer.next()) for _ in range(3)] == [ConnAck, SubAck, Publish]
+
+
+async def test_a_refused_client_is_told_and_closed(make: Make) -> None:
+    bench = await make(authenticate=lambda client, password: False)
+    peer = await bench.open()
+    peer.send(connect("a", username="u", password=b"p"))
+    assert (await peer.next()).reason == ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    assert await peer.next() is None
+
+
+async def test_publishing_to_a_forbidden_topic_is_refused_and_decided_once(make: Make) -> None:
+    asked: list[str] = []
+
+    async def may_publish(client: Client, topic: str) -> bool:
+        asked.append(topic)
+        await asyncio.sleep(0)
+        return topic == "open"
+
+    bench = await make(may_publish=may_publish)
+    peer = await bench.connect("a")
+    await peer.subscribe("#")
+    for packet_id in (1, 2):
+        peer.send(
+            Publish("closed", b"x", 1, False, False, packet_id, {}),
+            Publish("closed", b"x", 0, False, False, None, {}),
+        )
+        assert (await peer.next()).reason == ReasonCode.NOT_AUTHORIZED
+    peer.send(Publish("open", b"y", 0, False, False, None, {}))
+    assert (await peer.next()).topic == "open"
+    assert asked == ["closed", "open"]
+    assert bench.core.refusals.counts["publication to a forbidden topic"] == 4
+
+
+@pytest.mark.parametrize("topic", ["$hedgerow/batch", "$SYS/x", "$share/g/t"])
+async def test_no_client_publishes_to_a_topic_that_starts_with_a_dollar(
+    make: Make, topic: str
+) -> None:
+    bench = await make()
+    peer, old = await bench.connect("a"), await bench.connect("b", Version.V311)
+    for client in (peer, old):
+        client.send(Publish(topic, b"x", 1, True, False, 1, {}))
+    assert (await peer.next()).reason == ReasonCode.NOT_AUTHORIZED
+    assert (await old.next()).packet_id == 1
+    assert bench.entries == []
+
+
+@pytest.mark.parametrize("topic_filter", ["$hedgerow/#", "$share/g/$hedgerow/+", "$x"])
+async def test_no_client_subscribes_to_topics_between_gateways(
+    make: Make, topic_filter: str
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a")
+    assert await peer.subscribe(topic_filter) == [ReasonCode.NOT_AUTHORIZED]
+
+
+async def test_a_subscription_delivers_only_topics_that_its_client_may_receive(make: Make) -> None:
+    bench = await make(
+        may_subscribe=lambda client, topic_filter: topic_filter != "no",
+        may_deliver=lambda client, topic: topic != "t/secret",
+    )
+    peer = await bench.connect("a")
+    assert await peer.subscribe("no") == [ReasonCode.NOT_AUTHORIZED]
+    bench.core.publish([Entry("t/secret", b"kept", 0, True), Entry("t/open", b"kept", 0, True)])
+    assert await peer.subscribe("t/#") == [2]
+    assert (await peer.next()).topic == "t/open"
+    bench.core.publish([Entry("t/secret", b"s"), Entry("t/open", b"o")])
+    assert (await peer.next()).payload == b"o"
+
+
+async def test_another_users_session_is_not_handed_over(make: Make) -> None:
+    bench = await make()
+    keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 100}
+    alice = await bench.connect("a", username="alice", properties=keep)
+    await alice.subscribe("t", 1)
+    bob = await bench.open()
+    bob.send(connect("a", username="bob", clean_start=False))
+    assert (await bob.next()).reason == ReasonCode.NOT_AUTHORIZED
+    alice.send(Disconnect(0, {}))
+    assert await alice.next() is None
+    bench.core.publish([Entry("t", b"for alice", 1)])
+    bob = await bench.open()
+    bob.send(connect("a", username="bob", clean_start=False))
+    assert not (await bob.next()).session_present
+    await bob.nothing_came()
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+async def test_a_connection_with_the_bridge_bit_is_handed_over_with_its_bytes(make: Make) -> None:
+    bench = await make()
+    peer = await bench.open()
+    first = b"\x10\x0f\x00\x04MQTT\x84\x02\x00\x3c\x00\x03abc" + b"\xc0\x04bpdu"
+    peer.writer.write(first[:5])
+    await peer.writer.drain()
+    peer.writer.write(first[5:])
+    while not bench.links:
+        await asyncio.sleep(0)
+    peer.writer.write(b"more")
+    assert await peer.reader.read() == b"link:more"
+    assert bench.links == [first]
+    assert not bench.core.connections
+
+
+# -- wills, take-over, shutdown --------------------------------------------------------------------
+
+
+async def test_a_will_with_a_delay_is_not_published_if_the_client_comes_back(make: Make) -> None:
+    bench = await make()
+    watcher = await bench.connect("w")
+    await watcher.subscribe("will")
+    will = Will("will", b"gone", 1, False, {PropertyId.WILL_DELAY_INTERVAL: 1000})
+    keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 2000}
+    peer = await bench.connect("a", will=will, properties=keep)
+    peer.writer.transport.abort()
+    while bench.core.sessions["a"].connection is not None:
+        await asyncio.sleep(0)
+    await bench.connect("a", clean_start=False, properties=keep)
+    await watcher.nothing_came()
+    assert bench.core.sessions["a"].will is None
+
+
+async def test_a_will_is_logged_and_published_when_the_session_ends_before_its_delay(
+    make: Make,
+) -> None:
+    bench = await make()
+    watcher = await bench.connect("w")
+    await watcher.subscribe("will")
+    will = Will("will", b"gone", 1, False, {PropertyId.WILL_DELAY_INTERVAL: 1000})
+    peer = await bench.connect("a", will=will)
+    peer.writer.transport.abort()
+    assert (await watcher.next()).payload == b"gone"
+    assert [entry.topic for entry in bench.entries] == ["will"]
+
+
+@pytest.mark.parametrize("version", [Version.V311, Version.V5])
+async def test_the_second_connection_of_a_client_takes_over_and_gets_what_was_unacknowledged(
+    make: Make, version: int
+) -> None:
+    bench = await make()
+    keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 100} if version == Version.V5 else {}
+    first = await bench.connect("a", version, clean_start=False, properties=keep)
+    await first.subscribe("t", 1)
+    bench.core.publish([Entry("t", b"x", 1)])
+    assert not (await first.next()).dup
+    second = await bench.connect("a", version, clean_start=False, properties=keep)
+    again = await second.next()
+    assert (again.payload, again.dup) == (b"x", True)
+    farewell = await first.next()
+    if version == Version.V5:
+        assert farewell.reason == ReasonCode.SESSION_TAKEN_OVER
+    else:
+        assert farewell is None
+
+
+async def test_clients_are_told_that_the_broker_shuts_down(make: Make) -> None:
+    bench = await make()
+    peer = await bench.connect("a")
+    bench.core.stop()
+    assert (await peer.next()).reason == ReasonCode.SERVER_SHUTTING_DOWN
+    assert await peer.next() is None
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+async def test_connections_over_the_limit_are_closed_and_counted(make: Make) -> None:
+    bench = await make(limits=Limits(connections=1))
+    await bench.connect("a")
+    assert await (await bench.open()).next() is None
+    assert bench.core.refusals.counts["connection over the limit"] == 1
+
+
+async def test_a_session_may_have_only_so_many_subscriptions(make: Make) -> None:
+    bench = await make(limits=Limits(subscriptions_per_session=1))
+    peer = await bench.connect("a")
+    assert await peer.subscribe("x") == [2]
+    assert await peer.subscribe("y") == [ReasonCode.QUOTA_EXCEEDED]
+    assert await peer.subscribe("x", 1) == [1]
+    peer.send(Unsubscribe(2, ["x"], {}))
+    await peer.next()
+    assert await peer.subscribe("y") == [2]
+    assert len(bench.core.tree) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "topic", "reason"),
+    [
+        (Limits(topic_bytes=3), "long", ReasonCode.TOPIC_NAME_INVALID),
+        (Limits(topic_levels=2), "a/b/c", ReasonCode.TOPIC_NAME_INVALID),
+        (Limits(payload_bytes=3), "t", ReasonCode.PACKET_TOO_LARGE),
+        (Limits(packet_bytes=150), "t", ReasonCode.PACKET_TOO_LARGE),
+    ],
+)
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_publish_over_a_limit_ends_the_connection_with_the_reason(
+    make: Make, limits: Limits, topic: str, reason: ReasonCode, qos: int
+) -> None:
+    bench = await make(limits=limits)
+    peer = await bench.connect("a")
+    peer.send(Publish(topic, b"four" * 50, qos, False, False, qos or None, {}))
+    assert (await peer.next()).reason == reason
+    assert await peer.next() is None
+    assert bench.entries == []
+
+
+async def test_qos_0_is_dropped_and_qos_1_waits_while_a_client_does_not_read(make: Make) -> None:
+    limits = Limits(write_buffer_bytes=1 << 16, held_bytes=1 << 16, payload_bytes=1 << 16)
+    bench = await make(limits=limits)
+    peer = await bench.connect("a", Version.V311)
+    await peer.subscribe("t", 1)
+    [connection] = bench.core.connections
+    flood = [Entry("t", bytes(1 << 16), 0)] * 4
+    while not connection.is_paused:
+        bench.core.publish(flood)
+        await asyncio.sleep(0)
+    bench.core.publish(flood)
+    assert bench.core.refusals.counts["QoS 0 message for a client that does not read"] >= 3
+    bench.core.publish([Entry("t", b"last", 1)])
+    assert bench.core.sessions["a"].queued_count == 1
+    received = await peer.next()
+    while received.qos == 0:
+        received = await peer.next()
+    assert received.payload == b"last"
+
+
+async def test_a_client_that_does_not_read_its_acknowledgements_is_not_read_from(
+    make: Make,
+) -> None:
+    limits = Limits(write_buffer_bytes=1 << 14, held_bytes=1 << 10)
+    bench = await make(limits=limits)
+    peer = await bench.connect("a", Version.V311)
+    [connection] = bench.core.connections
+    pings = b"\xc0\0" * 50_000
+    peer.writer.transport.set_write_buffer_limits(high=1 << 30)
+    while not connection.is_unread:
+        peer.writer.write(pings)
+        await asyncio.sleep(0)
+    assert connection.is_stalled
+    async with asyncio.timeout(10):
+        while connection.is_stalled:
+            await peer.reader.read(1 << 16)
+    assert not connection.is_unread
+
+
+async def test_an_ended_session_leaves_nothing_behind(make: Make) -> None:
+    bench = await make()
+    core = bench.core
+    for version in (Version.V311, Version.V5):
+        peer = await bench.connect("a", version)
+        await peer.subscribe("t/+")
+        await peer.subscribe("$share/g/t")
+        peer.send(Publish("t/x", b"x", 2, False, False, 1, {}))
+        assert await peer.next()
+        peer.writer.transport.abort()
+        while core.connections:
+            await asyncio.sleep(0)
+    assert (core.sessions, len(core.tree), core.tree.node_count) == ({}, 0, 0)
+    assert core.budget.used_bytes == 0
+
+
+# -- bytes in any pieces ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [Version.V311, Version.V5])
+async def test_a_stream_cut_anywhere_means_the_same(make: Make, version: int) -> None:
+    bench = await make()
+    peer = await bench.connect("a", version)
+    await peer.subscribe("t", 2)
+    packets: list[Packet] = [
+        Publish("t", b"0" * 200, 0, False, False, None, {}),
+        Publish("t", b"1", 1, False, False, 1, {}),
+        Publish("t", b"2", 2, True, False, 2, {}),
+        PubRel(2),
+        PingReq(),
+    ]
+    for byte in b"".join(encode(packet, version) for packet in packets):
+        peer.writer.write(bytes((byte,)))
+        await peer.writer.drain()
+        await asyncio.sleep(0)
+    received: list[Any] = []
+    while len(received) < 7:
+        received.append(await peer.next())
+    publishes = [p.payload[:1] for p in received if isinstance(p, Publish)]
+    assert publishes == [b"0", b"1", b"2"]
+    assert sum(isinstance(p, PingResp) for p in received) == 1
+
+
+async def test_shared_subscriptions_take_turns_among_the_members_online(make: Make) -> None:
+    bench = await make()
+    members = [await bench.connect(name) for name in "abc"]
+    for member in members:
+        await member.subscribe("$share/g/t", 1)
+    for i in range(6):
+        bench.core.publish([Entry("t", b"%d" % i, 1)])
+    for member in members:
+        assert [type(await member.next()) for _ in range(2)] == [Publish, Publish]
+    members[0].send(Disconnect(0, {}))
+    assert await members[0].next() is None
+    for i in range(2):
+        bench.core.publish([Entry("t", b"%d" % i, 1)])
+    for member in members[1:]:
+        assert isinstance(await member.next(), Publish)
+
+
+def test_a_client_is_named_in_logs_without_line_breaks() -> None:
+    client = dataclasses.replace(Client("x", None, "::1", 5), client_id="a\nb")
+    assert "\n" not in str(client)
+
+
+@pytest.mark.parametrize("body", [b"\x00\x01t", b"", b"\x00\x04MQTT\x05\x00\x00\x00\x00\x00\x00"])
+async def test_a_second_connect_is_a_protocol_error_even_if_it_is_malformed(
+    make: Make, body: bytes
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a")
+    peer.writer.write(b"\x10" + bytes((len(body),)) + body)
+    assert (await peer.next()).reason == ReasonCode.PROTOCOL_ERROR
+    assert await peer.next() is None

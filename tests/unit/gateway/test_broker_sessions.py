@@ -1,0 +1,252 @@
+"""A session's exchange for QoS 1 and 2, its queue and its limits, without a connection."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.broker.hooks import Client
+from gateway.broker.limits import Budget, Limits
+from gateway.broker.message import Message
+from gateway.broker.packets import PropertyId, Publish, PubRel, decode, packet_end
+from gateway.broker.sessions import Session
+
+QOS_1, QOS_2 = 2, 4
+LIMITS = Limits(inflight_messages=3, queue_messages=5)
+
+
+def message(text: str, expiry_s: int | None = None) -> Message:
+    properties = {} if expiry_s is None else {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): expiry_s}
+    return Message("t", b"t", text.encode(), 2, False, properties, 0.0)
+
+
+def session(limits: Limits = LIMITS, version: int = 4) -> Session:
+    made = Session(Client("c", None, "::1", version), limits, Budget(limits.all_queues_bytes))
+    made.expiry_s = 60
+    made.attach(made.client, 65_535, None, 0.0)
+    return made
+
+
+def read(packet: bytes, version: int = 4) -> Publish | PubRel:
+    found = packet_end(packet, 0, 1 << 20)
+    assert found is not None
+    decoded = decode(packet[0], packet[found[0] : found[1]], version)
+    assert isinstance(decoded, Publish | PubRel)
+    return decoded
+
+
+def sent(packet: bytes | None) -> Publish:
+    assert packet is not None
+    decoded = read(packet)
+    assert isinstance(decoded, Publish)
+    return decoded
+
+
+def test_messages_over_the_window_wait_until_one_is_acknowledged() -> None:
+    one = session()
+    ids = [sent(one.deliver(message(str(i)), QOS_1, (), 0.0)).packet_id for i in range(3)]
+    assert one.deliver(message("3"), QOS_1, (), 0.0) is None
+    assert one.send_waiting(0.0) == []
+    one.puback(ids[0] or 0)
+    [packet] = one.send_waiting(0.0)
+    assert sent(packet).payload == b"3"
+
+
+def test_a_message_never_overtakes_one_that_waits() -> None:
+    one = session()
+    one.hold()
+    assert one.deliver(message("first"), QOS_1, (), 0.0) is None
+    one.release()
+    assert one.deliver(message("second"), QOS_1, (), 0.0) is None
+    assert [sent(p).payload for p in one.send_waiting(0.0)] == [b"first", b"second"]
+
+
+def test_after_a_reconnect_what_was_not_acknowledged_is_sent_again_first_in_order() -> None:
+    one = session()
+    for text in ("a", "b"):
+        one.deliver(message(text), QOS_2, (), 0.0)
+    one.pubrec(1, failed=False)
+    one.detach(1.0)
+    one.deliver(message("c"), QOS_1, (), 1.0)
+    released, again, fresh = [read(p) for p in one.attach(one.client, 10, None, 2.0)]
+    assert isinstance(released, PubRel)
+    assert released.packet_id == 1
+    assert isinstance(again, Publish)
+    assert (again.payload, again.dup, again.packet_id) == (b"b", True, 2)
+    assert isinstance(fresh, Publish)
+    assert (fresh.payload, fresh.dup) == (b"c", False)
+
+
+def test_a_reconnect_with_a_smaller_receive_maximum_keeps_within_it() -> None:
+    one = session()
+    for text in ("a", "b", "c"):
+        one.deliver(message(text), QOS_1, (), 0.0)
+    one.detach(1.0)
+    [first] = one.attach(one.client, 1, None, 2.0)
+    assert sent(first).payload == b"a"
+    one.puback(1)
+    [second] = one.send_waiting(2.0)
+    assert sent(second).payload == b"b"
+
+
+def test_a_puback_does_not_end_the_exchange_of_a_qos_2_message() -> None:
+    one = session()
+    one.deliver(message("a"), QOS_2, (), 0.0)
+    one.puback(1)
+    one.pubcomp(1)  # before PUBREC: ignored too
+    assert one.inflight_count == 1
+    assert one.pubrec(1, failed=False)
+    one.pubcomp(1)
+    assert one.inflight_count == 0
+
+
+def test_a_pubrec_that_says_failure_frees_the_identifier() -> None:
+    one = session()
+    one.deliver(message("a"), QOS_2, (), 0.0)
+    assert one.pubrec(1, failed=True)
+    assert one.inflight_count == 0
+    assert not one.pubrec(1, failed=False)
+
+
+def test_the_newest_message_is_dropped_and_counted_when_the_queue_is_full() -> None:
+    one = session()
+    one.detach(0.0)
+    for i in range(7):
+        one.deliver(message(str(i)), QOS_1, (), 0.0)
+    assert (one.queued_count, one.dropped) == (5, 2)
+
+
+def test_all_queues_share_a_budget_which_an_ended_session_gives_back() -> None:
+    size = message("x").size_bytes
+    budget = Budget(size)
+    first, second = (Session(Client(c, None, "", 4), LIMITS, budget) for c in "ab")
+    first.deliver(message("x"), QOS_1, (), 0.0)
+    second.deliver(message("x"), QOS_1, (), 0.0)
+    assert (second.queued_count, second.dropped) == (0, 1)
+    first.end()
+    second.deliver(message("x"), QOS_1, (), 0.0)
+    assert (second.queued_count, budget.used_bytes) == (1, size)
+
+
+def test_the_bytes_in_flight_are_limited() -> None:
+    one = session(dataclasses.replace(LIMITS, inflight_bytes=1))
+    assert one.deliver(message("a"), QOS_1, (), 0.0) is not None
+    assert one.deliver(message("b"), QOS_1, (), 0.0) is None
+    one.puback(1)
+    assert len(one.send_waiting(0.0)) == 1
+
+
+def test_a_message_that_expired_while_it_waited_is_not_sent() -> None:
+    one = session(version=5)
+    one.hold()
+    one.deliver(message("old", expiry_s=10), QOS_1, (), 0.0)
+    one.deliver(message("new", expiry_s=100), QOS_1, (), 0.0)
+    one.release()
+    [packet] = one.send_waiting(20.0)
+    found = read(packet, 5)
+    assert isinstance(found, Publish)
+    assert (found.payload, found.properties) == (b"new", {2: 80})
+
+
+def test_a_message_over_the_clients_maximum_packet_size_counts_as_sent() -> None:
+    one = session(version=5)
+    one.attach(one.client, 10, 20, 0.0)
+    assert one.deliver(message("x" * 30), QOS_1, (), 0.0) is None
+    assert (one.inflight_count, one.dropped) == (0, 1)
+
+
+def test_a_session_without_expiry_ends_with_its_connection_and_one_that_never_expires_stays() -> (
+    None
+):
+    one = session()
+    one.expiry_s = 0
+    one.detach(5.0)
+    assert one.ends_at_s == 5.0
+    one.expiry_s = 0xFFFF_FFFF
+    one.detach(5.0)
+    assert one.ends_at_s == float("inf")
+
+
+@given(st.lists(st.sampled_from(["deliver1", "deliver2", "ack", "lose", "hold", "release"])))
+def test_every_message_arrives_in_order_whatever_happens_to_the_connection(
+    steps: list[str],
+) -> None:
+    limits = Limits(inflight_messages=3)
+    one = session(limits)
+    arrived: list[int] = []
+    pending: dict[int, int] = {}
+    """What the client has to answer, by identifier: QoS, or 0 for a PUBREL."""
+
+    def receive(packets: list[bytes]) -> None:
+        for packet in packets:
+            found = read(packet)
+            if isinstance(found, PubRel):
+                pending[found.packet_id] = 0
+                continue
+            number, packet_id = int(found.payload), found.packet_id or 0
+            assert found.dup or packet_id not in pending
+            pending[packet_id] = found.qos
+            if number not in arrived:
+                arrived.append(number)
+        assert len(pending) <= limits.inflight_messages
+
+    def answer() -> None:
+        packet_id, qos = next(iter(pending.items()))
+        del pending[packet_id]
+        if qos == 1:
+            one.puback(packet_id)
+        elif qos == 2:
+            assert one.pubrec(packet_id, failed=False)
+            pending[packet_id] = 0
+        else:
+            one.pubcomp(packet_id)
+        receive(one.send_waiting(0.0))
+
+    count = 0
+    for step in steps:
+        if step.startswith("deliver"):
+            flags = QOS_1 if step.endswith("1") else QOS_2
+            packet = one.deliver(message(str(count)), flags, (), 0.0)
+            count += 1
+            receive([] if packet is None else [packet])
+        elif step == "ack" and pending:
+            answer()
+        elif step == "lose":
+            one.detach(0.0)
+            pending.clear()
+            receive(one.attach(one.client, 65_535, None, 0.0))
+        elif step == "hold":
+            one.hold()
+        elif step == "release":
+            one.release()
+            receive(one.send_waiting(0.0))
+    one.release()
+    receive(one.send_waiting(0.0))
+    while pending:
+        answer()
+    assert arrived == list(range(count))
+    assert one.inflight_count == one.queued_count == 0
+
+
+@pytest.mark.parametrize("packet_id", [0, 1, 65_535])
+def test_answers_to_what_was_never_sent_change_nothing(packet_id: int) -> None:
+    one = session()
+    one.puback(packet_id)
+    one.pubcomp(packet_id)
+    assert not one.pubrec(packet_id, failed=False)
+    assert one.inflight_count == 0
+
+
+def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
+    one = session(Limits(inflight_messages=10))
+    one.deliver(message("stays"), QOS_1, (), 0.0)
+    seen = set()
+    for _ in range(65_535):
+        packet_id = sent(one.deliver(message("x"), QOS_1, (), 0.0)).packet_id
+        assert packet_id is not None
+        seen.add(packet_id)
+        one.puback(packet_id)
+    assert seen == set(range(2, 65_536))
