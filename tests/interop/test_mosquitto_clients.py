@@ -136,6 +136,25 @@ async def test_a_client_without_a_password_is_refused_unless_anonymous_is_on(
         await process.stop()
 
 
+async def test_a_client_may_publish_only_where_the_policy_lets_it(tmp_path: Path) -> None:
+    passwords, policy = tmp_path / "passwords", tmp_path / "access.toml"
+    passwords.write_text(f"alice:{Argon2Hasher().hash('secret')}\n")
+    policy.write_text('[users.alice]\npublish = ["yard/#"]\n')
+    access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
+    process = GatewayProcess(settings(tmp_path, access))
+    await process.start()
+    user = ("-u", "alice", "-P", "secret", "-m", "x", "-q", "1", "-V", "5")
+    try:
+        published = []
+        for topic in ("yard/door", "house/door", "yard/door"):
+            await run("mosquitto_pub", process.mqtt_port, *user, "-t", topic)
+            published.append(process.status()["counters"]["published"])
+        first, refused, second = published
+        assert (refused, second) == (first, first + 1)
+    finally:
+        await process.stop()
+
+
 async def test_a_stock_bridge_is_told_that_it_is_not_authorised(gateway: GatewayProcess) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.mqtt_port)
     writer.write(b"\x10\x0f\x00\x04MQTT\x84\x02\x00\x3c\x00\x03abc")

@@ -78,6 +78,15 @@ def test_the_line_names_the_field(
     assert named in lines[0]
 
 
+def test_a_wrong_line_of_the_access_policy_is_named(tmp_path: Path, base: str) -> None:
+    policy = tmp_path / "access.toml"
+    policy.write_text('[default]\npublish = ["a/#/b"]\n')
+    code, lines = start(tmp_path, base + f'[access]\npolicy_file = "{policy}"\n')
+    assert code == 2
+    (line,) = lines
+    assert f"{policy}:2:" in line
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "tree.key").write_text("ab" * 32)
     with socket.socket() as taken:
