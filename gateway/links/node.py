@@ -12,7 +12,6 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import Any
 
 from gateway.broker.message_log import LogError, MessageLog
@@ -22,6 +21,8 @@ from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address
 from gateway.links.outbox import Outbox
+from gateway.links.repairs import DONE, REPAIR, Repairs
+from gateway.links.report import report
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
 from tree_handler.batch import Entry, Flags, Header
@@ -49,18 +50,14 @@ from tree_handler.spanning_tree import (
     SpanningTree,
 )
 
-MAX_REPAIR_BYTES = 4 << 20
-"""Read from the log for one request; the neighbour asks again for the rest."""
 MAX_HANDSHAKES = 64
 """Links that have not yet proved who they are; more are closed at once."""
 MAX_PINGS = 64
 """Hellos on one link whose echo is awaited."""
 
 _BATCH = b"$hedgerow/batch"
-_REPAIR = b"$hedgerow/repair"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
-_DONE = b"$hedgerow/done"
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +96,7 @@ class TreeNode:
         self._deliver = deliver
         self._control = control
         self._spool_unlogged = spool_unlogged
-        self._message_log = log
+        self.log = log
         self._commit = GroupCommit(log, sync=sync)
         self.tree = SpanningTree(identity, parameters, self._loop.time())
         self.replication = Replication(
@@ -116,8 +113,8 @@ class TreeNode:
         self._ping_number = 0
         self._outbox = Outbox(self._flush)
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._last_change: tuple[float, str] = (time.time(), "started")
+        self._repairs = Repairs(log)
+        self.last_change: tuple[float, str] = (time.time(), "started")
         self._stopped = False
         self._arm()
 
@@ -265,13 +262,13 @@ class TreeNode:
         core = self.replication
         if topic == _BATCH:
             self._replicate(core.receive_batch(number, payload))
-        elif topic == _REPAIR:
+        elif topic == REPAIR:
             self._replicate(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             self._replicate(core.receive_summary(number, Summary.decode(payload), now))
         elif topic == _REQUEST:
             self._replicate(core.receive_request(number, Request.decode(payload)))
-        elif topic == _DONE:
+        elif topic == DONE:
             self._replicate(core.receive_done(number, now))
         else:
             raise ProtocolError("topic on a link", topic)
@@ -295,7 +292,7 @@ class TreeNode:
                         if number in self.links:
                             self._end(self.links[number], why)
                     case Changed(why):
-                        self._last_change = (time.time(), why)
+                        self.last_change = (time.time(), why)
                         _log.info("tree: %s", why)
         self._arm()
 
@@ -314,7 +311,7 @@ class TreeNode:
         for action in actions:
             match action:
                 case Append(frame, header):
-                    self._message_log.append(frame, header)
+                    self.log.append(frame, header)
                     self._replicate(self.replication.appended(action))
                 case SendBatch(number, frame):
                     self._send(number, _BATCH, frame)
@@ -324,37 +321,23 @@ class TreeNode:
                     self._hand_out(frame, header, first)
                 case DeliverLogged(key, first, last):
                     wanted = Intervals([(first, last)])
-                    for frame, header in self._message_log.read(key, wanted):
+                    for frame, header in self.log.read(key, wanted):
                         self._hand_out(frame, header, max(first, header.first))
                 case SendSummary(number, summary):
                     self._send(number, _SUMMARY, summary.encode())
                 case SendRequest(number, request):
                     self._send(number, _REQUEST, request.encode())
-                case Serve(number, request):
-                    task = asyncio.create_task(self._repair(self.links[number], request))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                case Serve(number, request) if number in self.links:
+                    self._repairs.serve(self.links[number], request)
 
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
         link = self.links.get(number)
         if link is not None:
             link.send(wire.publish(topic, payload))
 
-    async def _repair(self, link: Link, request: Request) -> None:
-        batches = self._message_log.read(request.epoch, request.ranges)
-        try:
-            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, batches):
-                link.send(wire.publish(_REPAIR, frame))
-                await link.writer.drain()
-            link.send(wire.publish(_DONE, b""))
-        except LogError as error:
-            _log.error("repair for %s: %s", link.peer_id, error)
-        except OSError as error:
-            _log.debug("repair for %s: %s", link.peer_id, error)
-
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if not header.logged and self._spool_unlogged and not header.flags & Flags.CONTROL:
-            self._message_log.append(frame, header)
+            self.log.append(frame, header)
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
@@ -383,9 +366,13 @@ class TreeNode:
         for link in self.links.values():
             if link.drained():
                 self._replicate(self.replication.link_drained(link.number))
-        if self._message_log.trim():
-            self.replication.trimmed(self._message_log.kept_from())
+        if self.log.trim():
+            self.replication.trimmed(self.log.kept_from())
         self._carry_out()
+
+    def status(self) -> dict[str, Any]:
+        """Root, cost, neighbours and counters, ready for JSON; see `report`."""
+        return report(self, self._loop.time())
 
     async def stop(self) -> None:
         """Send what is queued, close every link and commit what is under way."""
@@ -395,54 +382,5 @@ class TreeNode:
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._repairs.stop()
         await self._commit.drain()
-
-    # -- status --------------------------------------------------------------------------------
-
-    def status(self) -> dict[str, Any]:
-        """Root, cost, neighbours and counters, ready for JSON."""
-        now = self._loop.time()
-        changed_at, why = self._last_change
-        tree = self.tree
-        parent = self.links.get(tree.parent_link) if tree.parent_link is not None else None
-        return {
-            "root": tree.root_id,
-            "cost_ms": tree.cost_ms,
-            "hops": tree.hops,
-            "parent": parent.peer_id if parent else None,
-            "neighbours": [
-                {
-                    "id": n.peer_id,
-                    "address": self.links[n.link].address,
-                    "role": n.role.name.lower(),
-                    "forwarding": n.link in tree.forwarding,
-                    "rtt_ms": n.rtt_ms,
-                    "capability": n.peer_capability,
-                    "heard_s_ago": None if n.last_heard is None else round(now - n.last_heard, 3),
-                    "queued_bytes": self.links[n.link].queued_bytes,
-                }
-                for n in tree.neighbours()
-                if n.link in self.links
-            ],
-            "last_change": {"time_s": changed_at, "why": why},
-            "counters": asdict(self.replication.counters) | dict(tree.counters),
-            "have": {
-                f"{origin}/{epoch}": numbers.count()
-                for (origin, epoch), numbers in self.replication.have.items()
-            },
-            "log_bytes": self._message_log.length,
-        }
-
-
-def _up_to(limit_bytes: int, batches: Iterable[tuple[bytes, Header]]) -> list[bytes]:
-    frames: list[bytes] = []
-    size = 0
-    for frame, _ in batches:
-        frames.append(frame)
-        size += len(frame)
-        if size >= limit_bytes:
-            break
-    return frames

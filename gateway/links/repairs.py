@@ -1,0 +1,68 @@
+"""Answers neighbours' requests for batches from the log, without holding the loop up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from gateway.broker.message_log import LogError, MessageLog
+from gateway.links import wire
+from gateway.links.link import Link
+from tree_handler.batch import Header
+from tree_handler.repair import Request
+
+MAX_REPAIR_BYTES = 4 << 20
+"""Read from the log for one request; the neighbour asks again for the rest."""
+REPAIR = b"$hedgerow/repair"
+DONE = b"$hedgerow/done"
+
+_log = logging.getLogger(__name__)
+
+
+class Repairs:
+    """The requests being answered; a neighbour has one at a time.
+
+    Args:
+        log: the open log.
+
+    """
+
+    def __init__(self, log: MessageLog) -> None:
+        self._message_log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, link: Link, request: Request) -> None:
+        """Send what is asked for as far as the log has it, then say that this is all."""
+        task = asyncio.create_task(self._serve(link, request), name=f"repair {link.peer_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, link: Link, request: Request) -> None:
+        batches = self._message_log.read(request.epoch, request.ranges)
+        try:
+            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, batches):
+                link.send(wire.publish(REPAIR, frame))
+                await link.writer.drain()
+            link.send(wire.publish(DONE, b""))
+        except LogError as error:
+            _log.error("repair for %s: %s", link.peer_id, error)
+        except OSError as error:
+            _log.debug("repair for %s: %s", link.peer_id, error)
+
+
+def _up_to(limit_bytes: int, batches: Iterable[tuple[bytes, Header]]) -> list[bytes]:
+    frames: list[bytes] = []
+    size = 0
+    for frame, _ in batches:
+        frames.append(frame)
+        size += len(frame)
+        if size >= limit_bytes:
+            break
+    return frames

@@ -1,0 +1,53 @@
+"""What a node says of itself: for `/status`, the command line and the collector's status file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gateway.links.node import TreeNode
+
+
+def report(node: TreeNode, now: float) -> dict[str, Any]:
+    """Root, cost, neighbours and counters, ready for JSON.
+
+    Args:
+        node: whose status it is.
+        now: the loop's time, which says how long ago neighbours were heard.
+
+    """
+    changed_at_s, why = node.last_change
+    tree, replication = node.tree, node.replication
+    parent = None if tree.parent_link is None else node.links.get(tree.parent_link)
+    return {
+        "root": tree.root_id,
+        "cost_ms": tree.cost_ms,
+        "hops": tree.hops,
+        "parent": parent.peer_id if parent else None,
+        "neighbours": _neighbours(node, now),
+        "last_change": {"time_s": changed_at_s, "why": why},
+        "counters": asdict(replication.counters) | dict(tree.counters),
+        "have": {
+            f"{origin}/{epoch}": numbers.count()
+            for (origin, epoch), numbers in replication.have.items()
+        },
+        "log_bytes": node.log.length,
+    }
+
+
+def _neighbours(node: TreeNode, now: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": n.peer_id,
+            "address": node.links[n.link].address,
+            "role": n.role.name.lower(),
+            "forwarding": n.link in node.tree.forwarding,
+            "rtt_ms": n.rtt_ms,
+            "capability": n.peer_capability,
+            "heard_s_ago": None if n.last_heard is None else round(now - n.last_heard, 3),
+            "queued_bytes": node.links[n.link].queued_bytes,
+        }
+        for n in node.tree.neighbours()
+        if n.link in node.links
+    ]
