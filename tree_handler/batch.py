@@ -166,25 +166,46 @@ def check(data: bytes | memoryview, at: int = 0) -> Header:
         BatchError: torn, corrupt, or not a batch of this version.
 
     """
+    length = _whole(data, at)
+    _, _, flags, rest_length, crc = FRAME.unpack_from(data, at)
+    if rest_length < _HEAD.size:
+        raise BatchError("batch too short, bytes", rest_length)
+    rest = memoryview(data)[at + FRAME.size : at + length]
+    if zlib.crc32(rest, zlib.crc32(bytes((flags,)))) != crc:
+        raise BatchError("batch CRC is wrong", crc)
+    return _header(data, at, length)
+
+
+def header_of(frame: bytes) -> Header:
+    """The header of a batch that this process has just made: its CRC needs no second look.
+
+    Raises:
+        BatchError: not a batch of this version.
+
+    """
+    return _header(frame, 0, _whole(frame, 0))
+
+
+def _whole(data: bytes | memoryview, at: int) -> int:
     length = frame_length(data, at)
     if length is None or at + length > len(data):
         raise BatchError("batch torn, bytes", len(data) - at)
-    _, _, flags, rest_length, crc = FRAME.unpack_from(data, at)
-    body_end = at + length
-    if rest_length < _HEAD.size:
-        raise BatchError("batch too short, bytes", rest_length)
-    rest = memoryview(data)[at + FRAME.size : body_end]
-    if zlib.crc32(rest, zlib.crc32(bytes((flags,)))) != crc:
-        raise BatchError("batch CRC is wrong", crc)
-    epoch, first, count, origin_time_us, name_length = _HEAD.unpack_from(data, at + FRAME.size)
-    name_at = _HEAD.size
-    if name_at + name_length > rest_length or count == 0 or first == 0:
+    return length
+
+
+def _header(data: bytes | memoryview, at: int, length: int) -> Header:
+    flags = data[at + 3]
+    rest_at = at + FRAME.size
+    epoch, first, count, origin_time_us, name_length = _HEAD.unpack_from(data, rest_at)
+    name_at = rest_at + _HEAD.size
+    if name_at + name_length > at + length or count == 0 or first == 0:
         raise BatchError("batch header", (first, count, name_length))
+    name = bytes(data[name_at : name_at + name_length])
     try:
-        origin = str(rest[name_at : name_at + name_length], "utf-8")
+        origin = name.decode()
     except UnicodeDecodeError as error:
-        raise BatchError("batch origin", bytes(rest[name_at : name_at + name_length])) from error
-    body_at = FRAME.size + name_at + name_length
+        raise BatchError("batch origin", name) from error
+    body_at = name_at + name_length - at
     return Header(origin, epoch, first, count, Flags(flags), origin_time_us, body_at, length)
 
 

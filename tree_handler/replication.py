@@ -157,7 +157,7 @@ class Replication:
             self.origin, self.epoch, first, entries, flags=flags, origin_time_us=origin_time_us
         )
         if logged:
-            return [Append(frame, batch.check(frame), None)]
+            return [Append(frame, batch.header_of(frame), None)]
         self._next_unlogged += len(entries)
         self.counters.published += len(entries)
         return self._flood(frame, None)

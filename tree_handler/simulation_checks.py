@@ -109,14 +109,20 @@ def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str
     return seen
 
 
-def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Root]:
-    """Who must be root for whom: the best of those that can be reached without passing a leaf."""
+def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, set[str]]:
+    """Whom each gateway can connect to now."""
     paths: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for edge in network.edges:
         first, second = edge.ids
         if edge.usable and first in paths and second in paths:
             paths[first].add(second)
             paths[second].add(first)
+    return paths
+
+
+def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Root]:
+    """Who must be root for whom: the best of those that can be reached without passing a leaf."""
+    paths = usable_paths(gateways, network)
     own = {gateway_id: gateway.tree.identity for gateway_id, gateway in gateways.items()}
 
     def onward(at: str) -> Iterable[str]:

@@ -27,7 +27,7 @@ from tree_handler.replication import (
     SendSummary,
     Serve,
 )
-from tree_handler.simulation_checks import Checks, component
+from tree_handler.simulation_checks import Checks, component, usable_paths
 from tree_handler.simulation_gateway import Gateway, Watch
 from tree_handler.simulation_network import Clock, End, Network
 from tree_handler.spanning_tree import SpanningTree
@@ -149,12 +149,7 @@ class Traffic:
 
     def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
         """Check that all in reach of each other have the same, and handed it out (invariant 3)."""
-        paths: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
-        for edge in network.edges:
-            first, second = edge.ids
-            if edge.usable and first in paths and second in paths:
-                paths[first].add(second)
-                paths[second].add(first)
+        paths = usable_paths(gateways, network)
         for gateway_id in sorted(gateways):
             have, handed = self.disks[gateway_id].have, self.disks[gateway_id].handed
             for epoch, numbers in have.items():

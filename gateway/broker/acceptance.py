@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.broker.hooks import Done
 from gateway.broker.message import Message
+from gateway.broker.message_log import Done
 from gateway.broker.packets import ReasonCode
 from gateway.broker.sessions import Session
 from tree_handler.batch import Entry

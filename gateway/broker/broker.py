@@ -21,9 +21,11 @@ from amqtt.events import BrokerEvents
 from amqtt.session import Session as PluginSession
 
 from gateway.broker.access import AccessControl, ClientAccess, Principal
+from gateway.broker.access_file import read_access_file
 from gateway.broker.connection import Connection
-from gateway.broker.hooks import Client, Done, Hooks, Verdict
+from gateway.broker.hooks import Client, Hooks, Verdict
 from gateway.broker.limits import Limits
+from gateway.broker.message_log import Done
 from gateway.broker.passwords import Passwords
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
@@ -84,7 +86,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self._access = access
         self._passwords: Passwords | None = None
         if password_file is not None and not anonymous:
-            self._passwords = Passwords.parse(password_file.read_text(), str(password_file))
+            self._passwords = Passwords.parse(read_access_file(password_file), str(password_file))
         self._verifying = asyncio.Semaphore(MAX_VERIFYING)
         self._hooks = self._make_hooks(commit, links, carries_unlogged)
         self._core: BrokerCore | None = None

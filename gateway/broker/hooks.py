@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.message_log import Done
 from tree_handler.batch import Entry
 
 if TYPE_CHECKING:
     from gateway.broker.message import Message
     from gateway.broker.sessions import Session, Subscription
 
-Done = Callable[[OSError | None], None]
-"""Told when all that was handed in is durable, or why it is not."""
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 

@@ -29,6 +29,9 @@ SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
 
+Done = Callable[[OSError | None], None]
+"""Told when all that was handed in is durable, or why it is not."""
+
 
 class LogError(OSError):
     """The log can't be opened or written; the message names the file and the reason."""

@@ -8,12 +8,9 @@ disk's slowness.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from gateway.broker.message_log import MessageLog
-
-Done = Callable[[OSError | None], None]
-"""Told when all that was handed in is durable, or why it is not."""
+from gateway.broker.message_log import Done, MessageLog
 
 
 class GroupCommit:

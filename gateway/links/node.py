@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.message_log import Done, LogError, MessageLog
 from gateway.links import wire
-from gateway.links.commit import Done, GroupCommit
+from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address

@@ -87,6 +87,15 @@ def test_a_wrong_line_of_the_access_policy_is_named(tmp_path: Path, base: str) -
     assert f"{policy}:2:" in line
 
 
+def test_a_password_file_that_is_no_text_is_named(tmp_path: Path, base: str) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_bytes(b"alice:$argon2id$\n\xff\n")
+    code, lines = start(tmp_path, base + f'[access]\npassword_file = "{passwords}"\n')
+    assert code == 2
+    (line,) = lines
+    assert f"{passwords}:2:" in line
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "tree.key").write_text("ab" * 32)
     with socket.socket() as taken:

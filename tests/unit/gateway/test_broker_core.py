@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gateway.broker.connection import Connection
-from gateway.broker.hooks import Client, Done, Hooks
+from gateway.broker.hooks import Client, Hooks
 from gateway.broker.limits import Limits
+from gateway.broker.message_log import Done
 from gateway.broker.packets import (
     ConnAck,
     Connect,

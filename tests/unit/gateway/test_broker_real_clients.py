@@ -15,7 +15,7 @@ from amqtt.plugins.authentication import Argon2Hasher
 from gateway.broker.access import AccessControl, AccessPolicy
 from gateway.broker.access_rules import Rules
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.hooks import Done
+from gateway.broker.message_log import Done
 from tree_handler.batch import Entry
 
 MOSQUITTO = [

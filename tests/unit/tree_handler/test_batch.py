@@ -43,6 +43,7 @@ def test_decodes_to_what_was_encoded(
     assert header.end == len(frame)
     assert header.last == first + len(messages) - 1
     assert batch.decode(frame, header) == messages
+    assert batch.header_of(frame) == header
 
 
 @given(st.integers(0, len(ONE) - 1), st.integers(1, 255))
