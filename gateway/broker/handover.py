@@ -10,12 +10,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.broker.packets import PacketError, ReasonCode, Version, packet_end
+from gateway.broker.packets import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
 
-BRIDGE_BIT = 0x80
 _CONNECT = 0x10
 _NAME_BYTES_MAX = 6
 """The longest protocol name is that of MQTT 3.1."""
