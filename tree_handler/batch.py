@@ -21,9 +21,9 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgpack
 
@@ -50,6 +50,19 @@ class Flags(enum.IntFlag):
     """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
     CONTROL = 2
     """Between gateways (topics that start with ``$``), never shown to clients."""
+
+
+class Publication(Protocol):
+    """What a batch takes from a message: an `Entry`, or whatever else stands for one."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+
+    @property
+    def properties(self) -> Mapping[int, Any]:
+        """MQTT 5.0 properties that must survive the journey, by identifier."""
 
 
 @dataclass(slots=True)  # not frozen: that costs a third of the time to make one
@@ -116,7 +129,7 @@ def encode(
     origin: str,
     epoch: int,
     first: int,
-    entries: Sequence[Entry],
+    entries: Sequence[Publication],
     *,
     flags: Flags,
     origin_time_us: int,
@@ -146,7 +159,7 @@ def encode(
     return frame
 
 
-def cut(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def cut(entries: Sequence[Publication]) -> Iterator[Sequence[Publication]]:
     """Split messages so that each part makes a batch within `MAX_ENTRIES` and `MAX_BODY_BYTES`."""
     start = size = 0
     for i, entry in enumerate(entries):

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import Flags, Header, Publication
 from tree_handler.delivery import Deliver, DeliverLogged, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
@@ -144,7 +144,14 @@ class Replication:
 
     # -- what this gateway's own clients publish ---------------------------------------------
 
-    def publish(self, entries: Sequence[Entry], flags: Flags, origin_time_us: int) -> list[Action]:
+    @property
+    def next_logged(self) -> int:
+        """The sequence number of the first message of this origin's next logged batch."""
+        return self._next_logged
+
+    def publish(
+        self, entries: Sequence[Publication], flags: Flags, origin_time_us: int
+    ) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
 
         Raises:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
-from gateway.broker.message_log import Done
 from gateway.broker.packets import ReasonCode
 from gateway.broker.sessions import Session
 from tree_handler.batch import Entry
@@ -30,7 +30,7 @@ class Acceptance:
     """Gathers what is accepted during a turn of the event loop.
 
     Args:
-        commit: takes entries and calls back when they are durable.
+        commit: takes messages and calls back when they are durable.
         deliver: hands a message to its subscribers.
         settled: called when a commit is dealt with.
         now: the loop's clock, in seconds.
@@ -53,7 +53,7 @@ class Acceptance:
 
     def __init__(
         self,
-        commit: Callable[[list[Entry], Done | None], None],
+        commit: Commit,
         deliver: Callable[[Message, Session | None, float], None],
         settled: Callable[[], None],
         now: Callable[[], float],
@@ -106,17 +106,15 @@ class Acceptance:
     def commit(self) -> None:
         """Hand the turn's messages in."""
         accepted, self._accepted = self._accepted, []
-        entries, self._unlogged = self._unlogged, []
+        unlogged, self._unlogged = self._unlogged, []
         size_bytes, self._turn_bytes = self._turn_bytes, 0
-        entries += [
-            Entry(m.topic, m.payload, m.qos, m.retain, m.properties)
-            for m, _, _, _ in accepted
-            if m is not None
-        ]
+        logged = [message for message, _, _, _ in accepted if message is not None]
         done = partial(self._committed, accepted, size_bytes) if accepted else None
-        self._commit(entries, done)
+        self._commit(logged, unlogged, done)
 
-    def _committed(self, accepted: list[Accepted], size_bytes: int, error: OSError | None) -> None:
+    def _committed(
+        self, accepted: list[Accepted], size_bytes: int, _first: int, error: OSError | None
+    ) -> None:
         self._waiting_bytes -= size_bytes
         if error is None:
             self._settle(accepted)

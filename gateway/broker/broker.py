@@ -23,9 +23,8 @@ from amqtt.session import Session as PluginSession
 from gateway.broker.access import AccessControl, ClientAccess, Principal
 from gateway.broker.access_file import read_access_file
 from gateway.broker.connection import Connection
-from gateway.broker.hooks import Client, Hooks, Verdict
+from gateway.broker.hooks import Client, Commit, Hooks, Verdict
 from gateway.broker.limits import Limits
-from gateway.broker.message_log import Done
 from gateway.broker.passwords import Passwords
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
@@ -33,8 +32,6 @@ from tree_handler.batch import Entry
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 """Takes over a neighbour's connection, whose first bytes are given."""
-Commit = Callable[[list[Entry], Done | None], None]
-"""Takes a loop turn's messages into the log and the tree; see `TreeNode.publish_all`."""
 
 
 MAX_VERIFYING = 2

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.message_log import Done
-from tree_handler.batch import Entry
+from tree_handler.batch import Publication
 
 if TYPE_CHECKING:
     from gateway.broker.message import Message
@@ -16,6 +15,17 @@ if TYPE_CHECKING:
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
+
+Committed = Callable[[int, OSError | None], None]
+"""Told once that a commit's logged messages may be acknowledged, or the error why they may not.
+The number is the sequence number of the first of them; the others follow without a gap, in the
+order in which they were handed in. It is 0 with an error, and where nothing was to be logged.
+"""
+
+Commit = Callable[[Sequence[Publication], Sequence[Publication], Committed | None], None]
+"""Takes a loop turn's messages into the log and the tree: those to be logged, then the QoS 0
+ones, which go to the tree alone. May call back before it returns; None if nobody waits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +86,7 @@ class Hooks:
 
     Attributes:
         authenticate: whether a client with this password may connect.
-        commit: takes a loop turn's messages into the log and the tree and calls back, unless
-            nobody waits for it.
+        commit: takes a loop turn's messages; see `Commit`.
         carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
         links: takes over a neighbour's connection, whose first bytes are given.
         may_publish: to this topic; None for all topics.
@@ -89,7 +98,7 @@ class Hooks:
     """
 
     authenticate: Callable[[Client, bytes | None], Verdict]
-    commit: Callable[[list[Entry], Done | None], None]
+    commit: Commit
     carries_unlogged: Callable[[], bool]
     links: Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
     may_publish: Callable[[Client, str], Verdict] | None = None

@@ -11,10 +11,12 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from gateway.broker.message_log import Done, LogError, MessageLog
+from gateway.broker.hooks import Committed
+from gateway.broker.message_log import LogError, MessageLog
 from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
@@ -25,7 +27,7 @@ from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.report import report
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import Entry, Flags, Header, Publication
 from tree_handler.bpdu import Bpdu
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -130,19 +132,28 @@ class TreeNode:
         """
         return self._outbox.add(entry, control=control)
 
-    def publish_all(self, entries: Iterable[Entry], done: Done | None) -> None:
-        """Accept the messages that local clients handed in during one turn, in their order.
+    def publish_all(
+        self,
+        logged: Sequence[Publication],
+        unlogged: Sequence[Publication],
+        done: Committed | None,
+    ) -> None:
+        """Accept the messages that local clients handed in during one turn: `hooks.Commit`.
 
-        What a logged batch needs is done within the call, or after `fdatasync`.
-
-        Args:
-            entries: of any QoS.
-            done: called once, when those of them that are logged may be acknowledged, or with
-                the error why they may not; None if nobody waits.
-
+        What was published by `publish` before is a batch of its own, and an earlier one.
         """
-        self._outbox.add_all(entries, done)
         self._flush()
+        first = self.replication.next_logged if logged else 0
+        try:
+            self._publish(logged, Flags.LOGGED)
+            self._publish(unlogged, Flags(0))
+        except LogError as error:
+            _log.error("%s", error)
+            if done is not None:
+                self._commit.refuse([partial(_tell, done, 0)], error)
+        else:
+            if done is not None:
+                self._commit.settle([partial(_tell, done, first)])
 
     @property
     def carries_unlogged(self) -> bool:
@@ -151,16 +162,19 @@ class TreeNode:
 
     def _flush(self) -> None:
         gathered, waiting = self._outbox.take()
-        now_us = time.time_ns() // 1000
         try:
             for flags, entries in gathered.items():
-                for part in batch.cut(entries):
-                    self._replicate(self.replication.publish(part, flags, now_us))
+                self._publish(entries, flags)
         except LogError as error:
             _log.error("%s", error)
             self._commit.refuse(waiting, error)
         else:
             self._commit.settle(waiting)
+
+    def _publish(self, entries: Sequence[Publication], flags: Flags) -> None:
+        now_us = time.time_ns() // 1000
+        for part in batch.cut(entries):
+            self._replicate(self.replication.publish(part, flags, now_us))
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -384,3 +398,7 @@ class TreeNode:
             self._end(link, "this gateway stops")
         await self._repairs.stop()
         await self._commit.drain()
+
+
+def _tell(done: Committed, first: int, error: OSError | None) -> None:
+    done(first if error is None else 0, error)

@@ -1,9 +1,9 @@
-"""What local clients hand in during one turn of the event loop, until it becomes batches."""
+"""What this gateway itself publishes (sensors, queries), until a turn's end makes batches of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from gateway.broker.message_log import Done
 from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags
@@ -41,18 +41,6 @@ class Outbox:
             self._scheduled = True
             self._loop.call_soon(self._turn_ended)
         return acknowledgement
-
-    def add_all(self, entries: Iterable[Entry], done: Done | None) -> None:
-        """Take the messages of a turn that has ended; the caller flushes."""
-        logged: list[Entry] = []
-        unlogged: list[Entry] = []
-        for entry in entries:
-            (logged if entry.qos or entry.retain else unlogged).append(entry)
-        for flags, some in ((Flags.LOGGED, logged), (Flags(0), unlogged)):
-            if some:
-                self._entries.setdefault(flags, []).extend(some)
-        if done is not None:
-            self._done.append(done)
 
     def take(self) -> tuple[dict[Flags, list[Entry]], list[Done]]:
         """All that was gathered, by what it becomes, and who is to be told of it."""

@@ -96,7 +96,7 @@ async def feed(pieces: list[bytes]) -> bytearray:
     core = BrokerCore(
         Hooks(
             authenticate=lambda client, password: True,
-            commit=lambda entries, done: None if done is None else done(None),
+            commit=lambda logged, unlogged, done: None if done is None else done(1, None),
             carries_unlogged=lambda: False,
             links=lambda reader, writer, first: asyncio.sleep(0),
         )

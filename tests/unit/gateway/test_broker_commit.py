@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,9 +34,13 @@ async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     log.close()
 
 
+def segment(folder: Path) -> bytes:
+    [only] = (folder / "log").glob("*.log")
+    return only.read_bytes()
+
+
 def logged(folder: Path) -> list[bytes]:
-    [segment] = (folder / "log").glob("*.log")
-    data = segment.read_bytes()
+    data = segment(folder)
     return [
         entry.payload
         for at, header in batch.frames(data)
@@ -44,21 +48,19 @@ def logged(folder: Path) -> list[bytes]:
     ]
 
 
-async def told(node: TreeNode, *entries: Entry) -> OSError | None:
-    answer: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-    node.publish_all(entries, answer.set_result)
+async def told(
+    node: TreeNode, *entries: Entry, unlogged: Sequence[Entry] = ()
+) -> tuple[int, OSError | None]:
+    answer: asyncio.Future[tuple[int, OSError | None]]
+    answer = asyncio.get_running_loop().create_future()
+    node.publish_all(entries, unlogged, lambda *told: answer.set_result(told))
     async with asyncio.timeout(10):
         return await answer
 
 
 async def test_a_turn_is_in_the_log_when_its_caller_is_told(node: TreeNode, tmp_path: Path) -> None:
-    turn = [
-        Entry("t", b"1", 1),
-        Entry("t", b"0", 0),
-        Entry("t", b"2", 2),
-        Entry("t", b"r", 0, True),
-    ]
-    assert await told(node, *turn) is None
+    turn = [Entry("t", b"1", 1), Entry("t", b"2", 2), Entry("t", b"r", 0, True)]
+    assert await told(node, *turn, unlogged=[Entry("t", b"0", 0)]) == (1, None)
     assert logged(tmp_path) == [b"1", b"2", b"r"]
 
 
@@ -67,7 +69,7 @@ async def test_what_was_published_before_the_turn_comes_before_it(
 ) -> None:
     acknowledgement = node.publish(Entry("t", b"first", 1))
     assert acknowledgement is not None
-    assert await told(node, Entry("t", b"second", 1)) is None
+    assert await told(node, Entry("t", b"second", 1)) == (2, None)
     await acknowledgement
     assert logged(tmp_path) == [b"first", b"second"]
 
@@ -79,10 +81,21 @@ async def test_a_caller_is_told_why_the_log_refused(
         raise LogError("disk full")
 
     monkeypatch.setattr(MessageLog, "append", full)
-    error = await told(node, Entry("t", b"1", 1))
+    first, error = await told(node, Entry("t", b"1", 1))
+    assert first == 0
     assert isinstance(error, LogError)
+
+
+async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
+    node: TreeNode, tmp_path: Path
+) -> None:
+    turn = [Entry("t", b"%d" % i, 1) for i in range(2 * batch.MAX_ENTRIES)]
+    assert await told(node, *turn) == (1, None)
+    assert await told(node, Entry("t", b"next", 1)) == (2 * batch.MAX_ENTRIES + 1, None)
+    headers = [header for _, header in batch.frames(segment(tmp_path))]
+    assert [header.first for header in headers] == [1, 1001, 2001]
 
 
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     assert not node.carries_unlogged
-    node.publish_all([Entry("t", b"0")], None)
+    node.publish_all([], [Entry("t", b"0")], None)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gateway.broker.connection import Connection
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.hooks import Client, Committed, Hooks
 from gateway.broker.limits import Limits
-from gateway.broker.message_log import Done
 from gateway.broker.packets import (
     ConnAck,
     Connect,
@@ -38,7 +38,7 @@ from gateway.broker.packets import (
     packet_end,
 )
 from gateway.broker.server import BrokerCore
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Publication
 
 
 class Peer:
@@ -89,8 +89,8 @@ class Bench:
 
     core: BrokerCore
     port: int
-    entries: list[Entry] = field(default_factory=list)
-    waiting: list[Done] = field(default_factory=list)
+    entries: list[Publication] = field(default_factory=list)
+    waiting: list[Callable[[OSError | None], None]] = field(default_factory=list)
     links: list[bytes] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -131,14 +131,17 @@ async def make() -> AsyncIterator[Make]:
     async def made(
         *, limits: Limits | None = None, holds: bool = False, fails: bool = False, **hooks: Any
     ) -> Bench:
-        def commit(entries: list[Entry], done: Done | None) -> None:
-            bench.entries += entries
+        def commit(
+            logged: Sequence[Publication], unlogged: Sequence[Publication], done: Committed | None
+        ) -> None:
+            first = len(bench.entries) + 1 if logged else 0
+            bench.entries += [*logged, *unlogged]
             if done is None:
                 return
             if holds:
-                bench.waiting.append(done)
+                bench.waiting.append(partial(done, first))
             else:
-                done(OSError(28, "disk full") if fails else None)
+                done(*((0, OSError(28, "disk full")) if fails else (first, None)))
 
         async def links(
             reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes

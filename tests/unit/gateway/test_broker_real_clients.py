@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from amqtt.plugins.authentication import Argon2Hasher
 from gateway.broker.access import AccessControl, AccessPolicy
 from gateway.broker.access_rules import Rules
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.message_log import Done
-from tree_handler.batch import Entry
+from gateway.broker.hooks import Committed
+from tree_handler.batch import Entry, Publication
 
 MOSQUITTO = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),
@@ -25,9 +25,11 @@ MOSQUITTO = [
 LIMIT_S = 20
 
 
-def commit(entries: list[Entry], done: Done | None) -> None:
+def commit(
+    logged: Sequence[Publication], unlogged: Sequence[Publication], done: Committed | None
+) -> None:
     if done is not None:
-        done(None)
+        done(1 if logged else 0, None)
 
 
 async def links(*_: Any) -> None:
