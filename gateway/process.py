@@ -30,6 +30,7 @@ from gateway.broker.message_log import LogError, MessageLog
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings
+from gateway.history import LogHistory
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
@@ -181,6 +182,8 @@ class GatewayProcess:
                 links=self._node.accept,
                 carries_unlogged=lambda: self._node.carries_unlogged,
                 access=control,
+                history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
+                state_file=self._settings.gateway.state_dir / "broker.sqlite3",
             )
         except (AccessFileError, OSError) as error:
             raise ConfigError("access", str(error)) from error
@@ -259,23 +262,14 @@ class GatewayProcess:
     # -- the way of a message --------------------------------------------------------------------
 
     def _publish_reading(self, sensor: Sensor, record: Record) -> None:
-        entry = Entry(f"{self._prefix}/{sensor.name}", record.encode(), qos=1)
-        logged = self._node.publish(entry)
-        assert logged is not None  # QoS 1 is always logged
-        logged.add_done_callback(lambda done: self._hand_out_reading(entry, done))
-
-    def _hand_out_reading(self, entry: Entry, logged: asyncio.Future[None]) -> None:
-        if logged.cancelled():
-            return
-        if (error := logged.exception()) is not None:
-            _log.warning("reading of %s is not logged: %s", entry.topic, error)
-        self._broker.hand_out(entry)
+        self._broker.accept(Entry(f"{self._prefix}/{sensor.name}", record.encode(), qos=1))
 
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
 
-    def _deliver(self, entries: list[Entry], _: Header) -> None:
-        self._broker.core.publish(entries)
+    def _deliver(self, entries: list[Entry], header: Header) -> None:
+        key = (header.origin, header.epoch)
+        self._broker.core.publish_logged(entries, key, header.last if header.logged else 0)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)

@@ -50,6 +50,8 @@ class Flags(enum.IntFlag):
     """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
     CONTROL = 2
     """Between gateways (topics that start with ``$``), never shown to clients."""
+    LOCAL = 4
+    """What a gateway has to remember for itself: in its log, never on a link."""
 
 
 class Publication(Protocol):

@@ -20,6 +20,8 @@ from tree_handler.batch import Entry
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
+    from gateway.broker.durable import Durable
+    from gateway.broker.journal import Journal
 
 Accepted = tuple[Message | None, "Session | None", "Connection | None", int]
 """A message, or None for one that was accepted before and came again; its publisher; the packet
@@ -49,6 +51,7 @@ class Acceptance:
         "_turn_bytes",
         "_unlogged",
         "_waiting_bytes",
+        "durable",
     )
 
     def __init__(
@@ -59,6 +62,8 @@ class Acceptance:
         now: Callable[[], float],
         limit_bytes: int,
     ) -> None:
+        self.durable: Durable | None = None
+        """Keeps durable sessions, where there are any."""
         self._commit = commit
         self._deliver = deliver
         self._settled = settled
@@ -110,36 +115,71 @@ class Acceptance:
         size_bytes, self._turn_bytes = self._turn_bytes, 0
         logged = [message for message, _, _, _ in accepted if message is not None]
         done = partial(self._committed, accepted, size_bytes) if accepted else None
-        self._commit(logged, unlogged, done)
+        error = None if self.durable is None or not logged else self.durable.precede(accepted)
+        if error is None:
+            self._commit(logged, unlogged, done)
+            return
+        self._commit((), unlogged, None)
+        self._committed(accepted, size_bytes, 0, error)
 
     def _committed(
-        self, accepted: list[Accepted], size_bytes: int, _first: int, error: OSError | None
+        self, accepted: list[Accepted], size_bytes: int, first: int, error: OSError | None
     ) -> None:
         self._waiting_bytes -= size_bytes
         if error is None:
+            if self.durable is not None and first:
+                self._number(accepted, self.durable.journal, first)
             self._settle(accepted)
         else:
-            for _, session, connection, packet_id in accepted:
-                self._refuse(session, connection, packet_id)
+            if self.durable is not None:
+                self.durable.journal.was_refused()
+            for message, session, connection, packet_id in accepted:
+                if message is None:
+                    _again(session, connection, packet_id)
+                else:
+                    _refuse(session, connection, packet_id)
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for connection in stalled:
                 connection.resume()
         self._settled()
 
+    @staticmethod
+    def _number(accepted: list[Accepted], journal: Journal, first: int) -> None:
+        """Tell messages where they stand in the log; those of them that anybody may ask."""
+        own = journal.own
+        number = first - 1
+        for message, _, _, _ in accepted:
+            if message is not None:
+                number += 1
+                if message.retain or journal.has_sessions:
+                    message.ref = (own, number)
+        journal.has_delivered(own, number)
+
     def _settle(self, accepted: list[Accepted]) -> None:
         now_s = self._now()
         deliver = self._deliver
         for message, session, connection, packet_id in accepted:
+            if message is None:
+                _again(session, connection, packet_id)
+                continue
             if connection is not None and packet_id:
                 connection.acknowledge(packet_id)
-            if message is not None:
-                deliver(message, session, now_s)
+            deliver(message, session, now_s)
 
-    def _refuse(
-        self, session: Session | None, connection: Connection | None, packet_id: int
-    ) -> None:
-        if session is not None and packet_id < 0:
-            session.incoming.discard(-packet_id)
-        if connection is not None and packet_id:
-            connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+
+def _again(session: Session | None, connection: Connection | None, packet_id: int) -> None:
+    """Answer a QoS 2 message that had come before as what became of it then."""
+    if session is None or connection is None:
+        return
+    if -packet_id in session.incoming:
+        connection.acknowledge(packet_id)
+    else:
+        connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+
+
+def _refuse(session: Session | None, connection: Connection | None, packet_id: int) -> None:
+    if session is not None and packet_id < 0:
+        session.release_incoming(-packet_id)
+    if connection is not None and packet_id:
+        connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,14 @@ from amqtt.session import Session as PluginSession
 from gateway.broker.access import AccessControl, ClientAccess, Principal
 from gateway.broker.access_file import read_access_file
 from gateway.broker.connection import Connection
+from gateway.broker.durable import History
 from gateway.broker.hooks import Client, Commit, Hooks, Verdict
 from gateway.broker.limits import Limits
+from gateway.broker.message import Message
 from gateway.broker.passwords import Passwords
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
+from gateway.broker.store import open_store
 from tree_handler.batch import Entry
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
@@ -51,6 +55,9 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         carries_unlogged: whether the tree wants QoS 0 messages now.
         limits: what a client may take.
         access: which topics a client may use; None for all that clients may use at all.
+        history: the log that sessions and retained messages outlive the process in; None if they
+            need not.
+        state_file: where checkpoints of it are kept, given with ``history``.
 
     Raises:
         AccessFileError: the password file has a wrong line.
@@ -70,6 +77,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
         access: AccessControl | None = None,
+        history: History | None = None,
+        state_file: Path | None = None,
     ) -> None:
         plugins: dict[str, dict[str, Any]] = {}
         if anonymous:
@@ -86,6 +95,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             self._passwords = Passwords.parse(read_access_file(password_file), str(password_file))
         self._verifying = asyncio.Semaphore(MAX_VERIFYING)
         self._hooks = self._make_hooks(commit, links, carries_unlogged)
+        self._history = history
+        self._state_file = state_file
         self._core: BrokerCore | None = None
 
     def _make_hooks(
@@ -120,13 +131,15 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
     # -- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen.
+        """Recover what outlived the last process, and listen.
 
         Raises:
+            StoreError: checkpoints can't be read or written.
             OSError: the address is in use or not this machine's.
 
         """
         self._core = BrokerCore(self._hooks, self._limits)
+        self._recover()
         level = self.logger.level
         self.logger.setLevel(logging.CRITICAL)  # a port in use is one line, not amqtt's traceback
         try:
@@ -139,6 +152,14 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         finally:
             self.logger.setLevel(level)
 
+    def _recover(self) -> None:
+        if self._history is None or self._state_file is None:
+            return
+        store, saved = open_store(self._state_file)
+        found = self.core.recover(self._history, store, saved, time.time_ns() // 1000)
+        if found.sessions or found.odd:
+            self.logger.info("recovered: %s", found)
+
     async def shutdown(self) -> None:
         """Close every client and stop listening."""
         for server in self._servers.values():
@@ -146,6 +167,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             # Not waited for: since Python 3.12 that would wait for links too, which end later.
             server.instance = None
         self.core.stop()
+        if self.core.durable is not None:
+            await self.core.durable.stop()
         await super().shutdown()
 
     async def _create_server_instance(
@@ -178,9 +201,9 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
     # -- messages ------------------------------------------------------------------------------
 
-    def hand_out(self, entry: Entry) -> None:
-        """Give a message that is in the log to local subscribers."""
-        self.core.publish((entry,))
+    def accept(self, entry: Entry) -> None:
+        """Publish for the gateway itself, as a client would."""
+        self.core.accept(Message.of(entry, self.core.now()))
 
     async def internal_message_broadcast(
         self, topic: str, data: bytes, qos: int | None = None

@@ -93,6 +93,8 @@ class Delivery:
             flags |= RETAIN
         connection = session.connection
         if qos:
+            if retained and session.record is not None and message.ref is not None:
+                session.record.given_retained(message.topic, flags, grant.identifiers)
             packet = session.deliver(message, flags, grant.identifiers, now_s)
             if packet is not None and connection is not None:
                 connection.send_message(packet)
@@ -108,14 +110,17 @@ class Delivery:
         self._turns[group] = turn + 1
         count = len(members)
         order = [members[(turn + i) % count] for i in range(count)]
-        for session, subscription in order:
-            if session.connection is not None:
-                self.give(session, message, _grant(subscription), now_s)
-                return
-        for session, subscription in order:
-            if min(subscription.qos, message.qos):
-                self.give(session, message, _grant(subscription), now_s)
-                return
+        chosen = next(
+            (member for member in order if member[0].connection is not None),
+            next((member for member in order if min(member[1].qos, message.qos)), None),
+        )
+        if chosen is None:
+            return
+        session, subscription = chosen
+        record = next((s.record for s, _ in order if s.record is not None), None)
+        if record is not None and message.ref is not None:
+            record.journal.shared(group, message.ref, session.record)
+        self.give(session, message, grant_of(subscription), now_s)
 
     def forget_turns(self, group: tuple[str, str]) -> None:
         """A shared subscription has no members left."""
@@ -131,7 +136,8 @@ class Delivery:
             connection.offer(packet)
 
 
-def _grant(subscription: Subscription) -> Grant:
+def grant_of(subscription: Subscription) -> Grant:
+    """What one subscription alone grants."""
     grant = Grant.of([subscription])
     assert grant is not None
     return grant

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from tree_handler.batch import Publication
 
 if TYPE_CHECKING:
-    from gateway.broker.message import Message
-    from gateway.broker.sessions import Session, Subscription
+    from gateway.broker.sessions import Session
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
@@ -58,28 +57,6 @@ class Events(Protocol):
         """A subscription has ended at the client's wish."""
 
 
-class Keeper(Protocol):
-    """Keeps on disk what must outlive the process. Called after the change, in its order."""
-
-    def session_opened(self, session: Session) -> None:
-        """A session is new, or its expiry has changed."""
-
-    def session_ended(self, session: Session) -> None:
-        """A session is no more, nor are its subscriptions."""
-
-    def subscribed(self, session: Session, topic_filter: str, subscription: Subscription) -> None:
-        """A subscription is new or replaced."""
-
-    def unsubscribed(self, session: Session, topic_filter: str) -> None:
-        """A subscription is no more."""
-
-    def retained_set(self, message: Message) -> None:
-        """A topic has this retained message now."""
-
-    def retained_deleted(self, topic: str) -> None:
-        """A topic has no retained message any more."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """Functions that the broker calls.
@@ -93,7 +70,6 @@ class Hooks:
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
         events: is told of clients.
-        keeper: keeps sessions and retained messages.
 
     """
 
@@ -105,4 +81,3 @@ class Hooks:
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None
     events: Events | None = None
-    keeper: Keeper | None = None

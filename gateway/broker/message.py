@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.broker.journal import Ref
 from gateway.broker.packets import PropertyId, Version, encode_length, encode_properties
 from tree_handler.batch import Entry
 
@@ -17,7 +18,7 @@ PUBLISH = 0x30
 DUP = 0x08
 RETAIN = 0x01
 
-_EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
+EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 _IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 _USER_PROPERTY = int(PropertyId.USER_PROPERTY)
 _V311 = int(Version.V311)
@@ -39,6 +40,7 @@ class Message:
         properties: those of 5.0 that are passed on, message expiry among them.
         expires_at_s: on the loop's clock, or None.
         size_bytes: what it counts for in a queue.
+        ref: where it stands in the log; None for one that is not logged.
 
     """
 
@@ -53,6 +55,7 @@ class Message:
         "payload",
         "properties",
         "qos",
+        "ref",
         "retain",
         "size_bytes",
         "topic",
@@ -76,8 +79,9 @@ class Message:
         self.properties = properties or _NO_PROPERTIES
         self.size_bytes = len(key) + len(payload) + OVERHEAD_BYTES
         self.expires_at_s: float | None = None
-        if properties and _EXPIRY in properties:
-            self.expires_at_s = now_s + properties[_EXPIRY]
+        self.ref: Ref | None = None
+        if properties and EXPIRY in properties:
+            self.expires_at_s = now_s + properties[EXPIRY]
         self._flags_311 = self._flags_5 = -1
         self._head_311 = self._head_5 = b""
         self._properties_5 = b"\0"
@@ -161,8 +165,8 @@ class Message:
         properties = dict(self.properties)
         if self.expires_at_s is not None:
             # What it has waited here is taken off [MQTT-3.3.2-6].
-            waited = properties[_EXPIRY] - (self.expires_at_s - now_s)
-            properties[_EXPIRY] = max(0, properties[_EXPIRY] - int(waited))
+            waited = properties[EXPIRY] - (self.expires_at_s - now_s)
+            properties[EXPIRY] = max(0, properties[EXPIRY] - int(waited))
         if identifiers:
             properties[_IDENTIFIER] = list(identifiers)
         return encode_properties(properties)

@@ -108,6 +108,7 @@ class MessageLog:
         self._fd = -1
         self._lock_fd = -1
         self._synced_length = 0
+        self._needed_from: int | None = None
 
     # -- life --------------------------------------------------------------------------------
 
@@ -195,10 +196,15 @@ class MessageLog:
         return finish
 
     def trim(self) -> bool:
-        """Delete the oldest sealed segments beyond ``max_bytes``; whether any went."""
+        """Delete the oldest sealed segments beyond ``max_bytes``; whether any went.
+
+        None goes that a start would still need: see `may_trim`.
+        """
         total = sum(segment.length for segment in self._segments)
         trimmed = False
         while total > self._max_bytes and len(self._segments) > 1:
+            if self._needed_from is not None and self._segments[1].start > self._needed_from:
+                break
             oldest = self._segments.pop(0)
             total -= oldest.length
             oldest.path.unlink()
@@ -206,7 +212,34 @@ class MessageLog:
             trimmed = True
         return trimmed
 
+    def may_trim(self, before: int) -> None:
+        """Whoever needs the log at a start needs nothing before this position; until the next
+        call, what stands behind it is not trimmed."""
+        self._needed_from = before
+
     # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """Where the next batch will stand, over all segments that ever were."""
+        return self._newest.start + self._newest.length
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All batches from a position on, oldest first.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        for segment in list(self._segments):
+            if segment.start + segment.length <= position:
+                continue
+            try:
+                data = segment.path.read_bytes()[: segment.length]
+            except OSError as error:
+                raise LogError(f"{segment.path}: {error.strerror}") from error
+            for at, header in batch.frames(data, max(0, position - segment.start)):
+                yield data[at : at + header.end], header
 
     @property
     def length(self) -> int:

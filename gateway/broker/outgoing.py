@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
+_DISCONNECT = 0xE0
 
 
 class Outgoing:
@@ -42,6 +43,7 @@ class Outgoing:
         is_particular: whether its packets must be made for it alone (aliases, packet size).
         is_closing: nothing more is read or sent.
         closing_at_s: since when it is closing, on the loop's clock.
+        held_ticket: the last journal frame that output of it waits for, see `durable`.
         packet_bytes_max: the client's Maximum Packet Size.
         outgoing_aliases: topic aliases towards the client, if it allows them.
 
@@ -63,6 +65,11 @@ class Outgoing:
         self.outgoing_aliases: OutgoingAliases | None = None
         self.is_paused = False
         """Whether the client does not read what is written."""
+        self.held_ticket = 0
+        self._pauses = 0
+        """For how many reasons nothing more is to be written."""
+        self._unsafe_bytes = 0
+        """Output that waits for the journal."""
         self._held_bytes = 0
         self._not_reading = 0
         """For how many reasons reading is paused."""
@@ -71,6 +78,9 @@ class Outgoing:
 
     def pause_writing(self) -> None:
         """Called by the event loop: the client does not read."""
+        self._pauses += 1
+        if self._pauses > 1:
+            return
         self.is_paused = True
         self._held_bytes = 0
         if self.session is not None and self.session.connection is self:
@@ -78,6 +88,9 @@ class Outgoing:
 
     def resume_writing(self) -> None:
         """Called by the event loop: the client reads again."""
+        self._pauses -= 1
+        if self._pauses:
+            return
         self.is_paused = False
         if self._held_bytes > self.core.limits.held_bytes:
             self.resume()
@@ -174,6 +187,33 @@ class Outgoing:
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
             out.clear()
 
+    def take(self) -> bytes:
+        """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""
+        out = self.out
+        if self.is_closing:
+            out.clear()
+        if not out or self.is_paused:
+            return b""
+        packets = b"".join(out)
+        out.clear()
+        return packets
+
+    def hold(self, size_bytes: int) -> None:
+        """So many bytes of output wait for the journal; too many, and it is as if unread."""
+        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes + size_bytes
+        limit = self.core.limits.held_bytes
+        if before <= limit < self._unsafe_bytes:
+            self.pause_writing()
+
+    def let_go(self, packets: bytes) -> None:
+        """Write what the journal has made safe."""
+        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes - len(packets)
+        if not self.is_closing and self.transport is not None:
+            self.transport.write(packets)
+        limit = self.core.limits.held_bytes
+        if self._unsafe_bytes <= limit < before:
+            self.resume_writing()
+
     # -- the end ------------------------------------------------------------------------------
 
     def disconnect(self, reason: int, why: str = "") -> None:
@@ -209,6 +249,9 @@ class Outgoing:
         self.is_closing = True
         self.closing_at_s = self.core.now()
         if self.transport is not None:
+            if not self.core.may_leave(self):
+                # Messages are sent again when the client comes back; why it has to go is not.
+                self.out = [packet for packet in self.out if packet[0] == _DISCONNECT]
             if self.out:
                 self.transport.write(b"".join(self.out))
                 self.out.clear()

@@ -196,8 +196,7 @@ class Publishing:
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
             )
-        if packet_id in session.incoming:
-            session.incoming.discard(packet_id)
+        if session.release_incoming(packet_id):
             self.unacknowledged = max(0, self.unacknowledged - 1)
         elif connection.version == Version.V5:
             connection.send(b"\x70\x03%b\x92" % packet_id.to_bytes(2, "big"))

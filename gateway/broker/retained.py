@@ -163,6 +163,11 @@ class RetainedMessages(Generic[M]):
         topics = [topic_filter] if is_exact(topic_filter) else self._index.matching(topic_filter)
         return self._alive(topics, now_s)
 
+    def get(self, topic: str) -> M | None:
+        """A topic's message, if there is one; expired or not."""
+        held = self._held.get(topic)
+        return None if held is None else held.message
+
     def expires_at_s(self, topic: str) -> float:
         """When a topic's message is gone; infinity if never.
 

@@ -10,19 +10,24 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
 from gateway.broker import wills
 from gateway.broker.acceptance import Acceptance
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
+from gateway.broker.durable import Durable, History
 from gateway.broker.hooks import Client, Hooks
+from gateway.broker.journal import Ref
 from gateway.broker.limits import Budget, Limits, Refusals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
+from gateway.broker.recovery import Recovered, Recovery
+from gateway.broker.saved import Checkpoint
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
+from gateway.broker.store import Store
 from gateway.broker.targets import Route, resolve
 from gateway.broker.topics import (
     RetainedLimitError,
@@ -32,6 +37,7 @@ from gateway.broker.topics import (
     split_share,
 )
 from tree_handler.batch import Entry
+from tree_handler.repair import Epoch
 
 SWEEP_S = 0.5
 """Keep-alive, wills and expiry are looked at so often."""
@@ -47,6 +53,7 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         dirty: connections with something to write.
+        durable: keeps durable sessions; None for a broker that forgets them at its end.
         is_scheduled: whether the end of this turn is.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
@@ -70,6 +77,7 @@ class BrokerCore:
         self.acceptance = Acceptance(
             hooks.commit, self._deliver, self.kick, self.now, self.limits.uncommitted_bytes
         )
+        self.durable: Durable | None = None
         self.is_scheduled = False
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
@@ -82,17 +90,59 @@ class BrokerCore:
         self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
         self._is_stopping = False
 
+    def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
+        """Go on from what was there before the last stop or crash; keep it from now on.
+
+        Args:
+            history: the log.
+            store: for checkpoints.
+            saved: the last of them.
+            wall_us: this machine's time, microseconds since 1970.
+
+        Raises:
+            StoreError: a checkpoint is needed at once and can't be written.
+
+        """
+        found = Recovery(self, history, wall_us).run(saved)
+        self.durable = Durable(self, history, store, found)
+        self.durable.start(saved.position)
+        self.acceptance.durable = self.durable
+        return found
+
     # -- messages ------------------------------------------------------------------------------
 
     def publish(self, entries: Iterable[Entry]) -> None:
-        """Give local subscribers what is in the log already (other gateways, sensors)."""
+        """Give local subscribers what no log has (plugins)."""
         now_s = self.now()
         for entry in entries:
-            try:
-                self._deliver(Message.of(entry, now_s), None, now_s)
-            except PacketError as error:
-                self.refused("message of the tree that no packet can carry", str(error))
+            self._publish(entry, None, now_s)
         self.kick()
+
+    def publish_logged(self, entries: Sequence[Entry], key: Epoch, last: int) -> None:
+        """Give local subscribers what other gateways accepted.
+
+        Args:
+            entries: messages that follow each other in the log of their origin.
+            key: the origin and its epoch.
+            last: the number of the last one; 0 for QoS 0 messages.
+
+        """
+        now_s = self.now()
+        if last and self.durable is not None:
+            self.durable.journal.has_delivered(key, last)
+        number = last - len(entries)
+        for entry in entries:
+            number += 1
+            self._publish(entry, (key, number) if last else None, now_s)
+        self.kick()
+
+    def _publish(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+        try:
+            message = Message.of(entry, now_s)
+            message.ref = ref
+            self._deliver(message, None, now_s)
+        except PacketError as error:
+            self.refused("message of the tree that no packet can carry", str(error))
 
     def accept(self, message: Message) -> None:
         """Publish for the broker itself or for a client that has gone (a will)."""
@@ -141,23 +191,23 @@ class BrokerCore:
     def _deliver(self, message: Message, publisher: Session | None, now_s: float) -> None:
         route = self.routes.get(message.key) or self.route(message.key)
         if message.retain:
-            self._retain(message)
+            self.retain(message)
         self.delivery.deliver(message, route, publisher, now_s)
 
-    def _retain(self, message: Message) -> None:
-        keeper = self.hooks.keeper
-        if not message.payload:  # [MQTT-3.3.1-6]
-            if self.retained.delete(message.topic) and keeper is not None:
-                keeper.retained_deleted(message.topic)
-            return
-        expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
-        try:
-            self.retained.set(message.topic, message, expires_at_s)
-        except RetainedLimitError as error:
-            self.refused("message not retained", str(error))
+    def retain(self, message: Message) -> None:
+        """Keep a message as its topic's retained one; an empty one ends it [MQTT-3.3.1-6]."""
+        if not message.payload:
+            if not self.retained.delete(message.topic):
+                return
         else:
-            if keeper is not None:
-                keeper.retained_set(message)
+            expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
+            try:
+                self.retained.set(message.topic, message, expires_at_s)
+            except RetainedLimitError as error:
+                self.refused("message not retained", str(error))
+                return
+        if self.durable is not None:
+            self.durable.retained_changed(message.topic)
 
     # -- subscriptions -------------------------------------------------------------------------
 
@@ -168,27 +218,39 @@ class BrokerCore:
             FilterError: the filter is malformed or too deep.
 
         """
-        is_new = self.tree.add(topic_filter, session, subscription)
-        session.subscriptions[topic_filter] = subscription
-        self.routes.touched(topic_filter)
-        if self.hooks.keeper is not None:
-            self.hooks.keeper.subscribed(session, topic_filter, subscription)
+        is_new = self.place(session, topic_filter, subscription)
+        if session.record is not None:
+            session.record.journal.subscribed(session.record, topic_filter, subscription)
         if self.hooks.events is not None:
             self.hooks.events.subscribed(session, topic_filter, subscription.qos)
+        return is_new
+
+    def place(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
+        """Have a subscription stand where routes find it; whether it is new.
+
+        Raises:
+            FilterError: the filter is malformed or too deep.
+
+        """
+        is_new = self.tree.add(topic_filter, session, subscription)
+        session.subscriptions[topic_filter] = subscription
+        session.no_local |= subscription.no_local
+        self.routes.touched(topic_filter)
         return is_new
 
     def unsubscribe(self, session: Session, topic_filter: str) -> bool:
         """End a subscription [MQTT-3.10.4-1]; whether there was one."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
-        self._forget(session, topic_filter)
-        if self.hooks.keeper is not None:
-            self.hooks.keeper.unsubscribed(session, topic_filter)
+        self.forget(session, topic_filter)
+        if session.record is not None:
+            session.record.journal.unsubscribed(session.record, topic_filter)
         if self.hooks.events is not None:
             self.hooks.events.unsubscribed(session, topic_filter)
         return True
 
-    def _forget(self, session: Session, topic_filter: str) -> None:
+    def forget(self, session: Session, topic_filter: str) -> None:
+        """Take a subscription from where routes find it."""
         self.tree.remove(topic_filter, session)
         self.routes.touched(topic_filter)
         share, proper = split_share(topic_filter)
@@ -223,8 +285,8 @@ class BrokerCore:
         """Keep a session so long once its client has gone."""
         longest = self.limits.session_expiry_s
         session.expiry_s = min(expiry_s, longest) if longest < NEVER_EXPIRES_S else expiry_s
-        if self.hooks.keeper is not None:
-            self.hooks.keeper.session_opened(session)
+        if self.durable is not None:
+            self.durable.session_opened(session)
 
     def take_over(self, session: Session, clean_start: bool) -> None:
         """Close a session's connection, for the client has come again [MQTT-3.1.4-3]."""
@@ -240,7 +302,7 @@ class BrokerCore:
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
         for topic_filter in session.subscriptions:
-            self._forget(session, topic_filter)
+            self.forget(session, topic_filter)
         session.subscriptions.clear()
         self._publish_will(session)
         session.end()
@@ -248,16 +310,20 @@ class BrokerCore:
         self._delayed.discard(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
-        if self.hooks.keeper is not None:
-            self.hooks.keeper.session_ended(session)
+        if self.durable is not None:
+            self.durable.session_ended(session)
 
     def _detach(self, session: Session, connection: Connection) -> None:
         session.connection = None
-        session.detach(self.now())
-        self._offline.add(session)
+        self.is_offline(session)
         self._touch(session)
         if self.hooks.events is not None:
             self.hooks.events.disconnected(session)
+
+    def is_offline(self, session: Session) -> None:
+        """A session waits for its client from now on."""
+        session.detach(self.now())
+        self._offline.add(session)
 
     def _touch(self, session: Session) -> None:
         for topic_filter in session.subscriptions:
@@ -332,8 +398,15 @@ class BrokerCore:
         self.gathers_unlogged = self.hooks.carries_unlogged()
         dirty = self.dirty[:]
         self.dirty.clear()
+        if self.durable is not None:
+            self.durable.flush(dirty)
+            return
         for connection in dirty:
             connection.flush()
+
+    def may_leave(self, connection: Outgoing) -> bool:
+        """Whether what a connection has to write stands on nothing that a crash takes back."""
+        return self.durable is None or self.durable.may_leave(connection)
 
     def _sweep(self) -> None:
         """Look at what is due: silent clients, wills, sessions, retained messages."""
@@ -364,8 +437,10 @@ class BrokerCore:
             what = "message dropped: queue full, expired or too large"
             self.refusals.count(what, "sessions", now_s, dropped)
         for topic in self.retained.expire(now_s):
-            if self.hooks.keeper is not None:
-                self.hooks.keeper.retained_deleted(topic)
+            if self.durable is not None:
+                self.durable.retained_changed(topic)
+        if self.durable is not None:
+            self.durable.sweep(now_s)
         self.gathers_unlogged = self.hooks.carries_unlogged()
         self.kick()
 

@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from gateway.broker.journal import Operation, Ref, SessionRecord
 from gateway.broker.message import DUP, Message
 from gateway.broker.packets import Version, Will
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 PACKET_ID_MAX = 65_535
 NEVER_EXPIRES_S = 0xFFFF_FFFF
 PUBREL = 0x62
+_NEAR_HEAD = 4_096
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
@@ -65,20 +68,20 @@ class Session:
         subscriptions: by filter.
         incoming: QoS 2 identifiers of the client's messages that are not released.
         dropped: messages that found the queue full, or had expired in it.
+        no_local: whether it has, or had, a subscription without its own messages.
+        record: its side of the journal; None unless it is to outlive a crash.
 
     """
 
     __slots__ = (
         "_budget",
-        "_inflight",
         "_inflight_bytes",
         "_inflight_bytes_max",
-        "_last_id",
         "_limits",
         "_open",
         "_packet_bytes_max",
-        "_queue",
         "_queued_bytes",
+        "_taken",
         "_unsent",
         "_version",
         "_window",
@@ -88,6 +91,11 @@ class Session:
         "ends_at_s",
         "expiry_s",
         "incoming",
+        "inflight",
+        "last_packet_id",
+        "no_local",
+        "queue",
+        "record",
         "subscriptions",
         "will",
     )
@@ -102,21 +110,26 @@ class Session:
         self.dropped = 0
         self.will: tuple[float, Will] | None = None
         """When it is published, on the loop's clock, unless the client comes back; and what."""
+        self.no_local = False
+        self.record: SessionRecord | None = None
         self._limits = limits
         self._budget = budget
         self._version = client.version
         self._open = False
         self._window = 0
         self._packet_bytes_max: int | None = None
-        self._last_id = 0
-        self._inflight: dict[int, Delivery | None] = {}
-        """By packet identifier; None once released."""
+        self.last_packet_id = 0
+        """The last that was used towards the client."""
+        self.inflight: dict[int, Delivery | None] = {}
+        """Sent and not acknowledged to the end, by packet identifier; None once released."""
         self._inflight_bytes = 0
         self._inflight_bytes_max = limits.inflight_bytes
         self._unsent: deque[int] = deque()
         """Identifiers in flight that this connection has not been sent yet."""
-        self._queue: deque[Delivery] = deque()
+        self.queue: deque[Delivery] = deque()
+        """What waits."""
         self._queued_bytes = 0
+        self._taken = 0
 
     # -- what is asked of it -------------------------------------------------------------------
 
@@ -128,17 +141,22 @@ class Session:
     @property
     def inflight_count(self) -> int:
         """Messages sent and not acknowledged to the end."""
-        return len(self._inflight)
+        return len(self.inflight)
 
     @property
     def queued_count(self) -> int:
         """Messages that wait."""
-        return len(self._queue)
+        return len(self.queue)
+
+    @property
+    def queue_places(self) -> tuple[int, int]:
+        """The places of the first message that waits and of the next to come, counted for ever."""
+        return self._taken, self._taken + len(self.queue)
 
     @property
     def is_busy(self) -> bool:
         """Whether anything waits to be sent as soon as there is room."""
-        return bool(self._queue or self._unsent)
+        return bool(self.queue or self._unsent)
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -152,7 +170,7 @@ class Session:
         self._window = min(receive_maximum, self._limits.inflight_messages)
         self._packet_bytes_max = packet_bytes_max
         self._open = True
-        self._unsent = deque(self._inflight)
+        self._unsent = deque(self.inflight)
         return self.send_waiting(now_s)
 
     def detach(self, now_s: float) -> None:
@@ -175,8 +193,8 @@ class Session:
         """The session is no more; its queue is given back."""
         self._budget.used_bytes -= self._queued_bytes
         self._queued_bytes = 0
-        self._queue.clear()
-        self._inflight.clear()
+        self.queue.clear()
+        self.inflight.clear()
         self._inflight_bytes = 0
         self._unsent.clear()
         self.incoming.clear()
@@ -189,10 +207,10 @@ class Session:
     ) -> bytes | None:
         """Send a QoS 1 or 2 message, or let it wait; return the packet that is to be sent now."""
         if (
-            self._queue
+            self.queue
             or not self._open
             or self._unsent
-            or len(self._inflight) >= self._window
+            or len(self.inflight) >= self._window
             or self._inflight_bytes >= self._inflight_bytes_max
         ):
             self._wait((message, flags, identifiers))
@@ -201,38 +219,44 @@ class Session:
 
     def puback(self, packet_id: int) -> None:
         """A QoS 1 message has arrived."""
-        delivery = self._inflight.get(packet_id)
+        delivery = self.inflight.get(packet_id)
         if delivery is not None and delivery[1] & 6 == 2:
-            del self._inflight[packet_id]
+            del self.inflight[packet_id]
             self._inflight_bytes -= delivery[0].size_bytes
+            if self.record is not None:
+                self.record.note(Operation.PUBACK, packet_id)
 
     def pubrec(self, packet_id: int, *, failed: bool) -> bool:
         """A QoS 2 message has arrived, or was refused; whether its identifier is known."""
-        if packet_id not in self._inflight:
+        if packet_id not in self.inflight:
             return False
-        delivery = self._inflight[packet_id]
+        delivery = self.inflight[packet_id]
         if delivery is not None and delivery[1] & 6 == 4:
             self._inflight_bytes -= delivery[0].size_bytes
             if failed:  # [MQTT-4.3.3-4]: the identifier is free
-                del self._inflight[packet_id]
+                del self.inflight[packet_id]
             else:
-                self._inflight[packet_id] = None
+                self.inflight[packet_id] = None
+            if self.record is not None:
+                self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
         return True
 
     def pubcomp(self, packet_id: int) -> None:
         """The exchange of a QoS 2 message is complete."""
-        if packet_id in self._inflight and self._inflight[packet_id] is None:
-            del self._inflight[packet_id]
+        if packet_id in self.inflight and self.inflight[packet_id] is None:
+            del self.inflight[packet_id]
+            if self.record is not None:
+                self.record.note(Operation.PUBCOMP, packet_id)
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""
         packets: list[bytes] = []
         if not self._open:
             return packets
-        sent = len(self._inflight) - len(self._unsent)
+        sent = len(self.inflight) - len(self._unsent)
         while self._unsent and sent < self._window:
             packet_id = self._unsent.popleft()
-            if packet_id not in self._inflight:
+            if packet_id not in self.inflight:
                 continue
             packet = self._again(packet_id, now_s)
             if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
@@ -243,12 +267,13 @@ class Session:
             packets.append(packet)
             sent += 1
         while (
-            self._queue
+            self.queue
             and not self._unsent
-            and len(self._inflight) < self._window
+            and len(self.inflight) < self._window
             and self._inflight_bytes < self._inflight_bytes_max
         ):
-            delivery = self._queue.popleft()
+            delivery = self.queue.popleft()
+            self._taken += 1
             size = delivery[0].size_bytes
             self._queued_bytes -= size
             self._budget.used_bytes -= size
@@ -258,30 +283,76 @@ class Session:
                 packets.append(fresh)
         return packets
 
+    def release_incoming(self, packet_id: int) -> bool:
+        """The exchange of a client's QoS 2 message ends; whether its identifier was in use."""
+        if packet_id not in self.incoming:
+            return False
+        self.incoming.discard(packet_id)
+        if self.record is not None:
+            self.record.note(Operation.RELEASED, packet_id)
+        return True
+
     def waiting(self) -> Iterator[Delivery]:
         """What is in flight and not released, then what is queued."""
-        yield from (delivery for delivery in self._inflight.values() if delivery is not None)
-        yield from self._queue
+        yield from (delivery for delivery in self.inflight.values() if delivery is not None)
+        yield from self.queue
+
+    # -- after a crash -------------------------------------------------------------------------
+
+    def restore_inflight(self, packet_id: int, delivery: Delivery | None) -> None:
+        """A message had been sent under this identifier; None: and released."""
+        self.inflight[packet_id] = delivery
+        if delivery is not None:
+            self._inflight_bytes += delivery[0].size_bytes
+
+    def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
+        """The message that waits under this reference had been sent; whether there is one."""
+        found = -1
+        # What was sent stood at the head of the queue or close to it.
+        for at, (message, its_flags, _) in enumerate(islice(self.queue, _NEAR_HEAD)):
+            if message.ref == ref:
+                found = at
+                if its_flags == flags:
+                    break
+        if found < 0:
+            return False
+        delivery = self.queue[found]
+        del self.queue[found]
+        size = delivery[0].size_bytes
+        self._queued_bytes -= size
+        self._budget.used_bytes -= size
+        self.last_packet_id = packet_id
+        self.restore_inflight(packet_id, delivery)
+        return True
+
+    def adopt(self, limits: Limits, budget: Budget) -> None:
+        """What was restored without limits counts for these from now on."""
+        self._limits = limits
+        self._inflight_bytes_max = limits.inflight_bytes
+        budget.used_bytes += self._queued_bytes
+        self._budget = budget
 
     # -- within --------------------------------------------------------------------------------
 
     def _send(self, delivery: Delivery, now_s: float) -> bytes | None:
         message, flags, identifiers = delivery
-        inflight = self._inflight
-        packet_id = self._last_id % PACKET_ID_MAX + 1
+        inflight = self.inflight
+        packet_id = self.last_packet_id % PACKET_ID_MAX + 1
         while packet_id in inflight:
             packet_id = packet_id % PACKET_ID_MAX + 1
         packet = message.packet(self._version, flags, packet_id, identifiers, now_s)
         if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
             self._drop()  # as if it had been sent [MQTT-3.1.2-25]
             return None
-        self._last_id = packet_id
+        self.last_packet_id = packet_id
         inflight[packet_id] = delivery
         self._inflight_bytes += message.size_bytes
+        if self.record is not None:
+            self.record.sent(packet_id, flags, message.ref)
         return packet
 
     def _again(self, packet_id: int, now_s: float) -> bytes:
-        delivery = self._inflight[packet_id]
+        delivery = self.inflight[packet_id]
         if delivery is None:
             return b"%c\x02%b" % (PUBREL, packet_id.to_bytes(2, "big"))
         message, flags, identifiers = delivery
@@ -293,13 +364,13 @@ class Session:
         size = delivery[0].size_bytes
         limits, budget = self._limits, self._budget
         if (
-            len(self._queue) >= limits.queue_messages
+            len(self.queue) >= limits.queue_messages
             or self._queued_bytes + size > limits.queue_bytes
             or budget.used_bytes + size > budget.limit_bytes
         ):
             self._drop()
             return
-        self._queue.append(delivery)
+        self.queue.append(delivery)
         self._queued_bytes += size
         budget.used_bytes += size
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from gateway.broker.hooks import Committed
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.message_log import Done, LogError, MessageLog
 from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
@@ -154,6 +154,31 @@ class TreeNode:
         else:
             if done is not None:
                 self._commit.settle([partial(_tell, done, first)])
+
+    def remember(self, frame: bytes, done: Done) -> None:
+        """Put what only this gateway has to remember into the log, behind all published so far.
+
+        The batch that stands for it is numbered as the next logged message will be.
+
+        Args:
+            frame: what to remember.
+            done: called once when it is durable, or with the error of a sync that failed.
+
+        Raises:
+            LogError: the log did not take it; ``done`` is not called.
+
+        """
+        self._flush()
+        made = batch.encode(
+            self.replication.origin,
+            self.replication.epoch,
+            self.replication.next_logged,
+            [Entry("", frame)],
+            flags=Flags.LOCAL,
+            origin_time_us=time.time_ns() // 1000,
+        )
+        self.log.append(made, batch.header_of(made))
+        self._commit.settle([done])
 
     @property
     def carries_unlogged(self) -> bool:

@@ -114,7 +114,7 @@ async def test_messages_wait_for_a_mosquitto_client_that_comes_back(
     expiry = ("-x", "100") if version == "5" else ()
     assert (await run("mosquitto_sub", broker.port, *keep, *expiry, "-E"))[0] == 0
     for i in range(3):
-        broker.hand_out(Entry("q/x", b"%d" % i, 1))
+        broker.accept(Entry("q/x", b"%d" % i, 1))
     assert await run("mosquitto_sub", broker.port, *keep, *expiry, "-C", "3") == (0, "0\n1\n2\n")
 
 
@@ -205,7 +205,7 @@ async def test_plugins_see_sessions_subscriptions_and_retained_messages(
         client.subscribe("a/#", 1)
         async with asyncio.timeout(LIMIT_S):
             await ready.wait()
-        broker.hand_out(Entry("a/b", b"kept", 1, True))
+        broker.core.publish((Entry("a/b", b"kept", 1, True),))
         assert list(broker.sessions) == ["seen"]
         assert [(f, qos) for f, [(_, qos)] in broker.subscriptions.items()] == [("a/#", 1)]
         assert broker.retained_messages["a/b"].data == b"kept"

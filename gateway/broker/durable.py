@@ -1,0 +1,278 @@
+"""Keeps durable sessions over a crash: journal, what waits for it, and checkpoints.
+
+At the end of each loop turn what happened to durable sessions goes into the log as one frame
+(`journal`). Nothing that stands on a frame leaves before the frame is safe: a client must not be
+told, or sent, what a restart would not know. With durability ``write`` a frame is safe when the
+log has it and nobody waits; with ``sync`` the output of the connections concerned waits for
+`fdatasync`, in its order.
+
+Now and then a checkpoint is written to SQLite, so that a start reads little of the log and the
+log may be trimmed behind it. Time is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.message_log import Done
+from gateway.broker.snapshot import Snapshots, Taken
+from gateway.broker.store import Store, StoreError
+from tree_handler.batch import Header
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch
+
+if TYPE_CHECKING:
+    from gateway.broker.acceptance import Accepted
+    from gateway.broker.outgoing import Outgoing
+    from gateway.broker.recovery import Recovered
+    from gateway.broker.server import BrokerCore
+    from gateway.broker.sessions import Session
+
+CHECKPOINT_BYTES = 8 << 20
+"""A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
+CHECKPOINT_S = 300.0
+"""And when something has changed and so much time has passed."""
+RETRY_S = 10.0
+"""A checkpoint that failed is tried again after so long."""
+
+_log = logging.getLogger(__name__)
+
+
+class History(Protocol):
+    """The log as the broker sees it."""
+
+    own: Epoch
+    """This gateway's id and boot epoch, under which its frames stand in the log."""
+
+    @property
+    def position(self) -> int:
+        """Where the next frame will stand."""
+
+    def remember(self, frame: bytes, done: Done) -> None:
+        """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
+
+        Raises:
+            LogError: the log did not take it; ``done`` is not called.
+
+        """
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All frames of the log from a position on."""
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one origin and epoch that hold any of these numbers."""
+
+    def have(self) -> dict[Epoch, Intervals]:
+        """All numbers that the log holds or held."""
+
+    def start_sync(self) -> Callable[[], None]:
+        """Force to the disk all that the log has; a call for a thread."""
+
+    def may_trim(self, before: int) -> None:
+        """What stands before this position is in a checkpoint."""
+
+
+class Durable:
+    """The durable side of one broker.
+
+    Args:
+        core: the broker.
+        history: its log.
+        store: its checkpoints.
+        found: what recovery found.
+
+    """
+
+    def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
+        self.journal = found.journal
+        self.is_failing = False
+        """Whether the log did not take the last frame: nothing durable can be begun."""
+        self._core = core
+        self._history = history
+        self._store = store
+        self._snapshots = Snapshots(core, found)
+        self._safe = 0
+        self._held: deque[tuple[int, Outgoing, bytes]] = deque()
+        self._position = 0
+        self._checkpoint_at_s = core.now()
+        self._saving: asyncio.Task[None] | None = None
+
+    def start(self, position: int) -> None:
+        """Go on behind the checkpoint of this position.
+
+        Raises:
+            StoreError: the log ends before it, and a new one can't be written.
+
+        """
+        self._position = position
+        self._history.may_trim(position)
+        if position > self._history.position:
+            # The log has lost its end. What comes now must not stand where nobody will look.
+            taken = self._snapshots.take(self._history.position)
+            self._store.save(taken.checkpoint)
+            self._has_saved(taken)
+
+    # -- what happens to sessions ----------------------------------------------------------------
+
+    def session_opened(self, session: Session) -> None:
+        """A session has a client, an expiry: if it is to outlive its connection, note it."""
+        if session.record is None:
+            if not session.expiry_s:
+                return
+            session.record = self.journal.open()
+        elif session.record.known == (session.client, session.expiry_s):
+            return
+        session.record.known = (session.client, session.expiry_s)
+        self.journal.opened(session.record, session.client, session.expiry_s)
+
+    def session_ended(self, session: Session) -> None:
+        """A session is no more."""
+        if session.record is not None:
+            self.journal.ended(session.record)
+            self._snapshots.ended(session.record)
+            session.record = None
+
+    def retained_changed(self, topic: str) -> None:
+        """A topic has another retained message, or none."""
+        self._snapshots.retained_changed(topic)
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def precede(self, accepted: Iterable[Accepted]) -> OSError | None:
+        """Write what must be in the log before a batch of these messages; the error if it can't.
+
+        A QoS 2 message and the identifier under which its publisher sent it must survive
+        together; a No Local subscription must know whose a message was.
+        """
+        journal = self.journal
+        index = 0
+        for message, session, _, packet_id in accepted:
+            if message is None:
+                continue
+            record = None if session is None else session.record
+            if record is not None and session is not None and (packet_id < 0 or session.no_local):
+                journal.publishes(record, index, max(0, -packet_id))
+            index += 1
+        return self.write() if journal.precedes else None
+
+    def write(self) -> OSError | None:
+        """Write a frame if there is anything to say; the error if the log does not take it."""
+        journal = self.journal
+        if journal.is_empty:
+            return None
+        ticket = journal.written + 1
+        try:
+            self._history.remember(journal.frame(), partial(self._told, ticket))
+        except OSError as error:
+            journal.was_refused()
+            self.is_failing = True
+            return error
+        journal.has_written()
+        self.is_failing = False
+        return None
+
+    def flush(self, dirty: Iterable[Outgoing]) -> None:
+        """At the end of a turn: write the frame, then the output of those who need not wait."""
+        self.write()
+        for connection in dirty:
+            if self._stands_on(connection) <= self._safe:
+                connection.flush()
+            else:
+                packets = connection.take()
+                if packets:
+                    ticket = self.journal.written + (not self.journal.is_empty)
+                    connection.held_ticket = ticket
+                    connection.hold(len(packets))
+                    self._held.append((ticket, connection, packets))
+
+    def may_leave(self, connection: Outgoing) -> bool:
+        """Whether a connection's output stands on nothing that a crash could take back."""
+        self.write()
+        return self._stands_on(connection) <= self._safe
+
+    @staticmethod
+    def _stands_on(connection: Outgoing) -> int:
+        session = connection.session
+        record = None if session is None else session.record
+        return (
+            connection.held_ticket if record is None else max(record.ticket, connection.held_ticket)
+        )
+
+    def _told(self, ticket: int, error: OSError | None) -> None:
+        if error is not None:
+            _log.error("journal: %s", error)
+            self.journal.precedes = True  # another frame, whose sync may fare better
+            return
+        self._safe = ticket
+        held = self._held
+        while held and held[0][0] <= ticket:
+            _, connection, packets = held.popleft()
+            connection.let_go(packets)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def sweep(self, now_s: float) -> None:
+        """Twice a second: write what the log did not take, make a checkpoint if one is due."""
+        self.write()
+        if self._saving is not None or now_s < self._checkpoint_at_s:
+            return
+        grown = self._history.position - self._position
+        aged = now_s - self._checkpoint_at_s >= CHECKPOINT_S and grown > 0
+        if grown >= CHECKPOINT_BYTES or aged:
+            self._saving = asyncio.ensure_future(self._save(now_s))
+
+    async def _save(self, now_s: float) -> None:
+        try:
+            await self.checkpoint()
+            self._checkpoint_at_s = now_s
+        except OSError as error:
+            _log.error("checkpoint: %s", error)
+            self._checkpoint_at_s = now_s + RETRY_S
+        finally:
+            self._saving = None
+
+    async def checkpoint(self) -> None:
+        """Write one now.
+
+        Raises:
+            LogError, StoreError: disk full or failing; the one before it holds.
+
+        """
+        self._core.commit()
+        error = self.write()
+        if error is not None:
+            raise error
+        taken = self._snapshots.take(self._history.position)
+        sync = self._history.start_sync()
+
+        def save() -> None:
+            # A checkpoint that knows more than the disk would leave a hole in the history.
+            sync()
+            self._store.save(taken.checkpoint)
+
+        try:
+            await asyncio.to_thread(save)
+        except BaseException:
+            self._snapshots.failed(taken)
+            raise
+        self._has_saved(taken)
+
+    def _has_saved(self, taken: Taken) -> None:
+        self._snapshots.saved(taken)
+        self._position = taken.checkpoint.position
+        self._history.may_trim(self._position)
+
+    async def stop(self) -> None:
+        """Make a last checkpoint, so that the next start reads nothing of the log."""
+        while self._saving is not None:
+            await asyncio.wait({self._saving})
+        try:
+            await self.checkpoint()
+        except (OSError, StoreError) as error:
+            _log.error("checkpoint: %s", error)
+        self._store.close()

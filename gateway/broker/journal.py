@@ -1,0 +1,290 @@
+"""What the broker must remember beside its messages: journal frames among the batches of the log.
+
+The log is the one history of a broker. Its batches tell what was accepted; journal frames between
+them tell what became of it: sessions that opened and ended, subscriptions, which message left
+under which packet identifier and how far its exchange has come. `recovery` reads that history
+again after a crash and arrives at the same sessions. What is stated here and nowhere else is the
+form of a frame and what its order means:
+
+* `events` concern the broker, in their order. Before one that changes who gets what, marks tell up
+  to which number each origin's messages had been delivered, so that a subscription gets later
+  messages and no earlier ones.
+* `operations` concern one session each, in its order: the exchange of QoS 1 and 2.
+* `publishers` name, for the batch that follows the frame in the log, who published which of its
+  messages under which QoS 2 identifier. They hold only if that batch is there: so a message and
+  its identifier survive a crash together or not at all.
+
+Only durable sessions, which outlive their connection, are in it. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from tree_handler.repair import Epoch
+
+if TYPE_CHECKING:
+    from gateway.broker.hooks import Client
+    from gateway.broker.sessions import Subscription
+
+
+class Event(enum.IntEnum):
+    """What happened to the broker; each with its fields."""
+
+    OPENED = 0
+    """session, client id, user name, protocol version, expiry in seconds; again if they change."""
+    ENDED = 1
+    """session"""
+    SUBSCRIBED = 2
+    """session, filter, QoS, no local, retain as published, identifier"""
+    UNSUBSCRIBED = 3
+    """session, filter"""
+    DELIVERED = 4
+    """origin, epoch, last number that local sessions were given"""
+    SHARED = 5
+    """share name, filter, origin, epoch, number, session (0: one that is not durable)"""
+    RETAINED = 6
+    """session, topic, flags, identifiers: given what is retained because it subscribed"""
+
+
+class Operation(enum.IntEnum):
+    """What happened to one message of a session; each with its fields."""
+
+    SENT = 0
+    """packet id, flags, number [, origin, epoch, where they are not this gateway's own]"""
+    PUBACK = 1
+    """packet id"""
+    PUBREC = 2
+    """packet id"""
+    REFUSED = 3
+    """packet id: a PUBREC with a failure"""
+    PUBCOMP = 4
+    """packet id"""
+    RELEASED = 5
+    """packet id of the client's own message: it is no longer `incoming`"""
+
+
+Ref = tuple[Epoch, int]
+"""Which logged message: origin and epoch of its batch, and its number there."""
+
+
+class JournalError(ValueError):
+    """A journal frame is none; the message says what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A journal frame as it was written."""
+
+    events: list[tuple[Any, ...]]
+    operations: list[tuple[int, list[tuple[Any, ...]]]]
+    publishers: list[tuple[int, int, int]]
+    """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1)."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> Frame:
+        """Read a frame.
+
+        Raises:
+            JournalError: the bytes are none.
+
+        """
+        try:
+            events, operations, publishers = msgpack.unpackb(data, use_list=False)
+            return cls(
+                [(Event(kind), *fields) for kind, *fields in events],
+                [(number, list(ops)) for number, ops in operations],
+                list(publishers),
+            )
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise JournalError(f"journal frame: {error}") from error
+
+
+class SessionRecord:
+    """The journal's view of one durable session.
+
+    Attributes:
+        number: which one; never used again.
+        ticket: the last frame that says something of it, by `Journal.written`.
+        operations: what the next frame says of its messages.
+        known: client and expiry as the journal knows them.
+        journal: which it is part of.
+
+    """
+
+    __slots__ = ("journal", "known", "number", "operations", "ticket")
+
+    def __init__(self, number: int, journal: Journal) -> None:
+        self.number = number
+        self.ticket = 0
+        self.operations: list[tuple[Any, ...]] = []
+        self.known: tuple[Client, int] | None = None
+        self.journal = journal
+
+    def sent(self, packet_id: int, flags: int, ref: Ref | None) -> None:
+        """A message leaves under this packet identifier."""
+        if ref is None:  # it was never logged, so nothing of it outlives the process
+            return
+        key, number = ref
+        if key == self.journal.own:
+            self._note((0, packet_id, flags, number))
+        else:
+            self._note((0, packet_id, flags, number, *key))
+
+    def note(self, operation: Operation, packet_id: int) -> None:
+        """Something else happened to the message with this packet identifier."""
+        self._note((int(operation), packet_id))
+
+    def given_retained(self, topic: str, flags: int, identifiers: tuple[int, ...]) -> None:
+        """It was given a retained message because it subscribed."""
+        self.journal.retained(self, topic, flags, identifiers)
+
+    def _note(self, operation: tuple[Any, ...]) -> None:
+        if not self.operations:
+            self.journal.touched.append(self)
+            self.ticket = self.journal.written + 1
+        self.operations.append(operation)
+
+
+class Journal:
+    """Gathers what the next frame says.
+
+    Args:
+        own: this gateway's id and boot epoch.
+        next_session: the number of the next new session.
+
+    Attributes:
+        own: as given.
+        touched: sessions with operations in the next frame.
+        delivered: the last number that local sessions were given, by origin and epoch.
+        precedes: the next frame must be in the log before the next batch.
+        written: how many frames the log has taken.
+
+    """
+
+    def __init__(self, own: Epoch, next_session: int = 1) -> None:
+        self.own = own
+        self.touched: list[SessionRecord] = []
+        self.delivered: dict[Epoch, int] = {}
+        self.precedes = False
+        self.written = 0
+        self._next_session = next_session
+        self._events: list[tuple[Any, ...]] = []
+        self._publishers: list[tuple[int, int, int]] = []
+        self._unmarked: set[Epoch] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self._events or self.touched or self._publishers or self.precedes)
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether there is, or was, a durable session."""
+        return self._next_session > 1
+
+    @property
+    def next_session(self) -> int:
+        """The number that the next new session gets."""
+        return self._next_session
+
+    # -- events --------------------------------------------------------------------------------
+
+    def open(self) -> SessionRecord:
+        """A record for a session that is durable from now on; `opened` says what it is."""
+        record = SessionRecord(self._next_session, self)
+        self._next_session += 1
+        return record
+
+    def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
+        """A session is durable, or its client or expiry has changed."""
+        self._decisive(
+            record,
+            *(Event.OPENED, record.number, client.client_id, client.username),
+            *(client.version, expiry_s),
+        )
+
+    def ended(self, record: SessionRecord) -> None:
+        """A session is no more, nor are its subscriptions."""
+        self._decisive(record, Event.ENDED, record.number)
+
+    def subscribed(self, record: SessionRecord, topic_filter: str, of: Subscription) -> None:
+        """A subscription is new or replaced."""
+        self._decisive(
+            record,
+            *(Event.SUBSCRIBED, record.number, topic_filter),
+            *(of.qos, of.no_local, of.retain_as_published, of.identifier),
+        )
+
+    def unsubscribed(self, record: SessionRecord, topic_filter: str) -> None:
+        """A subscription is no more."""
+        self._decisive(record, Event.UNSUBSCRIBED, record.number, topic_filter)
+
+    def retained(
+        self, record: SessionRecord, topic: str, flags: int, identifiers: tuple[int, ...]
+    ) -> None:
+        """A session was given a retained message because it subscribed."""
+        self._event(record, Event.RETAINED, record.number, topic, flags, identifiers)
+
+    def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
+        """A message went to this member of a shared subscription; None: one that is not durable."""
+        key, number = ref
+        member = 0 if record is None else record.number
+        self._event(record, Event.SHARED, *group, *key, number, member)
+
+    def has_delivered(self, key: Epoch, last: int) -> None:
+        """Local sessions are given an origin's messages up to this number now."""
+        self.delivered[key] = last
+        self._unmarked.add(key)
+
+    def _decisive(self, record: SessionRecord, *event: Any) -> None:
+        """Note what changes who gets which message."""
+        for key in self._unmarked:
+            self._events.append((int(Event.DELIVERED), *key, self.delivered[key]))
+        self._unmarked.clear()
+        self.precedes = True
+        self._event(record, *event)
+
+    def _event(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
+        if record is not None:
+            record.ticket = self.written + 1
+        self._events.append((int(kind), *fields))
+
+    # -- the batch that follows ----------------------------------------------------------------
+
+    def publishes(self, record: SessionRecord, index: int, packet_id: int) -> None:
+        """A message of the next batch is this session's; 0 for one that is not QoS 2."""
+        record.ticket = self.written + 1
+        self._publishers.append((record.number, index, packet_id))
+        self.precedes = True
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def frame(self) -> bytes:
+        """The next frame: all that was noted. Then call `has_written`, or `was_refused`."""
+        operations = [(record.number, record.operations) for record in self.touched]
+        packed: bytes = msgpack.packb((self._events, operations, self._publishers))
+        return packed
+
+    def has_written(self) -> None:
+        """The log has taken the frame."""
+        self.written += 1
+        for record in self.touched:
+            record.operations = []
+        self.touched = []
+        self._events = []
+        self._publishers = []
+        self.precedes = False
+
+    def was_refused(self) -> None:
+        """The log did not take the frame, or not the batch that it was for.
+
+        What happened stays noted. Who published what is not: that batch won't come, and a frame
+        must tell so before another batch takes its numbers.
+        """
+        self._publishers = []
+        self.precedes = True

@@ -1,0 +1,410 @@
+"""Arrives at the durable state of a broker again: the last checkpoint, and the log behind it.
+
+The history is read in the order in which it was written. A batch is given to sessions with the
+broker's own routes when the journal says that it had been delivered by then: before a change of
+subscriptions that follows it, or before a message of it was sent; and in the end what is left.
+So each message reaches the sessions that had subscribed when it was accepted, once. What a
+journal frame then says of its exchange is done to the session by the same calls as in life.
+
+Nothing is connected yet, so every message goes to a queue; limits on queues do not count here,
+since what left a queue at once in life waits here for its record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gateway.broker.delivery import Delivery, grant_of
+from gateway.broker.durable import History
+from gateway.broker.hooks import Client
+from gateway.broker.journal import (
+    Event,
+    Frame,
+    Journal,
+    JournalError,
+    Operation,
+    Ref,
+    SessionRecord,
+)
+from gateway.broker.limits import Budget
+from gateway.broker.message import EXPIRY, Message
+from gateway.broker.packets import PacketError
+from gateway.broker.saved import Checkpoint, SavedMessage, SavedSession
+from gateway.broker.sessions import Session, Subscription
+from gateway.broker.targets import Members
+from gateway.broker.topics import FilterError
+from tree_handler import batch
+from tree_handler.batch import Flags, Header
+from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch
+
+if TYPE_CHECKING:
+    from gateway.broker.server import BrokerCore
+
+_UNLIMITED = 1 << 62
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What was found.
+
+    Attributes:
+        journal: to go on with.
+        sessions: how many durable sessions there are.
+        waiting: messages that wait for them or are on their way to them.
+        ended: sessions that have ended since the checkpoint, by number.
+        retained: topics whose retained message has changed since.
+        odd: records that did not fit; each is in the log as a warning.
+
+    """
+
+    journal: Journal
+    sessions: int = 0
+    waiting: int = 0
+    ended: list[int] = field(default_factory=list)
+    retained: set[str] = field(default_factory=set)
+    odd: int = 0
+
+
+@dataclass(slots=True)
+class _Origin:
+    """One origin's batches of one epoch, as far as the history has been read."""
+
+    delivered: int = 0
+    pending: dict[int, tuple[bytes, Header]] = field(default_factory=dict)
+
+
+class Recovery:
+    """Restores one broker that has no connections yet.
+
+    Args:
+        core: the broker, empty.
+        history: its log.
+        wall_us: this machine's time, microseconds since 1970.
+
+    """
+
+    def __init__(self, core: BrokerCore, history: History, wall_us: int) -> None:
+        self._core = core
+        self._history = history
+        self._now_s = core.now()
+        self._wall_us = wall_us
+        self._limits = dataclasses.replace(
+            core.limits, queue_messages=_UNLIMITED, queue_bytes=_UNLIMITED
+        )
+        self._budget = Budget(_UNLIMITED)
+        self._sessions: dict[int, Session] = {}
+        self._origins: dict[Epoch, _Origin] = {}
+        self._expected: dict[int, tuple[Session, int]] = {}
+        """Who published which number of the batch to come, and under which identifier."""
+        self._publishers: dict[Ref, Session] = {}
+        self._delivery = _Delivery()
+        self._next_session = 1
+        self._ended: list[int] = []
+        self._retained: set[str] = set()
+        self._odd = 0
+
+    def run(self, saved: Checkpoint) -> Recovered:
+        """Restore; ``saved`` is the last checkpoint."""
+        self._load(saved)
+        for frame, header in self._history.read_from(saved.position):
+            if header.flags & Flags.LOCAL:
+                self._frame(frame, header)
+            elif header.logged:
+                self._batch(frame, header)
+        for key, numbers in self._history.have().items():
+            self._advance(key, numbers.contiguous_from(1))
+        return self._finish()
+
+    # -- the checkpoint --------------------------------------------------------------------------
+
+    def _load(self, saved: Checkpoint) -> None:
+        self._next_session = saved.next_session
+        for key, last in saved.delivered.items():
+            self._origins[key] = _Origin(last)
+        messages: dict[Ref, Message] = {}
+        for one in saved.messages():
+            if one.ref not in messages:
+                messages[one.ref] = self._message(one)
+        for session in saved.sessions:
+            self._load_session(session, messages)
+        for retained in saved.retained.values():
+            assert retained is not None
+            message = messages[retained.ref]
+            if not message.expired(self._now_s):
+                self._core.retain(message)
+
+    def _load_session(self, saved: SavedSession, messages: dict[Ref, Message]) -> None:
+        client = Client(saved.client_id, saved.username, "", saved.version)
+        session = self._open(saved.number, client, saved.expiry_s)
+        session.incoming.update(saved.incoming)
+        for topic_filter, subscription in saved.subscriptions.items():
+            self._subscribe(session, topic_filter, subscription)
+        for delivery in saved.inflight:
+            if delivery.message is None:
+                session.restore_inflight(delivery.packet_id, None)
+            else:
+                message = messages[delivery.message.ref]
+                session.restore_inflight(
+                    delivery.packet_id, (message, delivery.flags, delivery.identifiers)
+                )
+        session.last_packet_id = saved.last_packet_id
+        for delivery in saved.queue:
+            assert delivery.message is not None
+            message = messages[delivery.message.ref]
+            session.deliver(message, delivery.flags, delivery.identifiers, self._now_s)
+
+    def _message(self, saved: SavedMessage) -> Message:
+        message = Message.of(saved.entry, self._now_s)
+        message.ref = saved.ref
+        if saved.expires_us is not None:
+            self._expire(message, (saved.expires_us - self._wall_us) / 1_000_000)
+        return message
+
+    def _expire(self, message: Message, left_s: float) -> None:
+        """Take off what it waited before; a clock that was set back adds nothing."""
+        if message.expires_at_s is not None:
+            whole_s = float(message.properties[EXPIRY])
+            message.expires_at_s = self._now_s + max(0.0, min(whole_s, left_s))
+
+    # -- batches ---------------------------------------------------------------------------------
+
+    def _batch(self, frame: bytes, header: Header) -> None:
+        key = (header.origin, header.epoch)
+        if key == self._frames_key:
+            for number in range(header.first, header.last + 1) if self._expected else ():
+                publisher = self._expected.pop(number, None)
+                if publisher is not None:
+                    session, packet_id = publisher
+                    self._publishers[(key, number)] = session
+                    if packet_id:
+                        session.incoming.add(packet_id)
+        self._origin(key).pending[header.first] = (frame, header)
+
+    def _origin(self, key: Epoch) -> _Origin:
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = _Origin()
+        return origin
+
+    def _advance(self, key: Epoch, last: int) -> None:
+        """Give local sessions an origin's messages up to this number."""
+        origin = self._origin(key)
+        for frame, header in self._due(key, origin, last):
+            if header.flags & Flags.CONTROL:
+                continue
+            try:
+                entries = batch.decode(frame, header)
+            except BatchError as error:
+                self._strange(f"{header}: {error}")
+                continue
+            for number, entry in enumerate(entries, header.first):
+                if origin.delivered < number <= last:
+                    self._deliver(entry, (key, number), header.origin_time_us)
+        origin.delivered = max(origin.delivered, last)
+
+    def _due(self, key: Epoch, origin: _Origin, last: int) -> Iterator[tuple[bytes, Header]]:
+        at = origin.delivered + 1
+        pending = origin.pending
+        for first in sorted(first for first in pending if first <= last):
+            if at < first:
+                yield from self._history.read(key, Intervals([(at, first - 1)]))
+            frame, header = pending[first]
+            yield frame, header
+            at = max(at, header.last + 1)
+            if header.last <= last:
+                del pending[first]
+        if at <= last:
+            yield from self._history.read(key, Intervals([(at, last)]))
+
+    def _deliver(self, entry: batch.Entry, ref: Ref, origin_time_us: int) -> None:
+        publisher = self._publishers.pop(ref, None)
+        try:
+            message = Message.of(entry, self._now_s)
+            route = self._core.route(message.key)
+        except PacketError as error:
+            self._strange(f"{ref}: {error}")
+            return
+        message.ref = ref
+        if message.expires_at_s is not None:
+            waited_s = max(0.0, (self._wall_us - origin_time_us) / 1_000_000)
+            self._expire(message, float(message.properties[EXPIRY]) - waited_s)
+        if message.retain:
+            self._core.retain(message)
+            self._retained.add(message.topic)
+        self._delivery.deliver(message, route, publisher, self._now_s)
+
+    # -- journal frames --------------------------------------------------------------------------
+
+    _frames_key: Epoch = ("", 0)
+    """Under which origin and epoch the last journal frame stood."""
+
+    def _frame(self, frame: bytes, header: Header) -> None:
+        try:
+            [entry] = batch.decode(frame, header)
+            said = Frame.decode(entry.payload)
+        except (BatchError, JournalError, ValueError) as error:
+            self._strange(f"{header}: {error}")
+            return
+        self._frames_key = (header.origin, header.epoch)
+        # What the frame before announced and no batch brought never will be.
+        self._expected.clear()
+        for kind, *fields in said.events:
+            self._event(kind, fields)
+        for number, operations in said.operations:
+            session = self._sessions.get(number)
+            if session is not None:  # it may have ended within the turn
+                for operation in operations:
+                    self._operation(session, operation)
+        for number, index, packet_id in said.publishers:
+            session = self._sessions.get(number)
+            if session is not None:
+                self._expected[header.first + index] = (session, packet_id)
+
+    def _event(self, kind: Event, fields: list[Any]) -> None:
+        match kind:
+            case Event.OPENED:
+                number, client_id, username, version, expiry_s = fields
+                client = Client(client_id, username, "", version)
+                session = self._sessions.get(number)
+                if session is None:
+                    self._open(number, client, expiry_s)
+                else:
+                    session.client = client
+                    session.expiry_s = expiry_s
+                self._next_session = max(self._next_session, number + 1)
+                return
+            case Event.DELIVERED:
+                origin, epoch, last = fields
+                self._advance((origin, epoch), last)
+                return
+            case Event.SHARED:
+                share, topic_filter, origin, epoch, number, member = fields
+                ref = ((origin, epoch), number)
+                self._advance(*ref)
+                chosen = self._sessions.get(member)
+                self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
+                return
+        session = self._sessions.get(fields[0])
+        if session is None:
+            self._strange(f"{kind.name} of session {fields[0]}, which there is not")
+            return
+        match kind:
+            case Event.ENDED:
+                self._end(session, fields[0])
+            case Event.SUBSCRIBED:
+                self._subscribe(session, fields[1], Subscription(*fields[2:]))
+            case Event.UNSUBSCRIBED:
+                if session.subscriptions.pop(fields[1], None) is not None:
+                    self._core.forget(session, fields[1])
+            case Event.RETAINED:
+                _, topic, flags, identifiers = fields
+                message = self._core.retained.get(topic)
+                if message is not None:
+                    session.deliver(message, flags, tuple(identifiers), self._now_s)
+
+    def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
+        kind, packet_id, *rest = operation
+        match kind:
+            case Operation.SENT:
+                flags, number, *key = rest
+                ref = ((key[0], key[1]) if key else self._frames_key, number)
+                self._advance(*ref)
+                if not session.was_sent(packet_id, flags, ref):
+                    self._strange(f"{session.client}: sent {ref}, which it had not got")
+            case Operation.PUBACK:
+                session.puback(packet_id)
+            case Operation.PUBREC:
+                session.pubrec(packet_id, failed=False)
+            case Operation.REFUSED:
+                session.pubrec(packet_id, failed=True)
+            case Operation.PUBCOMP:
+                session.pubcomp(packet_id)
+            case Operation.RELEASED:
+                session.incoming.discard(packet_id)
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    def _open(self, number: int, client: Client, expiry_s: int) -> Session:
+        session = Session(client, self._limits, self._budget)
+        session.expiry_s = expiry_s
+        self._sessions[number] = session
+        self._core.sessions[client.client_id] = session
+        return session
+
+    def _end(self, session: Session, number: int) -> None:
+        for topic_filter in session.subscriptions:
+            self._core.forget(session, topic_filter)
+        del self._sessions[number]
+        self._ended.append(number)
+        self._delivery.ended(session)
+        if self._core.sessions.get(session.client_id) is session:
+            del self._core.sessions[session.client_id]
+
+    def _subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> None:
+        try:
+            self._core.place(session, topic_filter, subscription)
+        except FilterError as error:
+            self._strange(f"{session.client}: {error}")
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _finish(self) -> Recovered:
+        """Hand over to the new journal, which begins with what was decided here."""
+        journal = Journal(self._history.own, self._next_session)
+        for key, origin in self._origins.items():
+            journal.has_delivered(key, origin.delivered)
+        found = Recovered(journal, len(self._sessions), 0, self._ended, self._retained, self._odd)
+        for number, session in self._sessions.items():
+            session.adopt(self._core.limits, self._core.budget)
+            session.record = SessionRecord(number, journal)
+            session.record.known = (session.client, session.expiry_s)
+            self._core.is_offline(session)
+        self._delivery.choose_the_rest(self._now_s)
+        found.waiting = sum(s.queued_count + s.inflight_count for s in self._sessions.values())
+        return found
+
+    def _strange(self, what: str) -> None:
+        self._odd += 1
+        _log.warning("recovery: %s", what)
+
+
+class _Delivery(Delivery):
+    """Delivers what was accepted; who of a shared subscription got it, the journal tells later."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
+
+    def _give_one(
+        self, group: tuple[str, str], members: Members, message: Message, now_s: float
+    ) -> None:
+        assert message.ref is not None
+        self._open[group, message.ref] = (members, message)
+
+    def chosen(
+        self, group: tuple[str, str], ref: Ref, session: Session | None, now_s: float
+    ) -> None:
+        """It went to this session; None: to one that is no more."""
+        members, message = self._open.pop((group, ref), ([], None))
+        for member, subscription in members:
+            if member is session and message is not None:
+                self.give(member, message, grant_of(subscription), now_s)
+
+    def choose_the_rest(self, now_s: float) -> None:
+        """What nobody had been sent when the broker was stopped."""
+        for (group, _), (members, message) in self._open.items():
+            super()._give_one(group, members, message, now_s)
+        self._open.clear()
+
+    def ended(self, session: Session) -> None:
+        """What was chosen for a session that has ended went with it."""
+        for key, (members, message) in self._open.items():
+            self._open[key] = ([m for m in members if m[0] is not session], message)

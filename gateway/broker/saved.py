@@ -1,0 +1,112 @@
+"""What a checkpoint holds: the broker's durable state as plain values.
+
+The event loop makes it and recovery reads it; `store` knows how it looks in SQLite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.broker.journal import Ref
+from gateway.broker.sessions import Subscription
+from tree_handler.batch import Entry
+from tree_handler.repair import Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMessage:
+    """A logged message that some session or topic still needs.
+
+    Attributes:
+        ref: where it stands in the log, or stood before the log was trimmed.
+        entry: the message.
+        expires_us: when it expires, microseconds since 1970 on this machine's clock, or None.
+
+    """
+
+    ref: Ref
+    entry: Entry
+    expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDelivery:
+    """A message on its way to one session.
+
+    Attributes:
+        place: its place in the session's queue, or among the messages in flight.
+        packet_id: the identifier under which it was sent, 0 while it waits.
+        message: None once it is released (QoS 2, after PUBREC).
+        flags: what it is delivered with.
+        identifiers: subscription identifiers.
+
+    """
+
+    place: int
+    packet_id: int
+    message: SavedMessage | None
+    flags: int
+    identifiers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSession:
+    """A durable session.
+
+    Attributes:
+        number: see `journal.SessionRecord`.
+        client_id, username, version, expiry_s: of its client.
+        last_packet_id: the last that was used towards the client.
+        incoming: QoS 2 identifiers of the client's that are not released.
+        subscriptions: by filter.
+        inflight: all that was sent and not acknowledged to the end, in order.
+        queue_from: the place of the first message that still waits.
+        queue: messages that wait; without those of the checkpoint before if it is not `is_whole`.
+        is_whole: whether the queue is, as after a start; else only what is new is in it.
+
+    """
+
+    number: int
+    client_id: str
+    username: str | None
+    version: int
+    expiry_s: int
+    last_packet_id: int
+    incoming: tuple[int, ...]
+    subscriptions: dict[str, Subscription]
+    inflight: list[SavedDelivery]
+    queue_from: int
+    queue: list[SavedDelivery]
+    is_whole: bool = True
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """A broker's durable state at one position of the log.
+
+    Attributes:
+        position: what stands behind it in the log comes on top.
+        next_session: the number of the next new session.
+        delivered: the last number given to local sessions, by origin and epoch.
+        sessions: those that have changed since the checkpoint before; all when read back.
+        ended: numbers of sessions that have ended since.
+        retained: by topic those that have changed since, None where there is none any more; all
+            when read back.
+
+    """
+
+    position: int = 0
+    next_session: int = 1
+    delivered: dict[Epoch, int] = field(default_factory=dict)
+    sessions: list[SavedSession] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    retained: dict[str, SavedMessage | None] = field(default_factory=dict)
+
+    def messages(self) -> list[SavedMessage]:
+        """All messages that it names, some perhaps more than once."""
+        found = [message for message in self.retained.values() if message is not None]
+        for session in self.sessions:
+            for delivery in (*session.inflight, *session.queue):
+                if delivery.message is not None:
+                    found.append(delivery.message)
+        return found

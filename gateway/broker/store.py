@@ -1,0 +1,334 @@
+"""Checkpoints in one SQLite file: sessions, subscriptions, what waits, what is retained.
+
+The log is the truth; this file says what its beginning came to, so that a start reads the log
+from the checkpoint's position on and segments before it may be deleted. A message that many
+sessions wait for is in the file once. Each checkpoint writes only what has changed, in one
+transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from gateway.broker.journal import Ref
+from gateway.broker.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
+from gateway.broker.sessions import Subscription
+from tree_handler.batch import Entry
+
+_log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of the tables; a file of another format is not read."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS delivered (
+    origin TEXT NOT NULL, epoch INTEGER NOT NULL, last INTEGER NOT NULL,
+    PRIMARY KEY (origin, epoch)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS message (
+    id INTEGER PRIMARY KEY,
+    origin TEXT NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL,
+    topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, retain INTEGER NOT NULL,
+    properties BLOB NOT NULL, expires_us INTEGER,
+    UNIQUE (origin, epoch, number)
+) STRICT;
+CREATE TABLE IF NOT EXISTS session (
+    number INTEGER PRIMARY KEY,
+    client_id TEXT NOT NULL, username TEXT, version INTEGER NOT NULL, expiry_s INTEGER NOT NULL,
+    last_packet_id INTEGER NOT NULL, incoming BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS subscription (
+    session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL,
+    no_local INTEGER NOT NULL, retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL,
+    PRIMARY KEY (session, filter)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS delivery (
+    session INTEGER NOT NULL, packet_id INTEGER NOT NULL, place INTEGER NOT NULL,
+    message INTEGER, flags INTEGER NOT NULL, identifiers BLOB NOT NULL,
+    PRIMARY KEY (session, packet_id, place)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message INTEGER NOT NULL) STRICT;
+"""
+# Nothing refers to it any more: most often because it was acknowledged.
+_SWEEP = """
+DELETE FROM message WHERE id NOT IN (
+    SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained
+)
+"""
+
+
+class StoreError(OSError):
+    """The file can't be read or written; the message names it and the reason."""
+
+
+class DamagedStoreError(StoreError):
+    """The file is there and holds no checkpoint that can be read."""
+
+
+class Store:
+    """The SQLite file of one broker. One call at a time, from any thread.
+
+    Args:
+        path: made if missing.
+        sync: whether a checkpoint survives a power cut as soon as `save` returns. Without, it
+            may be the one before that does, whose part of the log must then still be there.
+
+    Raises:
+        DamagedStoreError: it is no such file, or of another format.
+        StoreError: it can't be opened.
+
+    """
+
+    def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            found = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, FORMAT):
+                raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
+            self._db.executescript(_TABLES)
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{path}: {error}") from error
+        except sqlite3.Error as error:
+            raise DamagedStoreError(f"{path}: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write what has changed since the last one, all of it or nothing.
+
+        Raises:
+            StoreError: disk full or failing; the file holds the checkpoint before.
+
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._write(checkpoint)
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        db = self._db
+        ids = self._write_messages(checkpoint.messages())
+        for number in checkpoint.ended:
+            for table, column in (
+                ("session", "number"),
+                ("subscription", "session"),
+                ("delivery", "session"),
+            ):
+                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  # names of ours
+        for session in checkpoint.sessions:
+            self._write_session(session, ids)
+        for topic, message in checkpoint.retained.items():
+            if message is None:
+                db.execute("DELETE FROM retained WHERE topic = ?", (topic,))
+            else:
+                db.execute("REPLACE INTO retained VALUES (?, ?)", (topic, ids[message.ref]))
+        db.executemany(
+            "REPLACE INTO delivered VALUES (?, ?, ?)",
+            ((*key, last) for key, last in checkpoint.delivered.items()),
+        )
+        db.execute(_SWEEP)
+        db.executemany(
+            "REPLACE INTO checkpoint VALUES (?, ?)",
+            (("position", checkpoint.position), ("next_session", checkpoint.next_session)),
+        )
+
+    def _write_messages(self, messages: Iterable[SavedMessage]) -> dict[Ref, int]:
+        ids: dict[Ref, int] = {}
+        for message in messages:
+            if message.ref in ids:
+                continue
+            (origin, epoch), number = message.ref
+            where = (origin, epoch, number)
+            row = self._db.execute(
+                "SELECT id FROM message WHERE origin = ? AND epoch = ? AND number = ?", where
+            ).fetchone()
+            if row is not None:
+                ids[message.ref] = row[0]
+                continue
+            entry = message.entry
+            done = self._db.execute(
+                "INSERT INTO message VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *where,
+                    entry.topic,
+                    entry.payload,
+                    entry.qos,
+                    entry.retain,
+                    msgpack.packb(entry.properties),
+                    message.expires_us,
+                ),
+            )
+            assert done.lastrowid is not None
+            ids[message.ref] = done.lastrowid
+        return ids
+
+    def _write_session(self, session: SavedSession, ids: dict[Ref, int]) -> None:
+        db, number = self._db, session.number
+        db.execute(
+            "REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                session.client_id,
+                session.username,
+                session.version,
+                session.expiry_s,
+                session.last_packet_id,
+                msgpack.packb(session.incoming),
+            ),
+        )
+        db.execute("DELETE FROM subscription WHERE session = ?", (number,))
+        db.executemany(
+            "INSERT INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (number, name, s.qos, s.no_local, s.retain_as_published, s.identifier)
+                for name, s in session.subscriptions.items()
+            ),
+        )
+        # What waits keeps its row from checkpoint to checkpoint; what is in flight changes fast.
+        db.execute(
+            "DELETE FROM delivery WHERE session = ? AND (? OR packet_id > 0 OR place < ?)",
+            (number, session.is_whole, session.queue_from),
+        )
+        db.executemany(
+            "REPLACE INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    number,
+                    delivery.packet_id,
+                    delivery.place,
+                    None if delivery.message is None else ids[delivery.message.ref],
+                    delivery.flags,
+                    msgpack.packb(delivery.identifiers),
+                )
+                for delivery in (*session.inflight, *session.queue)
+            ),
+        )
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def load(self) -> Checkpoint:
+        """The last checkpoint, whole; an empty one if there was none.
+
+        Raises:
+            DamagedStoreError: what is there can't be read.
+
+        """
+        try:
+            return self._read()
+        except (
+            sqlite3.Error,
+            ValueError,
+            TypeError,
+            LookupError,
+            msgpack.UnpackException,
+        ) as error:
+            raise DamagedStoreError(f"{self._path}: {error}") from error
+
+    def _read(self) -> Checkpoint:
+        numbers = dict(self._rows("SELECT name, value FROM checkpoint"))
+        messages = {
+            row[0]: SavedMessage(
+                ((row[1], row[2]), row[3]),
+                Entry(row[4], row[5], row[6], bool(row[7]), _properties(row[8])),
+                row[9],
+            )
+            for row in self._rows("SELECT * FROM message")
+        }
+        return Checkpoint(
+            numbers.get("position", 0),
+            numbers.get("next_session", 1),
+            {(row[0], row[1]): row[2] for row in self._rows("SELECT * FROM delivered")},
+            [self._read_session(row, messages) for row in self._rows("SELECT * FROM session")],
+            [],
+            {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
+        )
+
+    def _read_session(
+        self, row: tuple[Any, ...], messages: dict[int, SavedMessage]
+    ) -> SavedSession:
+        number, client_id, username, version, expiry_s, last_packet_id, incoming = row
+        subscriptions = {
+            name: Subscription(qos, bool(no_local), bool(as_published), identifier)
+            for _, name, qos, no_local, as_published, identifier in self._rows(
+                "SELECT * FROM subscription WHERE session = ?", number
+            )
+        }
+        deliveries = [
+            SavedDelivery(
+                place,
+                packet_id,
+                None if message is None else messages[message],
+                flags,
+                msgpack.unpackb(identifiers, use_list=False),
+            )
+            for _, packet_id, place, message, flags, identifiers in self._rows(
+                "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
+            )
+        ]
+        queue = [delivery for delivery in deliveries if not delivery.packet_id]
+        return SavedSession(
+            number,
+            client_id,
+            username,
+            version,
+            expiry_s,
+            last_packet_id,
+            msgpack.unpackb(incoming, use_list=False),
+            subscriptions,
+            [delivery for delivery in deliveries if delivery.packet_id],
+            queue[0].place if queue else 0,
+            queue,
+        )
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with closing(self._db.execute(statement, values)) as cursor:
+            return cursor.fetchall()
+
+
+def open_store(path: Path) -> tuple[Store, Checkpoint]:
+    """A broker's checkpoints and the last of them.
+
+    A damaged file is put aside and named in the log: what the log itself still tells is better
+    than no start at all.
+
+    Raises:
+        StoreError: it can't be opened or made.
+
+    """
+    try:
+        store = Store(path)
+        return store, store.load()
+    except DamagedStoreError as error:
+        aside = path.with_suffix(".damaged")
+        _log.error("%s; put aside as %s: older sessions are lost", error, aside.name)
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return Store(path), Checkpoint()
+
+
+def _properties(packed: bytes) -> dict[int, Any]:
+    properties: dict[int, Any] = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
+    return properties

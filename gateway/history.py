@@ -1,0 +1,60 @@
+"""The log as the broker sees it: what it reads at a start, and where its journal goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gateway.broker.message_log import Done
+from gateway.links.node import TreeNode
+from tree_handler.batch import Header
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch
+
+
+class LogHistory:
+    """The message log of one gateway, for its broker: a `gateway.broker.durable.History`.
+
+    Args:
+        node: which alone writes the log.
+        own: the gateway's id and boot epoch.
+
+    """
+
+    def __init__(self, node: TreeNode, own: Epoch) -> None:
+        self.own = own
+        self._node = node
+        self._log = node.log
+
+    @property
+    def position(self) -> int:
+        """Where the next frame will stand."""
+        return self._log.position
+
+    def remember(self, frame: bytes, done: Done) -> None:
+        """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
+
+        Raises:
+            LogError: the log did not take it; ``done`` is not called.
+
+        """
+        self._node.remember(frame, done)
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All frames of the log from a position on."""
+        return self._log.read_from(position)
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one origin and epoch that hold any of these numbers."""
+        return self._log.read(key, ranges)
+
+    def have(self) -> dict[Epoch, Intervals]:
+        """All numbers that the log holds or held."""
+        return self._log.have
+
+    def start_sync(self) -> Callable[[], None]:
+        """Force to the disk all that the log has; a call for a thread."""
+        return self._log.start_sync()
+
+    def may_trim(self, before: int) -> None:
+        """What stands before this position is in a checkpoint."""
+        self._log.may_trim(before)

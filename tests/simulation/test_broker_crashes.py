@@ -1,0 +1,95 @@
+"""Sessions over crashes, in seeded runs: nothing acknowledged lost, nothing of QoS 2 doubled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from broker_world import World
+
+from gateway.broker.durable import Durable
+from gateway.broker.journal import Journal, SessionRecord
+from gateway.broker.snapshot import Snapshots
+
+STEPS = 400
+
+
+async def run(seed: int, *, sync: bool) -> World:
+    world = World(seed, sync=sync)
+    world.start()
+    for client in world.clients:
+        client.connect(world.core)
+        client.read()
+    for _ in range(STEPS):
+        await world.step()
+    await world.drain()
+    world.close()
+    return world
+
+
+def rounds(few: int) -> range:
+    return range(few * 50 if "--soak" in sys.argv else few)
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
+async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(sync: bool) -> None:
+    crashes = acknowledged = 0
+    for seed in rounds(40):
+        world = await run(seed, sync=sync)
+        assert world.broken() == [], f"seed {seed}, sync {sync}"
+        crashes += world.crashes
+        acknowledged += sum(len(client.acknowledged) for client in world.clients)
+    assert crashes > 100
+    assert acknowledged > 1_000
+
+
+async def faults(*, sync: bool, seeds: range = range(25)) -> set[str]:
+    """What goes wrong first, in words; a run that recovery finds odd counts too."""
+    for seed in seeds:
+        try:
+            world = await run(seed, sync=sync)
+        except AssertionError as error:
+            return {str(error)}
+        if found := world.broken():
+            return set(found)
+    return set()
+
+
+async def test_without_the_publishers_identifiers_a_message_is_doubled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Journal, "publishes", lambda *_: None)
+    assert any("times" in fault for fault in await faults(sync=False))
+
+
+async def test_without_marks_a_late_subscriber_takes_the_place_of_an_early_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Journal, "has_delivered", lambda *_: None)
+    assert await faults(sync=False)
+
+
+async def test_what_leaves_before_the_journal_is_safe_is_sent_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Durable, "_stands_on", staticmethod(lambda connection: 0))
+    assert await faults(sync=True)
+
+
+async def test_without_what_was_sent_a_message_comes_under_another_identifier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionRecord, "sent", lambda *_: None)
+    assert any("times" in fault for fault in await faults(sync=False))
+
+
+async def test_a_checkpoint_without_retained_messages_loses_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Snapshots, "retained_changed", lambda *_: None)
+    assert await faults(sync=False, seeds=range(60))
