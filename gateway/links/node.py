@@ -136,11 +136,12 @@ class TreeNode:
         What a logged batch needs is done within the call, or after `fdatasync`.
 
         Args:
-            entries: of any QoS.
+            entries: of any QoS; those that are logged fit into one batch (see `batch.cut`).
             done: called once, when those of them that are logged may be acknowledged, or with
                 the error why they may not; None if nobody waits.
 
         """
+        self._flush()  # so that these become one batch, which the log takes or refuses as a whole
         self._outbox.add_all(entries, done)
         self._flush()
 
@@ -151,16 +152,17 @@ class TreeNode:
 
     def _flush(self) -> None:
         gathered, waiting = self._outbox.take()
-        now_us = time.time_ns() // 1000
-        try:
-            for flags, entries in gathered.items():
+        refused: LogError | None = None
+        for flags, entries in gathered.items():
+            try:
                 for part in batch.cut(entries):
-                    self._replicate(self.replication.publish(part, flags, now_us))
-        except LogError as error:
-            _log.error("%s", error)
-            self._commit.refuse(waiting, error)
-        else:
+                    self._replicate(self.replication.publish(part, flags, time.time_ns() // 1000))
+            except LogError as error:
+                refused = error
+        if refused is None:
             self._commit.settle(waiting)
+        else:
+            self._commit.refuse(waiting, refused)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -269,7 +271,8 @@ class TreeNode:
         elif topic == _REQUEST:
             self._replicate(core.receive_request(number, Request.decode(payload)))
         elif topic == DONE:
-            self._replicate(core.receive_done(number, now))
+            if not self._repairs.was_refused(number):
+                self._replicate(core.receive_done(number, now))
         else:
             raise ProtocolError("topic on a link", topic)
         self._commit.soon()
@@ -310,9 +313,8 @@ class TreeNode:
     def _replicate(self, actions: Iterable[replication.Action]) -> None:
         for action in actions:
             match action:
-                case Append(frame, header):
-                    self.log.append(frame, header)
-                    self._replicate(self.replication.appended(action))
+                case Append():
+                    self._append(action)
                 case SendBatch(number, frame):
                     self._send(number, _BATCH, frame)
                     if number in self.links and self.links[number].full:
@@ -330,6 +332,14 @@ class TreeNode:
                 case Serve(number, request) if number in self.links:
                     self._repairs.serve(self.links[number], request)
 
+    def _append(self, action: Append) -> None:
+        if (refused := self._commit.append(action.frame, action.header)) is None:
+            self._replicate(self.replication.appended(action))
+        elif action.source is None:
+            raise refused
+        else:
+            self._repairs.refused.add(action.source)
+
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
         link = self.links.get(number)
         if link is not None:
@@ -337,7 +347,7 @@ class TreeNode:
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if not header.logged and self._spool_unlogged and not header.flags & Flags.CONTROL:
-            self.log.append(frame, header)
+            self._commit.append(frame, header)
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
@@ -366,8 +376,11 @@ class TreeNode:
         for link in self.links.values():
             if link.drained():
                 self._replicate(self.replication.link_drained(link.number))
-        if self.log.trim():
-            self.replication.trimmed(self.log.kept_from())
+        try:
+            if self.log.trim():
+                self.replication.trimmed(self.log.kept_from())
+        except OSError as error:
+            self._commit.refused("segment of the log that can't be deleted", error)
         self._carry_out()
 
     def status(self) -> dict[str, Any]:
