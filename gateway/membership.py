@@ -32,7 +32,12 @@ class Members:
     def recall(self, log: MessageLog) -> None:
         """Take the records that the log still holds."""
         for frame, header in log.control():
-            for entry in batch.decode(frame, header):
+            try:
+                entries = batch.decode(frame, header)
+            except ProtocolError as error:
+                _log.warning("%s can't be read: %s", header, error)
+                continue
+            for entry in entries:
                 self.receive(entry, header)
 
     def publish(self, node: TreeNode, record: MemberRecord) -> None:

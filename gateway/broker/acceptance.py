@@ -3,7 +3,8 @@
 A QoS 1, 2 or retained message is delivered and acknowledged from the callback of the commit
 that took it, in the order of arrival; a QoS 0 message has been delivered already and is handed
 in for the tree alone. If the log refuses, nobody is acknowledged: a 5.0 client is told the
-reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2].
+reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2]. QoS 0 goes on: a message
+that was to be retained is delivered all the same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
 from gateway.broker.packets import ReasonCode
 from gateway.broker.sessions import Session
-from tree_handler.batch import Entry
+from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
@@ -46,6 +47,7 @@ class Acceptance:
         "_deliver",
         "_limit_bytes",
         "_now",
+        "_refused",
         "_settled",
         "_stalled",
         "_turn_bytes",
@@ -74,6 +76,8 @@ class Acceptance:
         self._waiting_bytes = 0
         self._turn_bytes = 0
         self._stalled: set[Connection] = set()
+        self._refused: set[tuple[Session, int]] = set()
+        """QoS 2 messages refused while others wait, which may be the same ones again."""
 
     @property
     def is_empty(self) -> bool:
@@ -88,8 +92,15 @@ class Acceptance:
         packet_id: int = 0,
     ) -> None:
         """Take a message that is to be logged."""
+        size_bytes = len(message.payload) + len(message.topic)
+        # What the log takes or refuses as a whole, and so is answered alike, is one batch.
+        if self._accepted and (
+            self._turn_bytes + size_bytes > MAX_BODY_BYTES or len(self._accepted) >= MAX_ENTRIES
+        ):
+            self.commit()
+        if self._refused:
+            self._forget_refused(session, packet_id)
         self._accepted.append((message, session, connection, packet_id))
-        size_bytes = len(message.payload)
         self._turn_bytes += size_bytes
         self._waiting_bytes += size_bytes
         if (
@@ -100,16 +111,24 @@ class Acceptance:
             self._stalled.add(connection)
             connection.stall()
 
+    def _forget_refused(self, session: Session | None, packet_id: int) -> None:
+        if not self._waiting_bytes:
+            self._refused.clear()
+        elif session is not None:
+            self._refused.discard((session, packet_id))
+
     def again(self, session: Session, connection: Connection, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
         self._accepted.append((None, session, connection, -packet_id))
+        self._turn_bytes += 1
+        self._waiting_bytes += 1
 
     def pass_on(self, topic: str, payload: bytes, properties: dict[int, object]) -> None:
         """Take a QoS 0 message for the tree."""
         self._unlogged.append(Entry(topic, payload, 0, False, properties))
 
     def commit(self) -> None:
-        """Hand the turn's messages in."""
+        """Hand the turn's messages in: those that are to be logged fit into one batch."""
         accepted, self._accepted = self._accepted, []
         unlogged, self._unlogged = self._unlogged, []
         size_bytes, self._turn_bytes = self._turn_bytes, 0
@@ -133,11 +152,7 @@ class Acceptance:
         else:
             if self.durable is not None:
                 self.durable.journal.was_refused()
-            for message, session, connection, packet_id in accepted:
-                if message is None:
-                    _again(session, connection, packet_id)
-                else:
-                    _refuse(session, connection, packet_id)
+            self._refuse(accepted)
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for connection in stalled:
@@ -161,25 +176,33 @@ class Acceptance:
         deliver = self._deliver
         for message, session, connection, packet_id in accepted:
             if message is None:
-                _again(session, connection, packet_id)
+                self._answer_again(session, connection, packet_id)
                 continue
             if connection is not None and packet_id:
                 connection.acknowledge(packet_id)
             deliver(message, session, now_s)
 
+    def _answer_again(
+        self, session: Session | None, connection: Connection | None, packet_id: int
+    ) -> None:
+        """What came before says whether it is in the log."""
+        if session is None or connection is None:
+            return
+        if (session, packet_id) in self._refused:
+            connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+        else:
+            connection.acknowledge(packet_id)
 
-def _again(session: Session | None, connection: Connection | None, packet_id: int) -> None:
-    """Answer a QoS 2 message that had come before as what became of it then."""
-    if session is None or connection is None:
-        return
-    if -packet_id in session.incoming:
-        connection.acknowledge(packet_id)
-    else:
-        connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
-
-
-def _refuse(session: Session | None, connection: Connection | None, packet_id: int) -> None:
-    if session is not None and packet_id < 0:
-        session.release_incoming(-packet_id)
-    if connection is not None and packet_id:
-        connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+    def _refuse(self, accepted: list[Accepted]) -> None:
+        for message, session, connection, packet_id in accepted:
+            if message is None:
+                self._answer_again(session, connection, packet_id)
+                continue
+            if not message.qos:
+                self._deliver(message, session, self._now())
+                continue
+            if session is not None and packet_id < 0:
+                session.release_incoming(-packet_id)
+                self._refused.add((session, packet_id))
+            if connection is not None:
+                connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)

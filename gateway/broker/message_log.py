@@ -6,19 +6,28 @@ position of its first byte over all segments. A full segment is sealed with an i
 reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
 at start. The collector's spool is this same log with a mark that tells readers how far it is
 safe to read.
+
+What a failing disk may do: an append or a new segment that fails leaves the log as it was, and the
+next append tries again. A sealed segment that the disk has damaged is named; what can't be read of
+it is skipped.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import itertools
+import logging
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgpack
 
+from gateway.broker.damage import Damage
 from tree_handler import batch
 from tree_handler.batch import Flags, Header
 from tree_handler.errors import BatchError
@@ -28,6 +37,10 @@ from tree_handler.repair import Epoch, Summary
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
+_SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
+_CRC_BYTES = 4
+
+_log = logging.getLogger(__name__)
 
 Done = Callable[[OSError | None], None]
 """Told when all that was handed in is durable, or why it is not."""
@@ -60,7 +73,8 @@ class _Segment:
         packed: bytes = msgpack.packb(
             [self.control, Summary(self.holds, {}).encode(), Summary(dict(ever), {}).encode()]
         )
-        return packed
+        # It is not synced: after a power cut a part of it may be zeros.
+        return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
 
     def read_index(self, data: bytes) -> dict[Epoch, Intervals]:
         """Take over an index; return all numbers that the log had up to its end.
@@ -69,8 +83,11 @@ class _Segment:
             ValueError: it is damaged.
 
         """
+        packed = data[_CRC_BYTES:]
+        if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
+            raise ValueError("index")
         try:
-            self.control, holds, ever = msgpack.unpackb(data)
+            self.control, holds, ever = msgpack.unpackb(packed)
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError("index") from error
         self.holds = Summary.decode(holds).have
@@ -109,6 +126,11 @@ class MessageLog:
         self._lock_fd = -1
         self._synced_length = 0
         self._needed_from: int | None = None
+        self._is_torn = False
+        """Whether a part of a refused frame may stand at the end of the newest segment."""
+        self._is_suspect = False
+        """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
+        self._damage = Damage()
 
     # -- life --------------------------------------------------------------------------------
 
@@ -116,36 +138,47 @@ class MessageLog:
         """Recover what is there and make it ready to append.
 
         Raises:
-            LogError: not a folder, not writable, or in use by another process.
+            LogError: not a folder, not writable, full, or in use by another process.
 
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock_fd = os.open(self.folder, os.O_RDONLY)
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LogError(f"{self.folder}: in use by another process") from error
+            self._recover()
         except OSError as error:
-            raise LogError(f"{self.folder}: {error.strerror}") from error
-        paths = sorted(self.folder.glob(f"*{SEGMENT_SUFFIX}"))
+            self._let_go()
+            why = error.strerror if error.errno != errno.EAGAIN else "in use by another process"
+            raise LogError(f"{error.filename or self.folder}: {why}") from error
+
+    def _recover(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock_fd = os.open(self.folder, os.O_RDONLY)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        paths = sorted(self.folder.glob(_SEGMENTS))
         for path in paths[:-1]:
             self._segments.append(self._load_sealed(path))
         if paths:
             self._recover_newest(paths[-1])
+            self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         else:
-            self._start_segment(0)
-        self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
+            self._fd = self._start_segment(0)
+        for one, after in itertools.pairwise(self._segments):
+            self._damage.expect(one.path, one.length, after.start - one.start)
         self.sync()
 
     def close(self) -> None:
         """Sync and let go of the folder."""
-        if self._fd >= 0:
-            self.sync()
-            os.close(self._fd)
-            self._fd = -1
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        try:
+            if self._fd >= 0:
+                self.sync()
+        except OSError as error:
+            _log.error("%s: not synced at the end: %s", self._newest.path, error.strerror)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for fd in (self._fd, self._lock_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._lock_fd = -1
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -157,16 +190,19 @@ class MessageLog:
 
         """
         segment = self._newest
-        if segment.length >= self._segment_bytes:
-            segment = self._roll()
         try:
-            written = os.write(self._fd, frame)
-            if written != len(frame):
-                raise OSError(28, "No space left on device")
+            if self._is_torn:  # what is appended behind a torn frame would be cut with it
+                self._cut_torn()
+            if segment.length >= self._segment_bytes or self._is_suspect:
+                segment = self._roll()
+            self._is_torn = True
+            if os.write(self._fd, frame) != len(frame):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._is_torn = False
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, segment.length)
-            raise LogError(f"{segment.path}: {error.strerror}") from error
+                self._cut_torn()
+            raise LogError(f"{error.filename or segment.path}: {error.strerror}") from error
         segment.note(segment.length, header)
         if header.logged:
             key = (header.origin, header.epoch)
@@ -187,6 +223,10 @@ class MessageLog:
         def finish() -> None:
             try:
                 os.fdatasync(fd)
+            except OSError:
+                # The kernel forgets what it could not write: a later sync would not tell.
+                self._is_suspect = self._is_suspect or segment is self._newest
+                raise
             finally:
                 os.close(fd)
             if self._mark and segment.start + length > self._synced_length:
@@ -199,16 +239,27 @@ class MessageLog:
         """Delete the oldest sealed segments beyond ``max_bytes``; whether any went.
 
         None goes that a start would still need: see `may_trim`.
+
+        Raises:
+            OSError: none went, for the oldest can't be deleted.
+
         """
         total = sum(segment.length for segment in self._segments)
         trimmed = False
         while total > self._max_bytes and len(self._segments) > 1:
             if self._needed_from is not None and self._segments[1].start > self._needed_from:
                 break
-            oldest = self._segments.pop(0)
+            oldest = self._segments[0]
+            try:
+                oldest.path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
+                oldest.path.unlink(missing_ok=True)
+            except OSError:
+                if trimmed:
+                    break
+                raise
+            del self._segments[0]
+            self._damage.segments.discard(oldest.path)
             total -= oldest.length
-            oldest.path.unlink()
-            oldest.path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
             trimmed = True
         return trimmed
 
@@ -238,8 +289,9 @@ class MessageLog:
                 data = segment.path.read_bytes()[: segment.length]
             except OSError as error:
                 raise LogError(f"{segment.path}: {error.strerror}") from error
-            for at, header in batch.frames(data, max(0, position - segment.start)):
-                yield data[at : at + header.end], header
+            for at, header in self._damage.readable(segment.path, data):
+                if segment.start + at >= position:
+                    yield data[at : at + header.end], header
 
     @property
     def length(self) -> int:
@@ -258,7 +310,8 @@ class MessageLog:
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         """The batches of one origin and epoch that hold any number of ``ranges``, as appended.
 
-        What is read is fixed by the call; the reading itself may go on in a thread.
+        What is read is fixed by the call; the reading itself may go on in a thread. What the disk
+        has damaged is left out.
 
         Raises:
             LogError: a segment can't be read.
@@ -269,16 +322,12 @@ class MessageLog:
             for segment in self._segments
             if key in segment.holds and _meet(segment.holds[key], ranges)
         ]
-        return _scan(candidates, key, ranges)
+        return self._scan(candidates, key, ranges)
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""
         for segment in self._segments:
-            if segment.control:
-                data = segment.path.read_bytes()
-                for at in segment.control:
-                    header = batch.check(data, at)
-                    yield data[at : at + header.end], header
+            yield from self._damage.batches_at(segment.path, segment.control)
 
     # -- within ------------------------------------------------------------------------------
 
@@ -286,32 +335,44 @@ class MessageLog:
     def _newest(self) -> _Segment:
         return self._segments[-1]
 
-    def _start_segment(self, start: int) -> None:
+    def _start_segment(self, start: int) -> int:
+        """Make the next segment and return its descriptor."""
         path = self.folder / f"{start:020d}{SEGMENT_SUFFIX}"
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        path.touch(0o600)
         os.fsync(self._lock_fd)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._segments.append(_Segment(path, start))
+        return fd
 
     def _roll(self) -> _Segment:
+        """Seal the newest segment and start the next; if that fails, nothing has changed."""
         sealed = self._newest
         os.fdatasync(self._fd)
-        os.close(self._fd)
         _replace(sealed.path.with_suffix(INDEX_SUFFIX), sealed.index(self.have))
-        self._start_segment(sealed.start + sealed.length)
-        self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
+        fd = self._start_segment(sealed.start + sealed.length)
+        os.close(self._fd)
+        self._fd = fd
+        self._is_suspect = False
         return self._newest
+
+    def _cut_torn(self) -> None:
+        os.ftruncate(self._fd, self._newest.length)
+        self._is_torn = False
 
     def _load_sealed(self, path: Path) -> _Segment:
         segment = _Segment(path, int(path.stem))
         try:
             self._remember(segment.read_index(path.with_suffix(INDEX_SUFFIX).read_bytes()))
-            segment.length = path.stat().st_size
         except (OSError, ValueError):
             # The index is only a short cut: the segment itself tells the same.
             segment = _Segment(path, int(path.stem))
-            for at, header in batch.frames(path.read_bytes()):
-                segment.note(at, header)
+            try:
+                for at, header in self._damage.readable(path, path.read_bytes()):
+                    segment.note(at, header)
+            except OSError as error:
+                self._damage.note(path, 0, str(error))
             self._remember(segment.holds)
+        segment.length = path.stat().st_size
         return segment
 
     def _recover_newest(self, path: Path) -> None:
@@ -330,27 +391,26 @@ class MessageLog:
         for key, numbers in held.items():
             self.have.setdefault(key, Intervals()).update(numbers)
 
+    def _scan(
+        self, segments: list[tuple[Path, int]], key: Epoch, ranges: Intervals
+    ) -> Iterator[tuple[bytes, Header]]:
+        for path, length in segments:
+            try:
+                data = path.read_bytes()[:length]
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            for at, header in self._damage.readable(path, data):
+                whole = [(header.first, header.last)]
+                if (
+                    header.logged
+                    and (header.origin, header.epoch) == key
+                    and ranges.missing(header.first, header.last) != whole
+                ):
+                    yield data[at : at + header.end], header
+
 
 def _meet(one: Intervals, other: Intervals) -> bool:
     return any(one.missing(first, last) != [(first, last)] for first, last in other)
-
-
-def _scan(
-    segments: list[tuple[Path, int]], key: Epoch, ranges: Intervals
-) -> Iterator[tuple[bytes, Header]]:
-    for path, length in segments:
-        try:
-            data = path.read_bytes()[:length]
-        except OSError as error:
-            raise LogError(f"{path}: {error.strerror}") from error
-        for at, header in batch.frames(data):
-            whole = [(header.first, header.last)]
-            if (
-                header.logged
-                and (header.origin, header.epoch) == key
-                and ranges.missing(header.first, header.last) != whole
-            ):
-                yield data[at : at + header.end], header
 
 
 def _replace(path: Path, data: bytes) -> None:

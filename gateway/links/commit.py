@@ -3,14 +3,22 @@
 With durability ``write`` an append is enough and nobody waits. With ``sync`` one `fdatasync`
 runs in a thread at a time; whoever came while it ran shares the next, so batches grow with the
 disk's slowness.
+
+A disk that fails or is full refuses: nobody whose message may be missing from it is told
+otherwise, and one line a second at most says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
-from gateway.broker.message_log import Done, MessageLog
+from gateway.broker.limits import Refusals
+from gateway.broker.message_log import Done, LogError, MessageLog
+from tree_handler.batch import Header
+
+_log = logging.getLogger(__name__)
 
 
 class GroupCommit:
@@ -27,6 +35,27 @@ class GroupCommit:
         self._sync = sync
         self._waiting: list[Done] = []
         self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_refusing = False
+        self.refusals = Refusals()
+        """What the disk did not take or give up."""
+
+    def append(self, frame: bytes, header: Header) -> LogError | None:
+        """Append one batch to the log; why it did not take it, if so, which is counted."""
+        try:
+            self._log.append(frame, header)
+        except LogError as error:
+            self._is_refusing = True
+            self.refused("batch refused by the log", error)
+            return error
+        if self._is_refusing:
+            self._is_refusing = False
+            _log.warning("the log takes batches again")
+        return None
+
+    def refused(self, kind: str, error: OSError) -> None:
+        """Count what the disk refused."""
+        self.refusals.count(kind, str(error), self._loop.time())
 
     def settle(self, waiting: list[Done]) -> None:
         """Tell these when all that was appended so far is durable, in the order of the calls."""
@@ -58,7 +87,11 @@ class GroupCommit:
             try:
                 await asyncio.to_thread(self._log.start_sync())
             except OSError as error:
-                _tell(settled, error)
+                # What was appended meanwhile may have been in what the disk did not take.
+                late, self._waiting = self._waiting, []
+                self._is_refusing = True
+                self.refused("sync of the log that failed", error)
+                _tell([*settled, *late], error)
             else:
                 _tell(settled, None)
             if not self._waiting:

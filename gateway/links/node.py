@@ -144,16 +144,16 @@ class TreeNode:
         """
         self._flush()
         first = self.replication.next_logged if logged else 0
+        refused: LogError | None = None
         try:
             self._publish(logged, Flags.LOGGED)
-            self._publish(unlogged, Flags(0))
         except LogError as error:
-            _log.error("%s", error)
-            if done is not None:
-                self._commit.refuse([partial(_tell, done, 0)], error)
-        else:
-            if done is not None:
-                self._commit.settle([partial(_tell, done, first)])
+            refused = error
+        self._publish(unlogged, Flags(0))
+        if done is not None and refused is None:
+            self._commit.settle([partial(_tell, done, first)])
+        elif done is not None and refused is not None:
+            self._commit.refuse([partial(_tell, done, 0)], refused)
 
     def remember(self, frame: bytes, done: Done) -> None:
         """Put what only this gateway has to remember into the log, behind all published so far.
@@ -177,7 +177,9 @@ class TreeNode:
             flags=Flags.LOCAL,
             origin_time_us=time.time_ns() // 1000,
         )
-        self.log.append(made, batch.header_of(made))
+        refused = self._commit.append(made, batch.header_of(made))
+        if refused is not None:
+            raise refused
         self._commit.settle([done])
 
     @property
@@ -187,14 +189,16 @@ class TreeNode:
 
     def _flush(self) -> None:
         gathered, waiting = self._outbox.take()
-        try:
-            for flags, entries in gathered.items():
+        refused: LogError | None = None
+        for flags, entries in gathered.items():
+            try:
                 self._publish(entries, flags)
-        except LogError as error:
-            _log.error("%s", error)
-            self._commit.refuse(waiting, error)
-        else:
+            except LogError as error:
+                refused = error
+        if refused is None:
             self._commit.settle(waiting)
+        else:
+            self._commit.refuse(waiting, refused)
 
     def _publish(self, entries: Sequence[Publication], flags: Flags) -> None:
         now_us = time.time_ns() // 1000
@@ -308,7 +312,8 @@ class TreeNode:
         elif topic == _REQUEST:
             self._replicate(core.receive_request(number, Request.decode(payload)))
         elif topic == DONE:
-            self._replicate(core.receive_done(number, now))
+            if not self._repairs.was_refused(number):
+                self._replicate(core.receive_done(number, now))
         else:
             raise ProtocolError("topic on a link", topic)
         self._commit.soon()
@@ -349,9 +354,8 @@ class TreeNode:
     def _replicate(self, actions: Iterable[replication.Action]) -> None:
         for action in actions:
             match action:
-                case Append(frame, header):
-                    self.log.append(frame, header)
-                    self._replicate(self.replication.appended(action))
+                case Append():
+                    self._append(action)
                 case SendBatch(number, frame):
                     self._send(number, _BATCH, frame)
                     if number in self.links and self.links[number].full:
@@ -369,6 +373,14 @@ class TreeNode:
                 case Serve(number, request) if number in self.links:
                     self._repairs.serve(self.links[number], request)
 
+    def _append(self, action: Append) -> None:
+        if (refused := self._commit.append(action.frame, action.header)) is None:
+            self._replicate(self.replication.appended(action))
+        elif action.source is None:
+            raise refused
+        else:
+            self._repairs.refused.add(action.source)
+
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
         link = self.links.get(number)
         if link is not None:
@@ -376,7 +388,7 @@ class TreeNode:
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if not header.logged and self._spool_unlogged and not header.flags & Flags.CONTROL:
-            self.log.append(frame, header)
+            self._commit.append(frame, header)
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
@@ -405,8 +417,11 @@ class TreeNode:
         for link in self.links.values():
             if link.drained():
                 self._replicate(self.replication.link_drained(link.number))
-        if self.log.trim():
-            self.replication.trimmed(self.log.kept_from())
+        try:
+            if self.log.trim():
+                self.replication.trimmed(self.log.kept_from())
+        except OSError as error:
+            self._commit.refused("segment of the log that can't be deleted", error)
         self._carry_out()
 
     def status(self) -> dict[str, Any]:

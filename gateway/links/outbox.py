@@ -66,5 +66,6 @@ def _completes(future: asyncio.Future[None]) -> Done:
             future.set_result(None)
         else:
             future.set_exception(error)
+            future.exception()  # not everyone who publishes waits for it
 
     return done

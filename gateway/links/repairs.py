@@ -31,6 +31,17 @@ class Repairs:
     def __init__(self, log: MessageLog) -> None:
         self._message_log = log
         self._tasks: set[asyncio.Task[None]] = set()
+        self.refused: set[int] = set()
+        """Links whose batches this gateway's own log refused since their last DONE."""
+
+    def was_refused(self, link: int) -> bool:
+        """Whether a neighbour that says DONE sent what the log refused: it will be asked again.
+
+        The request is left open, so that it is repeated when its time is over and not at once.
+        """
+        refused = link in self.refused
+        self.refused.discard(link)
+        return refused
 
     def serve(self, link: Link, request: Request) -> None:
         """Send what is asked for as far as the log has it, then say that this is all."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.message_log import MessageLog
+from gateway.broker.message_log import LogError, MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
@@ -172,3 +172,29 @@ async def test_control_messages_reach_the_gateways_and_not_their_clients(start: 
     b.node.publish(Entry("$hedgerow/query/a", b"", qos=0), control=True)
     await until(lambda: a.control == ["$hedgerow/query/a"])
     assert a.got == []
+
+
+async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by_repair(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+    b.node.replication.repair_timeout_s = 0.3
+    (link,) = b.node.links
+
+    def full(*_: object) -> None:
+        raise LogError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(b.log, "append", full)
+        for n in range(5):
+            a.node.publish(Entry("t", f"logged {n}".encode(), qos=1))
+            a.node.publish(Entry("t", f"unlogged {n}".encode()))
+            await until(lambda n=n: b.got[-1:] == [f"a:unlogged {n}"])  # type: ignore[misc]
+        await until(lambda: b.node._commit.refusals.counts["batch refused by the log"] > 7)
+        assert list(b.node.links) == [link]
+        assert not [name for name in b.got if "unlogged" not in name]
+    await until(lambda: len(b.got) == 10)
+    assert b.got[5:] == [f"a:logged {n}" for n in range(5)]
+    assert list(b.node.links) == [link]

@@ -1,0 +1,349 @@
+"""What the log makes of a disk that is full, fails, or has damaged what was on it."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.broker.message_log import LogError, MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.intervals import Intervals
+
+EVERYTHING = Intervals([(1, 1_000)])
+SEGMENT_BYTES = 400
+
+
+def make(first: int, *, size: int = 10) -> tuple[bytes, Header]:
+    entries = [Entry(f"t/{first}", bytes(size), 1)]
+    frame = batch.encode("gw", 1, first, entries, flags=Flags.LOGGED, origin_time_us=0)
+    return frame, batch.check(frame)
+
+
+def opened(folder: Path) -> MessageLog:
+    log = MessageLog(folder, segment_bytes=SEGMENT_BYTES)
+    log.open()
+    return log
+
+
+def filled(folder: Path, count: int) -> list[bytes]:
+    log = opened(folder)
+    frames = []
+    for n in range(1, count + 1):
+        frame, header = make(n)
+        log.append(frame, header)
+        frames.append(frame)
+    log.close()
+    return frames
+
+
+def numbers(log: MessageLog) -> list[int]:
+    return [header.first for _, header in log.read(("gw", 1), EVERYTHING)]
+
+
+# -- a torn tail -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_stands_at_the_tail_is_cut_and_all_before_it_is_intact(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The tail is truncated anywhere, and any bytes of it are overwritten or follow it."""
+    folder = tmp_path_factory.mktemp("log")
+    log = MessageLog(folder)
+    log.open()
+    sizes = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=6), "payload sizes")
+    starts, at = [], 0
+    for n, size in enumerate(sizes, 1):
+        frame, header = make(n, size=size)
+        log.append(frame, header)
+        starts.append(at)
+        at += len(frame)
+    log.close()
+    (segment,) = folder.glob("*.log")
+    whole = segment.read_bytes()
+    harmed_at = data.draw(st.integers(0, len(whole) - 1), "harmed at")
+    kind = data.draw(st.sampled_from(["truncated", "overwritten", "zeros"]), "kind")
+    if kind == "truncated":
+        torn = whole[:harmed_at]
+    elif kind == "zeros":  # blocks that a power cut left out
+        torn = whole[:harmed_at] + bytes(len(whole) - harmed_at)
+    else:
+        new = data.draw(st.binary(min_size=1, max_size=len(whole) - harmed_at), "new bytes")
+        torn = whole[:harmed_at] + new + whole[harmed_at + len(new) :]
+    torn += data.draw(st.binary(max_size=40), "behind it")
+    segment.write_bytes(torn)
+    untouched = next((i for i, b in enumerate(whole) if torn[i : i + 1] != whole[i : i + 1]), at)
+    intact = [n for n, end in enumerate([*starts[1:], at], 1) if end <= untouched]
+
+    again = MessageLog(folder)
+    again.open()
+    assert numbers(again) == intact
+    assert segment.read_bytes() == whole[: segment.stat().st_size]
+    again.append(*make(len(sizes) + 1))
+    again.close()
+    last = MessageLog(folder)
+    last.open()
+    assert numbers(last) == [*intact, len(sizes) + 1]
+    assert last.cut_bytes == 0
+    last.close()
+
+
+# -- a damaged segment -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("indexes", ["kept", "deleted", "zeroed"])
+@pytest.mark.parametrize("harm", ["crc", "magic", "truncated", "emptied"])
+def test_a_damaged_sealed_segment_is_named_and_skipped_and_no_other_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str, indexes: str
+) -> None:
+    frames = filled(tmp_path, 20)
+    harmed = sorted(tmp_path.glob("*.log"))[1]
+    data = bytearray(harmed.read_bytes())
+    per_segment = len(data) // len(frames[0])
+    in_it = list(range(per_segment + 1, 2 * per_segment + 1))
+    if harm == "crc":
+        data[-1] ^= 1
+        lost = in_it[-1:]
+    elif harm == "magic":
+        data[len(frames[0])] ^= 1
+        lost = in_it[1:]
+    elif harm == "truncated":
+        del data[-1]
+        lost = in_it[-1:]
+    else:
+        data.clear()
+        lost = in_it
+    harmed.write_bytes(data)
+    for index in tmp_path.glob("*.index"):
+        if indexes == "deleted":
+            index.unlink()
+        elif indexes == "zeroed":
+            index.write_bytes(bytes(index.stat().st_size))
+    with caplog.at_level(logging.ERROR):
+        log = opened(tmp_path)
+        assert numbers(log) == [n for n in range(1, 21) if n not in lost]
+        assert numbers(log) == [n for n in range(1, 21) if n not in lost]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"{harmed}: damaged at byte ")
+    log.append(*make(21))
+    assert numbers(log)[-1] == 21
+    log.close()
+
+
+def test_a_batch_between_gateways_in_a_damaged_segment_does_not_stop_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = opened(tmp_path)
+    for n in range(1, 21):
+        entries = [Entry(f"$hedgerow/{n}", b"", 1)]
+        flags = Flags.LOGGED | Flags.CONTROL
+        frame = batch.encode("gw", 1, n, entries, flags=flags, origin_time_us=0)
+        log.append(frame, batch.check(frame))
+    log.close()
+    harmed = min(tmp_path.glob("*.log"))
+    data = bytearray(harmed.read_bytes())
+    data[20] ^= 1
+    harmed.write_bytes(data)
+    again = opened(tmp_path)
+    assert [header.first for _, header in again.control()] == list(range(2, 21))
+    assert f"{harmed}: damaged at byte 0" in caplog.text
+    again.close()
+
+
+def test_a_payload_never_poses_as_a_batch_where_one_is_damaged(tmp_path: Path) -> None:
+    forged, _ = make(900)
+    entries = [Entry("t", forged, 1)]
+    frame = batch.encode("gw", 1, 1, entries, flags=Flags.LOGGED, origin_time_us=0)
+    log = opened(tmp_path)
+    log.append(frame, batch.check(frame))
+    for n in range(2, 12):
+        log.append(*make(n))
+    log.close()
+    first = min(tmp_path.glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[0] ^= 1
+    first.write_bytes(data)
+    for index in tmp_path.glob("*.index"):
+        index.unlink()
+    again = opened(tmp_path)
+    assert 900 not in numbers(again)
+    assert 11 in numbers(again)
+    again.close()
+
+
+def test_a_file_of_another_name_is_left_alone(tmp_path: Path) -> None:
+    filled(tmp_path, 3)
+    (tmp_path / "notes.log").write_text("mine")
+    log = opened(tmp_path)
+    assert numbers(log) == [1, 2, 3]
+    log.close()
+
+
+# -- a disk that refuses ---------------------------------------------------------------------------
+
+
+class Disk:
+    """Makes a system call of the log fail while it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+        self.error: int | None = None
+        self.partly = False
+        real = getattr(os, call)
+
+        def refusing(fd: int, *rest: bytes) -> object:
+            if self.error is None:
+                return real(fd, *rest)
+            if self.partly:
+                real(fd, rest[0][:7])
+            raise OSError(self.error, os.strerror(self.error))
+
+        monkeypatch.setattr(os, call, refusing)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_an_append_that_fails_leaves_the_log_as_it_was_and_the_next_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    log = opened(tmp_path)
+    log.append(*make(1))
+    disk = Disk(monkeypatch, "write")
+    disk.error, disk.partly = error, True
+    with pytest.raises(LogError, match=os.strerror(error)):
+        log.append(*make(2))
+    disk.error = None
+    log.append(*make(2))
+    assert numbers(log) == [1, 2]
+    log.close()
+    again = opened(tmp_path)
+    assert (numbers(again), again.cut_bytes) == ([1, 2], 0)
+    again.close()
+
+
+def test_nothing_is_appended_behind_a_torn_frame_that_cannot_be_cut_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path)
+    log.append(*make(1))
+    write, cut = Disk(monkeypatch, "write"), Disk(monkeypatch, "ftruncate")
+    write.error, write.partly, cut.error = errno.EIO, True, errno.EIO
+    with pytest.raises(LogError):
+        log.append(*make(2))
+    write.error = None
+    with pytest.raises(LogError):
+        log.append(*make(2))
+    cut.error = None
+    log.append(*make(2))
+    log.close()
+    again = opened(tmp_path)
+    assert (numbers(again), again.cut_bytes) == ([1, 2], 0)
+    again.close()
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "fsync"])
+def test_a_segment_that_cannot_be_sealed_is_sealed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    log = opened(tmp_path)
+    n = 0
+    while log.length < SEGMENT_BYTES:
+        n += 1
+        log.append(*make(n))
+    disk = Disk(monkeypatch, call)
+    disk.error = errno.ENOSPC
+    for _ in range(3):
+        with pytest.raises(LogError, match="No space left"):
+            log.append(*make(n + 1))
+    disk.error = None
+    log.append(*make(n + 1))
+    assert len(list(tmp_path.glob("*.log"))) == 2
+    log.close()
+    again = opened(tmp_path)
+    assert numbers(again) == list(range(1, n + 2))
+    again.close()
+
+
+def test_an_index_that_does_not_fit_refuses_the_append_that_would_seal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path)
+    n = 0
+    while log.length < SEGMENT_BYTES:
+        n += 1
+        log.append(*make(n))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "index")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        with pytest.raises(LogError, match="index: No space left"):
+            log.append(*make(n + 1))
+    log.append(*make(n + 1))
+    assert numbers(log) == list(range(1, n + 2))
+    log.close()
+
+
+def test_after_a_sync_that_failed_what_follows_goes_to_a_segment_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path)
+    log.append(*make(1))
+    disk = Disk(monkeypatch, "fdatasync")
+    disk.error = errno.EIO
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    disk.error = None
+    log.append(*make(2))
+    log.sync()
+    lost, kept = sorted(tmp_path.glob("*.log"))
+    log.close()
+    lost.write_bytes(bytes(lost.stat().st_size))  # what the disk did not take
+    again = opened(tmp_path)
+    assert numbers(again) == [2]
+    assert kept.stat().st_size
+    again.close()
+
+
+def test_a_segment_that_cannot_be_deleted_is_still_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, 20)
+    log = MessageLog(tmp_path, segment_bytes=SEGMENT_BYTES, max_bytes=2 * SEGMENT_BYTES)
+    log.open()
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", read_only)
+        with pytest.raises(OSError, match="Read-only"):
+            log.trim()
+    assert numbers(log) == list(range(1, 21))
+    assert log.trim()
+    assert numbers(log)[0] > 1
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [("fsync", errno.ENOSPC), ("fdatasync", errno.EIO), ("open", errno.EROFS)],
+)
+def test_a_log_that_cannot_be_opened_says_why_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: int
+) -> None:
+    def refusing(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, refusing)
+        with pytest.raises(LogError, match=f"^{tmp_path}.*: {os.strerror(error)}$"):
+            opened(tmp_path)
+    opened(tmp_path).close()
