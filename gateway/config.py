@@ -149,15 +149,22 @@ class TreeSection:
 
 @dataclass(frozen=True, slots=True)
 class LogSection:
-    """The message log. ``durability``: ``write`` survives a kill, ``sync`` a power cut too."""
+    """The message log.
 
-    durability: str = "write"
+    ``durability``: with ``sync`` what is acknowledged survives a power cut, with ``write`` a kill,
+    and a power cut but for the last ``sync_interval_ms``.
+    """
+
+    durability: str = "sync"
+    sync_interval_ms: int = 1_000
     segment_bytes: int = 8 << 20
     max_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
         if self.durability not in ("write", "sync"):
             raise ConfigError("durability", f"{self.durability!r} is neither 'write' nor 'sync'")
+        if not 10 <= self.sync_interval_ms <= 3_600_000:
+            raise ConfigError("sync_interval_ms", f"{self.sync_interval_ms} is not 10 to 3600000")
         if self.segment_bytes < 4096 or self.max_bytes < 2 * self.segment_bytes:
             raise ConfigError("max_bytes", "must hold two segments of at least 4096 bytes")
 

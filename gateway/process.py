@@ -166,6 +166,7 @@ class GatewayProcess:
             deliver=self._deliver,
             control=self._control,
             sync=self._settings.log.durability == "sync",
+            sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
         )
 

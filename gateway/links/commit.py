@@ -1,6 +1,7 @@
 """Group commit: acknowledgements leave once the log holds what they stand on.
 
-With durability ``write`` an append is enough and nobody waits. With ``sync`` one `fdatasync`
+With durability ``write`` an append is enough and nobody waits; the disk is made to have it now and
+then. With ``sync`` one `fdatasync`
 runs in a thread at a time; whoever came while it ran shares the next, so batches grow with the
 disk's slowness.
 
@@ -27,12 +28,15 @@ class GroupCommit:
     Args:
         log: the open log.
         sync: whether to wait for `fdatasync`.
+        sync_interval_s: without, how often it is called while something is appended.
 
     """
 
-    def __init__(self, log: MessageLog, *, sync: bool) -> None:
+    def __init__(self, log: MessageLog, *, sync: bool, sync_interval_s: float = 1.0) -> None:
         self._log = log
         self._sync = sync
+        self._sync_interval_s = sync_interval_s
+        self._timer: asyncio.TimerHandle | None = None
         self._waiting: list[Done] = []
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -48,6 +52,8 @@ class GroupCommit:
             self._is_refusing = True
             self.refused("batch refused by the log", error)
             return error
+        if not self._sync and self._timer is None:
+            self._timer = self._loop.call_later(self._sync_interval_s, self._sync_due)
         if self._is_refusing:
             self._is_refusing = False
             _log.warning("the log takes batches again")
@@ -73,11 +79,21 @@ class GroupCommit:
 
     def soon(self) -> None:
         """See that all that was appended so far is durable before long."""
-        if self._sync and (self._task is None or self._task.done()):
+        if self._sync:
+            self._start()
+
+    def _sync_due(self) -> None:
+        self._timer = None
+        self._start()
+
+    def _start(self) -> None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="group commit")
 
     async def drain(self) -> None:
-        """Wait for a commit that is under way."""
+        """Wait for a commit that is under way; none is begun by itself any more."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             await self._task
 

@@ -75,6 +75,7 @@ class TreeNode:
         deliver: called with the messages of other gateways' clients, in order per origin.
         control: called with each message between gateways, this one's included.
         sync: acknowledge after `fdatasync`.
+        sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
 
@@ -90,6 +91,7 @@ class TreeNode:
         deliver: Callable[[list[Entry], Header], None],
         control: Callable[[Entry, Header], None],
         sync: bool = False,
+        sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
     ) -> None:
@@ -99,7 +101,7 @@ class TreeNode:
         self._control = control
         self._spool_unlogged = spool_unlogged
         self.log = log
-        self._commit = GroupCommit(log, sync=sync)
+        self._commit = GroupCommit(log, sync=sync, sync_interval_s=sync_interval_s)
         self.tree = SpanningTree(identity, parameters, self._loop.time())
         self.replication = Replication(
             credentials.gateway_id,

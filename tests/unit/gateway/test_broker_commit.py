@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from gateway.broker.message_log import LogError, MessageLog
+from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Flags
 from tree_handler.spanning_tree import Identity, Parameters
 
 
@@ -99,3 +100,30 @@ async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     assert not node.carries_unlogged
     node.publish_all([], [Entry("t", b"0")], None)
+
+
+async def test_with_durability_write_the_disk_has_it_before_long(tmp_path: Path) -> None:
+    synced = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Watched(MessageLog):
+        def start_sync(self) -> Callable[[], None]:
+            finish = super().start_sync()
+
+            def finish_and_tell() -> None:
+                finish()
+                loop.call_soon_threadsafe(synced.set)
+
+            return finish_and_tell
+
+    log = Watched(tmp_path / "log")
+    log.open()
+    await asyncio.sleep(0)
+    synced.clear()
+    commit = GroupCommit(log, sync=False, sync_interval_s=0.01)
+    frame = batch.encode("gw", 1, 1, [Entry("t", b"1", 1)], flags=Flags.LOGGED, origin_time_us=0)
+    assert commit.append(frame, batch.header_of(frame)) is None
+    async with asyncio.timeout(10):
+        await synced.wait()
+    await commit.drain()
+    log.close()
