@@ -4,11 +4,14 @@ A QoS 1, 2 or retained message is delivered and acknowledged from the callback o
 that took it, in the order of arrival; a QoS 0 message has been delivered already and is handed
 in for the tree alone. If the log refuses, nobody is acknowledged: a 5.0 client is told the
 reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2].
+
+What one client published in a row is kept together as a run: it is answered by one write and
+delivered topic by topic, so that a message of many costs little more than its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,14 +19,36 @@ from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
 from gateway.broker.packets import ReasonCode
 from gateway.broker.sessions import Session
-from tree_handler.batch import Entry
+from tree_handler.batch import Row
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
 
-Accepted = tuple[Message | None, "Session | None", "Connection | None", int]
-"""A message, or None for one that was accepted before and came again; its publisher; the packet
-identifier, negative for QoS 2 and 0 where nobody waits."""
+PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
+
+
+class Run:
+    """What one client published in a row.
+
+    Attributes:
+        connection: it came over; None for the broker's own (wills).
+        session: the publisher's.
+        messages: in the order of arrival. None in a run of QoS 2 messages that came again.
+        answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log.
+        is_plain: QoS 1 and 2 and not retained, all of them.
+
+    """
+
+    __slots__ = ("answers", "connection", "is_plain", "messages", "session")
+
+    def __init__(
+        self, connection: Connection | None, session: Session | None, *, is_plain: bool
+    ) -> None:
+        self.connection = connection
+        self.session = session
+        self.messages: list[Message] = []
+        self.answers: list[bytes] = []
+        self.is_plain = is_plain
 
 
 class Acceptance:
@@ -31,30 +56,36 @@ class Acceptance:
 
     Args:
         commit: takes messages and calls back when they are durable.
-        deliver: hands a message to its subscribers.
+        deliver: hands the messages of a run to their subscribers.
         settled: called when a commit is dealt with.
         now: the loop's clock, in seconds.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
 
+    Attributes:
+        run: the plain run that was begun last, if more may be added to it.
+        rows: what the log gets, in the order of arrival: a row for each message of each run.
+        unlogged: QoS 0 messages for the tree.
+
     """
 
     __slots__ = (
-        "_accepted",
         "_commit",
         "_deliver",
         "_limit_bytes",
         "_now",
+        "_runs",
         "_settled",
         "_stalled",
-        "_turn_bytes",
-        "_unlogged",
         "_waiting_bytes",
+        "rows",
+        "run",
+        "unlogged",
     )
 
     def __init__(
         self,
         commit: Commit,
-        deliver: Callable[[Message, Session | None, float], None],
+        deliver: Callable[[Run, float], None],
         settled: Callable[[], None],
         now: Callable[[], float],
         limit_bytes: int,
@@ -64,16 +95,23 @@ class Acceptance:
         self._settled = settled
         self._now = now
         self._limit_bytes = limit_bytes
-        self._accepted: list[Accepted] = []
-        self._unlogged: list[Entry] = []
+        self._runs: list[Run] = []
+        self.run: Run | None = None
+        self.rows: list[Row] = []
+        self.unlogged: list[Row] = []
         self._waiting_bytes = 0
-        self._turn_bytes = 0
         self._stalled: set[Connection] = set()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        return not (self._accepted or self._unlogged)
+        return not (self._runs or self.unlogged)
+
+    def begin(self, connection: Connection, session: Session) -> Run:
+        """Begin a plain run: what is added to it also goes to `rows`."""
+        self.run = Run(connection, session, is_plain=True)
+        self._runs.append(self.run)
+        return self.run
 
     def add(
         self,
@@ -82,64 +120,90 @@ class Acceptance:
         connection: Connection | None = None,
         packet_id: int = 0,
     ) -> None:
-        """Take a message that is to be logged."""
-        self._accepted.append((message, session, connection, packet_id))
-        size_bytes = len(message.payload)
-        self._turn_bytes += size_bytes
-        self._waiting_bytes += size_bytes
-        if (
-            connection is not None
-            and self._waiting_bytes > self._limit_bytes
-            and connection not in self._stalled
-        ):
-            self._stalled.add(connection)
-            connection.stall()
+        """Take any message that is to be logged.
+
+        Args:
+            message: the message.
+            session: its publisher's; None for the broker's own.
+            connection: where it is acknowledged.
+            packet_id: negative for QoS 2, 0 if nobody waits.
+
+        """
+        run = self._begin_other(connection, session)
+        run.messages.append(message)
+        self.rows.append(message.row())
+        if packet_id > 0:
+            run.answers.append(PUBACK + packet_id.to_bytes(2, "big"))
+        elif packet_id:
+            run.answers.append(PUBREC + (-packet_id).to_bytes(2, "big"))
 
     def again(self, session: Session, connection: Connection, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        self._accepted.append((None, session, connection, -packet_id))
+        run = self._begin_other(connection, session)
+        run.answers.append(PUBREC + packet_id.to_bytes(2, "big"))
 
-    def pass_on(self, topic: str, payload: bytes, properties: dict[int, object]) -> None:
-        """Take a QoS 0 message for the tree."""
-        self._unlogged.append(Entry(topic, payload, 0, False, properties))
+    def _begin_other(self, connection: Connection | None, session: Session | None) -> Run:
+        run = Run(connection, session, is_plain=False)
+        self._runs.append(run)
+        self.run = None
+        return run
 
     def commit(self) -> None:
         """Hand the turn's messages in."""
-        accepted, self._accepted = self._accepted, []
-        unlogged, self._unlogged = self._unlogged, []
-        size_bytes, self._turn_bytes = self._turn_bytes, 0
-        logged = [message for message, _, _, _ in accepted if message is not None]
-        done = partial(self._committed, accepted, size_bytes) if accepted else None
-        self._commit(logged, unlogged, done)
+        runs, self._runs = self._runs, []
+        rows, self.rows = self.rows, []
+        unlogged, self.unlogged = self.unlogged, []
+        self.run = None
+        if not runs:
+            self._commit(rows, unlogged, None)
+            return
+        size_bytes = sum([len(row[2]) for row in rows])
+        self._waiting_bytes += size_bytes
+        self._commit(rows, unlogged, partial(self._committed, runs, size_bytes))
+        if self._waiting_bytes > self._limit_bytes:
+            self._stall(runs)
+
+    def _stall(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if run.connection is not None and run.connection not in self._stalled:
+                self._stalled.add(run.connection)
+                run.connection.stall()
 
     def _committed(
-        self, accepted: list[Accepted], size_bytes: int, _first: int, error: OSError | None
+        self, runs: Sequence[Run], size_bytes: int, _first: int, error: OSError | None
     ) -> None:
         self._waiting_bytes -= size_bytes
         if error is None:
-            self._settle(accepted)
+            self._settle(runs)
         else:
-            for _, session, connection, packet_id in accepted:
-                self._refuse(session, connection, packet_id)
+            for run in runs:
+                _refuse(run)
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for connection in stalled:
                 connection.resume()
         self._settled()
 
-    def _settle(self, accepted: list[Accepted]) -> None:
+    def _settle(self, runs: Sequence[Run]) -> None:
         now_s = self._now()
-        deliver = self._deliver
-        for message, session, connection, packet_id in accepted:
-            if connection is not None and packet_id:
-                connection.acknowledge(packet_id)
-            if message is not None:
-                deliver(message, session, now_s)
+        for run in runs:
+            if run.answers and run.connection is not None:
+                run.connection.answer(run.answers)
+            if run.messages:
+                self._deliver(run, now_s)
 
-    def _refuse(
-        self, session: Session | None, connection: Connection | None, packet_id: int
-    ) -> None:
-        if session is not None and packet_id < 0:
-            session.incoming.discard(-packet_id)
-        if connection is not None and packet_id:
-            connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+
+def _refuse(run: Run) -> None:
+    connection, session = run.connection, run.session
+    if connection is None or session is None:
+        return
+    for answer in run.answers:
+        packet_id = answer[2] << 8 | answer[3]
+        if not run.messages:  # the first time it was taken, by an earlier commit, or refused
+            if packet_id in session.incoming:
+                connection.answer([answer])
+            continue
+        if answer.startswith(PUBREC):
+            session.incoming.discard(packet_id)
+            packet_id = -packet_id
+        connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)

@@ -23,8 +23,10 @@ what is sent again after a reconnect comes before it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from gateway.broker.message import DUP, Message
@@ -41,6 +43,12 @@ PUBREL = 0x62
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
+
+Ready = tuple[Delivery, bytes, bytes]
+"""A delivery, and what stands before and behind the packet identifier in its packet."""
+
+_UNKNOWN = object()
+_packed_id = Struct(">H").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,30 +207,63 @@ class Session:
             return None
         return self._send((message, flags, identifiers), now_s)
 
-    def puback(self, packet_id: int) -> None:
-        """A QoS 1 message has arrived."""
-        delivery = self._inflight.get(packet_id)
-        if delivery is not None and delivery[1] & 6 == 2:
-            del self._inflight[packet_id]
-            self._inflight_bytes -= delivery[0].size_bytes
+    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> list[bytes]:
+        """Do as `deliver` does with each; return the pieces of what is to be sent now."""
+        pieces: list[bytes] = []
+        count = 0
+        if self._open and not self._queue and not self._unsent and self._packet_bytes_max is None:
+            inflight, inflight_bytes = self._inflight, self._inflight_bytes
+            window, bytes_max = self._window, self._inflight_bytes_max
+            packet_id = self._last_id
+            for delivery, head, tail in ready:
+                if len(inflight) >= window or inflight_bytes >= bytes_max:
+                    break
+                packet_id = packet_id % PACKET_ID_MAX + 1
+                while packet_id in inflight:
+                    packet_id = packet_id % PACKET_ID_MAX + 1
+                inflight[packet_id] = delivery
+                inflight_bytes += delivery[0].size_bytes
+                pieces += (head, _packed_id(packet_id), tail)
+                count += 1
+            self._last_id, self._inflight_bytes = packet_id, inflight_bytes
+        for delivery, _, _ in islice(ready, count, None):
+            packet = self.deliver(*delivery, now_s)
+            if packet is not None:
+                pieces.append(packet)
+        return pieces
 
-    def pubrec(self, packet_id: int, *, failed: bool) -> bool:
-        """A QoS 2 message has arrived, or was refused; whether its identifier is known."""
-        if packet_id not in self._inflight:
-            return False
-        delivery = self._inflight[packet_id]
-        if delivery is not None and delivery[1] & 6 == 4:
-            self._inflight_bytes -= delivery[0].size_bytes
-            if failed:  # [MQTT-4.3.3-4]: the identifier is free
-                del self._inflight[packet_id]
-            else:
-                self._inflight[packet_id] = None
-        return True
+    def puback(self, *packet_ids: int) -> None:
+        """QoS 1 messages have arrived."""
+        inflight = self._inflight
+        for packet_id in packet_ids:
+            delivery = inflight.get(packet_id)
+            if delivery is not None and delivery[1] & 6 == 2:
+                del inflight[packet_id]
+                self._inflight_bytes -= delivery[0].size_bytes
 
-    def pubcomp(self, packet_id: int) -> None:
-        """The exchange of a QoS 2 message is complete."""
-        if packet_id in self._inflight and self._inflight[packet_id] is None:
-            del self._inflight[packet_id]
+    def pubrec(self, *packet_ids: int, failed: bool) -> bool:
+        """QoS 2 messages have arrived, or were refused; whether all identifiers are known."""
+        inflight = self._inflight
+        are_known = True
+        for packet_id in packet_ids:
+            if packet_id not in inflight:
+                are_known = False
+                continue
+            delivery = inflight[packet_id]
+            if delivery is not None and delivery[1] & 6 == 4:
+                self._inflight_bytes -= delivery[0].size_bytes
+                if failed:  # [MQTT-4.3.3-4]: the identifier is free
+                    del inflight[packet_id]
+                else:
+                    inflight[packet_id] = None
+        return are_known
+
+    def pubcomp(self, *packet_ids: int) -> None:
+        """The exchange of QoS 2 messages is complete."""
+        inflight = self._inflight
+        for packet_id in packet_ids:
+            if inflight.get(packet_id, _UNKNOWN) is None:
+                del inflight[packet_id]
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""

@@ -12,7 +12,7 @@ from gateway.broker.message_log import LogError, MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Row
 from tree_handler.spanning_tree import Identity, Parameters
 
 
@@ -48,12 +48,16 @@ def logged(folder: Path) -> list[bytes]:
     ]
 
 
+def rows(entries: Sequence[Entry]) -> list[Row]:
+    return [entry.row() for entry in entries]
+
+
 async def told(
     node: TreeNode, *entries: Entry, unlogged: Sequence[Entry] = ()
 ) -> tuple[int, OSError | None]:
     answer: asyncio.Future[tuple[int, OSError | None]]
     answer = asyncio.get_running_loop().create_future()
-    node.publish_all(entries, unlogged, lambda *told: answer.set_result(told))
+    node.publish_all(rows(entries), rows(unlogged), lambda *told: answer.set_result(told))
     async with asyncio.timeout(10):
         return await answer
 
@@ -98,4 +102,4 @@ async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
 
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     assert not node.carries_unlogged
-    node.publish_all([], [Entry("t", b"0")], None)
+    node.publish_all([], rows([Entry("t", b"0")]), None)
