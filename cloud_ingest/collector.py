@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gateway import event_loop
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
@@ -133,8 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        asyncio.run(_serve(load(options.config, CollectorSettings)))
-    except (ConfigError, LogError) as error:
+        event_loop.run(_serve(load(options.config, CollectorSettings)))
+    except (ConfigError, event_loop.EventLoopError, LogError) as error:
         sys.stderr.write(f"collector: {error}\n")
         return 2
     return 0

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import config, process  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway import config, event_loop, process  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -63,8 +63,8 @@ def _run(options: argparse.Namespace) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
         settings = config.load(options.config, config.GatewaySettings)
-        asyncio.run(process.serve(settings))
-    except config.ConfigError as error:
+        event_loop.run(process.serve(settings))
+    except (config.ConfigError, event_loop.EventLoopError) as error:
         raise WrongUseError(str(error)) from error
     return 0
 

@@ -22,7 +22,7 @@ from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import sd_notify
+from gateway import event_loop, sd_notify
 from gateway.broker.access import AccessControl
 from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
 from gateway.broker.broker import GatewayBroker
@@ -288,6 +288,7 @@ class GatewayProcess:
             "boot_epoch": self._epoch,
             "capability": self._capability,
             "pid": os.getpid(),
+            "event_loop": event_loop.running(),
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "members": [record.id for record in self._members.known],

@@ -20,7 +20,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"{status['id']} ({place})  {above}",
         f"root {status['root']}, {status['hops']} hops, cost {status['cost_ms']} ms, "
         f"capability {status['capability']:g}",
-        f"up {status['up_s']} s (boot {status['boot_epoch']}), "
+        f"up {status['up_s']} s (boot {status['boot_epoch']}) on {status['event_loop']}, "
         f"{status['mqtt_clients']} MQTT clients, log {status['log_bytes']} bytes",
         f"last change {ago_s} s ago: {changed['why']}",
         counters,

@@ -1,11 +1,25 @@
-"""What every test shares: programs of other projects are used, or named where they are missing."""
+"""What every test shares: programs of other projects are used, or named where they are missing.
+
+Asynchronous tests run on the event loop that a gateway would take; HEDGEROW_EVENT_LOOP=asyncio
+has them, and the gateways that they start, run on asyncio's own.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+from collections.abc import Callable
 
 import pytest
+
+from gateway import event_loop
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Called by pytest-asyncio: what makes each test's event loop."""
+    factory = event_loop.loop_factory(os.environ.get(event_loop.CHOICE_VARIABLE, ""))
+    return {"asyncio": asyncio.new_event_loop} if factory is None else {"uvloop": factory}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -21,9 +21,9 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgpack
 
@@ -54,17 +54,11 @@ class Flags(enum.IntFlag):
     """What a gateway has to remember for itself: in its log, never on a link."""
 
 
-class Publication(Protocol):
-    """What a batch takes from a message: an `Entry`, or whatever else stands for one."""
+_LOGGED, _CONTROL = int(Flags.LOGGED), int(Flags.CONTROL)  # arithmetic with an enum is slow
 
-    topic: str
-    payload: bytes
-    qos: int
-    retain: bool
-
-    @property
-    def properties(self) -> Mapping[int, Any]:
-        """MQTT 5.0 properties that must survive the journey, by identifier."""
+Row = tuple[Any, ...]
+"""A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
+if there are any."""
 
 
 @dataclass(slots=True)  # not frozen: that costs a third of the time to make one
@@ -86,10 +80,15 @@ class Entry:
     retain: bool = False
     properties: dict[int, Any] = field(default_factory=dict)
 
+    def row(self) -> Row:
+        """The message as it stands in a body."""
+        row = (self.topic, self.qos | self.retain << 2, self.payload)
+        return (*row, self.properties) if self.properties else row
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)  # not frozen: one is made for each batch, which may hold a single message
 class Header:
-    """What a gateway knows of a batch without decoding its body.
+    """What a gateway knows of a batch without decoding its body; nothing changes one.
 
     Attributes:
         origin: gateway id of the origin.
@@ -107,7 +106,7 @@ class Header:
     epoch: int
     first: int
     count: int
-    flags: Flags
+    flags: int
     origin_time_us: int
     body_at: int
     end: int
@@ -120,7 +119,12 @@ class Header:
     @property
     def logged(self) -> bool:
         """Whether the messages are in the origin's log and numbered without gaps."""
-        return bool(self.flags & Flags.LOGGED)
+        return bool(self.flags & _LOGGED)
+
+    @property
+    def control(self) -> bool:
+        """Whether the messages are between gateways."""
+        return bool(self.flags & _CONTROL)
 
     def __str__(self) -> str:
         kind = "logged" if self.logged else "QoS 0"
@@ -131,47 +135,62 @@ def encode(
     origin: str,
     epoch: int,
     first: int,
-    entries: Sequence[Publication],
+    entries: Iterable[Entry],
     *,
     flags: Flags,
     origin_time_us: int,
 ) -> bytes:
-    """Make the bytes of a batch.
+    """The bytes of a batch; see `make`."""
+    rows = [entry.row() for entry in entries]
+    return make(origin, epoch, first, rows, flags=flags, origin_time_us=origin_time_us)[0]
+
+
+def make(
+    origin: str,
+    epoch: int,
+    first: int,
+    rows: Sequence[Row],
+    *,
+    flags: Flags,
+    origin_time_us: int,
+) -> tuple[bytes, Header]:
+    """Make a batch: its bytes and its header.
 
     Raises:
-        BatchError: if there is no entry, or the batch would be over `MAX_FRAME_BYTES`.
+        BatchError: if there is no message, or the batch would be over `MAX_FRAME_BYTES`.
 
     """
-    if not entries:
+    count = len(rows)
+    if not count:
         raise BatchError("batch without entries")
     name = origin.encode()
-    body = _pack(
-        [
-            (e.topic, e.qos | e.retain << 2, e.payload, e.properties)
-            if e.properties
-            else (e.topic, e.qos | e.retain << 2, e.payload)
-            for e in entries
-        ]
-    )
-    rest = _HEAD.pack(epoch, first, len(entries), origin_time_us, len(name)) + name + body
+    rest = _HEAD.pack(epoch, first, count, origin_time_us, len(name)) + name + _pack(rows)
     if FRAME.size + len(rest) > MAX_FRAME_BYTES:
         raise BatchError("batch too large, bytes", len(rest))
     crc = zlib.crc32(rest, zlib.crc32(bytes((flags,))))
     frame: bytes = FRAME.pack(MAGIC, VERSION, flags, len(rest), crc) + rest
-    return frame
+    body_at = FRAME.size + _HEAD.size + len(name)
+    header = Header(
+        origin, epoch, first, count, int(flags), origin_time_us, body_at, FRAME.size + len(rest)
+    )
+    return frame, header
 
 
-def cut(entries: Sequence[Publication]) -> Iterator[Sequence[Publication]]:
+def cut(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Split messages so that each part makes a batch within `MAX_ENTRIES` and `MAX_BODY_BYTES`."""
-    start = size = 0
-    for i, entry in enumerate(entries):
-        entry_bytes = len(entry.payload) + len(entry.topic)
-        if i > start and (i - start >= MAX_ENTRIES or size + entry_bytes > MAX_BODY_BYTES):
-            yield entries[start:i]
-            start, size = i, 0
-        size += entry_bytes
-    if start < len(entries):
-        yield entries[start:]
+    for at in range(0, len(rows), MAX_ENTRIES):
+        part = rows[at : at + MAX_ENTRIES]
+        sizes = [len(row[0]) + len(row[2]) for row in part]
+        if sum(sizes) <= MAX_BODY_BYTES:
+            yield part
+            continue
+        start = size = 0
+        for i, row_bytes in enumerate(sizes):
+            if i > start and size + row_bytes > MAX_BODY_BYTES:
+                yield part[start:i]
+                start, size = i, 0
+            size += row_bytes
+        yield part[start:]
 
 
 def check(data: bytes | memoryview, at: int = 0) -> Header:
@@ -189,16 +208,6 @@ def check(data: bytes | memoryview, at: int = 0) -> Header:
     if zlib.crc32(rest, zlib.crc32(bytes((flags,)))) != crc:
         raise BatchError("batch CRC is wrong", crc)
     return _header(data, at, length)
-
-
-def header_of(frame: bytes) -> Header:
-    """The header of a batch that this process has just made: its CRC needs no second look.
-
-    Raises:
-        BatchError: not a batch of this version.
-
-    """
-    return _header(frame, 0, _whole(frame, 0))
 
 
 def _whole(data: bytes | memoryview, at: int) -> int:
@@ -221,7 +230,7 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
     except UnicodeDecodeError as error:
         raise BatchError("batch origin", name) from error
     body_at = name_at + name_length - at
-    return Header(origin, epoch, first, count, Flags(flags), origin_time_us, body_at, length)
+    return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
 
 
 def decode(frame: bytes, header: Header) -> list[Entry]:

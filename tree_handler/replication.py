@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tree_handler import batch
-from tree_handler.batch import Flags, Header, Publication
+from tree_handler.batch import Flags, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
@@ -33,7 +33,7 @@ MAX_REQUEST_NUMBERS = 5_000
 """Numbers asked for in one request; the next follows when it is answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each batch
 class Append:
     """Append these bytes to the log; then, and only if that worked, call `appended`."""
 
@@ -149,31 +149,31 @@ class Replication:
         """The sequence number of the first message of this origin's next logged batch."""
         return self._next_logged
 
-    def publish(
-        self, entries: Sequence[Publication], flags: Flags, origin_time_us: int
-    ) -> list[Action]:
+    def publish(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
 
         Raises:
-            BatchError: no entries, or too large.
+            BatchError: no messages, or too large.
 
         """
         logged = bool(flags & Flags.LOGGED)
         first = self._next_logged if logged else self._next_unlogged
-        frame = batch.encode(
-            self.origin, self.epoch, first, entries, flags=flags, origin_time_us=origin_time_us
+        frame, header = batch.make(
+            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
         )
         if logged:
-            return [Append(frame, batch.header_of(frame), None)]
-        self._next_unlogged += len(entries)
-        self.counters.published += len(entries)
+            return [Append(frame, header, None)]
+        self._next_unlogged += header.count
+        self.counters.published += header.count
         return self._flood(frame, None)
 
     def appended(self, done: Append) -> list[Action]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""
         header = done.header
         key = (header.origin, header.epoch)
-        have = self.have.setdefault(key, Intervals())
+        have = self.have.get(key)
+        if have is None:
+            have = self.have[key] = Intervals()
         have.add(header.first, header.last)
         self._version += 1
         if done.source is None:

@@ -206,7 +206,9 @@ class ReplicatingGateway(Gateway):
 
     def publish(self, entries: list[Entry]) -> None:
         """Accept messages of a client."""
-        self._replicate(self.replication.publish(entries, Flags.LOGGED, 0))
+        self._replicate(
+            self.replication.publish([entry.row() for entry in entries], Flags.LOGGED, 0)
+        )
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""

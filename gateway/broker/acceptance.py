@@ -5,11 +5,15 @@ that took it, in the order of arrival; a QoS 0 message has been delivered alread
 in for the tree alone. If the log refuses, nobody is acknowledged: a 5.0 client is told the
 reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2]. QoS 0 goes on: a message
 that was to be retained is delivered all the same.
+
+What one client published in a row is kept together as a run: it is answered by one write and
+delivered topic by topic, so that a message of many costs little more than its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,16 +21,52 @@ from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
 from gateway.broker.packets import ReasonCode
 from gateway.broker.sessions import Session
-from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry
+from tree_handler.batch import Row, cut
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
     from gateway.broker.durable import Durable
     from gateway.broker.journal import Journal
 
-Accepted = tuple[Message | None, "Session | None", "Connection | None", int]
-"""A message, or None for one that was accepted before and came again; its publisher; the packet
-identifier, negative for QoS 2 and 0 where nobody waits."""
+PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
+
+
+class Run:
+    """What one client published in a row.
+
+    Attributes:
+        connection: it came over; None for the broker's own (wills).
+        session: the publisher's.
+        messages: in the order of arrival. None for a QoS 2 message that came again.
+        answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
+            one for each message, but for the broker's own and those of QoS 0.
+        is_plain: QoS 1 and 2 and not retained, all of them.
+
+    """
+
+    __slots__ = ("answers", "connection", "is_plain", "messages", "session")
+
+    def __init__(
+        self, connection: Connection | None, session: Session | None, *, is_plain: bool
+    ) -> None:
+        self.connection = connection
+        self.session = session
+        self.messages: list[Message] = []
+        self.answers: list[bytes] = []
+        self.is_plain = is_plain
+
+    def packet_id_of_2(self, at: int) -> int:
+        """The packet identifier of a QoS 2 message, 0 for another."""
+        answer = self.answers[at] if self.answers else b""
+        return answer[2] << 8 | answer[3] if answer.startswith(PUBREC) else 0
+
+    def split(self, count: int) -> tuple[Run, Run]:
+        """Two runs of it, the first with so many messages; of a plain run."""
+        begun = Run(self.connection, self.session, is_plain=True)
+        rest = Run(self.connection, self.session, is_plain=True)
+        begun.messages, rest.messages = self.messages[:count], self.messages[count:]
+        begun.answers, rest.answers = self.answers[:count], self.answers[count:]
+        return begun, rest
 
 
 class Acceptance:
@@ -34,55 +74,68 @@ class Acceptance:
 
     Args:
         commit: takes messages and calls back when they are durable.
-        deliver: hands a message to its subscribers.
+        deliver: hands the messages of a run to their subscribers.
         settled: called when a commit is dealt with.
         now: the loop's clock, in seconds.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
 
+    Attributes:
+        run: the plain run that was begun last, if more may be added to it.
+        rows: what the log gets, in the order of arrival: a row for each message of each run.
+        unlogged: QoS 0 messages for the tree.
+        durable: keeps durable sessions, where there are any.
+
     """
 
     __slots__ = (
-        "_accepted",
         "_commit",
         "_deliver",
         "_limit_bytes",
         "_now",
         "_refused",
+        "_runs",
         "_settled",
         "_stalled",
-        "_turn_bytes",
-        "_unlogged",
         "_waiting_bytes",
         "durable",
+        "rows",
+        "run",
+        "unlogged",
     )
 
     def __init__(
         self,
         commit: Commit,
-        deliver: Callable[[Message, Session | None, float], None],
+        deliver: Callable[[Run, float], None],
         settled: Callable[[], None],
         now: Callable[[], float],
         limit_bytes: int,
     ) -> None:
-        self.durable: Durable | None = None
-        """Keeps durable sessions, where there are any."""
         self._commit = commit
         self._deliver = deliver
         self._settled = settled
         self._now = now
         self._limit_bytes = limit_bytes
-        self._accepted: list[Accepted] = []
-        self._unlogged: list[Entry] = []
+        self._runs: list[Run] = []
+        self.run: Run | None = None
+        self.rows: list[Row] = []
+        self.unlogged: list[Row] = []
         self._waiting_bytes = 0
-        self._turn_bytes = 0
         self._stalled: set[Connection] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
+        self.durable: Durable | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        return not (self._accepted or self._unlogged)
+        return not (self._runs or self.unlogged)
+
+    def begin(self, connection: Connection, session: Session) -> Run:
+        """Begin a plain run: what is added to it also goes to `rows`."""
+        self.run = Run(connection, session, is_plain=True)
+        self._runs.append(self.run)
+        return self.run
 
     def add(
         self,
@@ -91,118 +144,163 @@ class Acceptance:
         connection: Connection | None = None,
         packet_id: int = 0,
     ) -> None:
-        """Take a message that is to be logged."""
-        size_bytes = len(message.payload) + len(message.topic)
-        # What the log takes or refuses as a whole, and so is answered alike, is one batch.
-        if self._accepted and (
-            self._turn_bytes + size_bytes > MAX_BODY_BYTES or len(self._accepted) >= MAX_ENTRIES
-        ):
-            self.commit()
-        if self._refused:
-            self._forget_refused(session, packet_id)
-        self._accepted.append((message, session, connection, packet_id))
-        self._turn_bytes += size_bytes
-        self._waiting_bytes += size_bytes
-        if (
-            connection is not None
-            and self._waiting_bytes > self._limit_bytes
-            and connection not in self._stalled
-        ):
-            self._stalled.add(connection)
-            connection.stall()
+        """Take any message that is to be logged.
 
-    def _forget_refused(self, session: Session | None, packet_id: int) -> None:
-        if not self._waiting_bytes:
-            self._refused.clear()
-        elif session is not None:
-            self._refused.discard((session, packet_id))
+        Args:
+            message: the message.
+            session: its publisher's; None for the broker's own.
+            connection: where it is acknowledged.
+            packet_id: negative for QoS 2, 0 if nobody waits.
+
+        """
+        run = self._begin_other(connection, session)
+        run.messages.append(message)
+        self.rows.append(message.row())
+        if packet_id > 0:
+            run.answers.append(PUBACK + packet_id.to_bytes(2, "big"))
+        elif packet_id:
+            run.answers.append(PUBREC + (-packet_id).to_bytes(2, "big"))
 
     def again(self, session: Session, connection: Connection, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        self._accepted.append((None, session, connection, -packet_id))
-        self._turn_bytes += 1
-        self._waiting_bytes += 1
+        run = self._begin_other(connection, session)
+        run.answers.append(PUBREC + packet_id.to_bytes(2, "big"))
 
-    def pass_on(self, topic: str, payload: bytes, properties: dict[int, object]) -> None:
-        """Take a QoS 0 message for the tree."""
-        self._unlogged.append(Entry(topic, payload, 0, False, properties))
+    def _begin_other(self, connection: Connection | None, session: Session | None) -> Run:
+        run = Run(connection, session, is_plain=False)
+        self._runs.append(run)
+        self.run = None
+        return run
 
     def commit(self) -> None:
-        """Hand the turn's messages in: those that are to be logged fit into one batch."""
-        accepted, self._accepted = self._accepted, []
-        unlogged, self._unlogged = self._unlogged, []
-        size_bytes, self._turn_bytes = self._turn_bytes, 0
-        logged = [message for message, _, _, _ in accepted if message is not None]
-        done = partial(self._committed, accepted, size_bytes) if accepted else None
-        error = None if self.durable is None or not logged else self.durable.precede(accepted)
+        """Hand the turn's messages in."""
+        runs, self._runs = self._runs, []
+        rows, self.rows = self.rows, []
+        unlogged, self.unlogged = self.unlogged, []
+        self.run = None
+        if unlogged:
+            self._commit((), unlogged, None)
+        for some, some_rows in _batches(runs, rows):
+            self._commit_runs(some, some_rows)
+
+    def _commit_runs(self, runs: Sequence[Run], rows: Sequence[Row]) -> None:
+        size_bytes = sum([len(row[2]) for row in rows]) + len(runs)
+        self._waiting_bytes += size_bytes
+        error = None
+        if self.durable is not None and rows:
+            error = self.durable.precede(runs)
         if error is None:
-            self._commit(logged, unlogged, done)
-            return
-        self._commit((), unlogged, None)
-        self._committed(accepted, size_bytes, 0, error)
+            self._commit(rows, (), partial(self._committed, runs, size_bytes))
+        else:
+            self._committed(runs, size_bytes, 0, error)
+        if self._waiting_bytes > self._limit_bytes:
+            self._stall(runs)
+
+    def _stall(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if run.connection is not None and run.connection not in self._stalled:
+                self._stalled.add(run.connection)
+                run.connection.stall()
 
     def _committed(
-        self, accepted: list[Accepted], size_bytes: int, first: int, error: OSError | None
+        self, runs: Sequence[Run], size_bytes: int, first: int, error: OSError | None
     ) -> None:
         self._waiting_bytes -= size_bytes
         if error is None:
             if self.durable is not None and first:
-                self._number(accepted, self.durable.journal, first)
-            self._settle(accepted)
+                _number(runs, self.durable.journal, first)
+            self._settle(runs)
         else:
             if self.durable is not None:
                 self.durable.journal.was_refused()
-            self._refuse(accepted)
+            self._refuse(runs)
+        if not self._waiting_bytes:
+            self._refused.clear()
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for connection in stalled:
                 connection.resume()
         self._settled()
 
-    @staticmethod
-    def _number(accepted: list[Accepted], journal: Journal, first: int) -> None:
-        """Tell messages where they stand in the log; those of them that anybody may ask."""
-        own = journal.own
-        number = first - 1
-        for message, _, _, _ in accepted:
-            if message is not None:
-                number += 1
-                if message.retain or journal.has_sessions:
-                    message.ref = (own, number)
-        journal.has_delivered(own, number)
-
-    def _settle(self, accepted: list[Accepted]) -> None:
+    def _settle(self, runs: Sequence[Run]) -> None:
         now_s = self._now()
-        deliver = self._deliver
-        for message, session, connection, packet_id in accepted:
-            if message is None:
-                self._answer_again(session, connection, packet_id)
+        for run in runs:
+            if not run.messages:
+                self._answer_again(run)
                 continue
-            if connection is not None and packet_id:
-                connection.acknowledge(packet_id)
-            deliver(message, session, now_s)
+            if self._refused:
+                self._refused.difference_update(_exchanges(run))
+            if run.answers and run.connection is not None:
+                run.connection.answer(run.answers)
+            self._deliver(run, now_s)
 
-    def _answer_again(
-        self, session: Session | None, connection: Connection | None, packet_id: int
-    ) -> None:
+    def _answer_again(self, run: Run) -> None:
         """What came before says whether it is in the log."""
-        if session is None or connection is None:
-            return
-        if (session, packet_id) in self._refused:
-            connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
-        else:
-            connection.acknowledge(packet_id)
+        connection = run.connection
+        assert connection is not None
+        for exchange in _exchanges(run):
+            if exchange in self._refused:
+                connection.refuse(-exchange[1], ReasonCode.QUOTA_EXCEEDED)
+            else:
+                connection.answer(run.answers)
 
-    def _refuse(self, accepted: list[Accepted]) -> None:
-        for message, session, connection, packet_id in accepted:
-            if message is None:
-                self._answer_again(session, connection, packet_id)
-                continue
-            if not message.qos:
-                self._deliver(message, session, self._now())
-                continue
-            if session is not None and packet_id < 0:
-                session.release_incoming(-packet_id)
-                self._refused.add((session, packet_id))
-            if connection is not None:
-                connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+    def _refuse(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if not run.messages:
+                self._answer_again(run)
+            elif not run.messages[0].qos:  # it was to be retained; QoS 0 goes on
+                self._deliver(run, self._now())
+            elif run.connection is not None and run.session is not None:
+                exchanges = _exchanges(run)
+                self._refused.update(exchanges)
+                run.session.release_incoming(*(packet_id for _, packet_id in exchanges))
+                for answer in run.answers:
+                    number = int.from_bytes(answer[2:], "big")
+                    packet_id = -number if answer.startswith(PUBREC) else number
+                    run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
+
+
+def _exchanges(run: Run) -> list[tuple[Session, int]]:
+    """The exchanges of QoS 2 messages that a run is about."""
+    session = run.session
+    if session is None:
+        return []
+    return [
+        (session, int.from_bytes(answer[2:], "big"))
+        for answer in run.answers
+        if answer.startswith(PUBREC)
+    ]
+
+
+def _number(runs: Sequence[Run], journal: Journal, first: int) -> None:
+    """Tell messages where they stand in the log; those of them that anybody may ask."""
+    own, number = journal.own, first
+    for run in runs:
+        if run.is_plain and not journal.has_sessions:
+            number += len(run.messages)
+            continue
+        for message in run.messages:
+            message.ref = (own, number)
+            number += 1
+    journal.has_delivered(own, number - 1)
+
+
+def _batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[Row]]]:
+    """Split a turn so that the log takes or refuses each part as a whole, as one batch."""
+    parts = list(cut(rows))
+    if len(parts) <= 1:
+        if runs:
+            yield runs, rows
+        return
+    left = deque(runs)
+    for part in parts:
+        some: list[Run] = []
+        room = len(part)
+        while left and room >= len(left[0].messages):
+            room -= len(left[0].messages)
+            some.append(left.popleft())
+        if room:
+            begun, rest = left.popleft().split(room)
+            some.append(begun)
+            left.appendleft(rest)
+        yield some, list(part)

@@ -1,18 +1,20 @@
 """One client's connection: bytes in, bytes out.
 
-The hot loop walks over what was read with integer positions. The commonest packets (a QoS 0
-PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte
-and handled here without an object for the packet; all others go through the codec.
+The hot loop walks over what was read with integer positions. The commonest packets (PUBLISH,
+PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte and handled
+without an object for the packet; all others go through the codec. A QoS 0 message goes on as the
+very bytes that came; acknowledgements of one type in a row are handled together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gateway.broker import handover
+from gateway.broker.acknowledgements import answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.outgoing import Outgoing
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
 
 T = TypeVar("T")
+
+_V311 = int(Version.V311)  # comparing with an enum's member is slow
+_PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
+_ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
 
 _log = logging.getLogger(__name__)
 
@@ -94,8 +100,6 @@ class Connection(Outgoing, asyncio.Protocol):
         """Called by the event loop."""
         if self.is_closing:
             return
-        if self.session is not None:  # before that, what counts is when it was opened
-            self.heard_at_s = self.core.now()
         if self._chunks:
             self._chunks.append(data)
             self._chunk_bytes += len(data)
@@ -113,10 +117,12 @@ class Connection(Outgoing, asyncio.Protocol):
             self._walk(data)
         except PacketError as error:
             self.fail(error)
-        self.send_waiting()  # what acknowledgements have made room for
-        core = self.core
-        if not core.is_scheduled and (core.dirty or not core.acceptance.is_empty):
-            core.kick()
+        session, core = self.session, self.core
+        if session is not None:  # before that, what counts is when it was opened
+            self.heard_at_s = core.now()
+            if session.is_busy:
+                self.send_waiting()  # what acknowledgements have made room for
+        core.has_read()
 
     def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
         """Handle every whole packet.
@@ -139,7 +145,7 @@ class Connection(Outgoing, asyncio.Protocol):
         find_route = core.routes.get
         dirty = core.dirty
         limit, payload_limit = core.limits.packet_bytes, core.limits.payload_bytes
-        is_311 = self.version == Version.V311
+        is_311 = self.version == _V311
         id_bytes = 2 if is_311 else 3  # with the length of no properties
         permitted = publishing.permitted
         size = len(data)
@@ -214,22 +220,18 @@ class Connection(Outgoing, asyncio.Protocol):
                     and (is_311 or not data[payload_at - 1])
                     and (data[topic_end] or data[topic_end + 1])
                 ):
-                    publishing.receive_plain(data, at, topic_end, data[payload_at:end], route)
+                    publishing.receive_plain(data, at, topic_end, end, route)
                 elif not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return
+            elif length == 2 and first in _ACKNOWLEDGEMENTS:
+                if data[end : end + 2] == data[at:body]:
+                    end = run_end(data, at)
+                self._acknowledged(first, data[at:end])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return
-            elif first == 0x40 and length == 2:
-                session.puback(data[body] << 8 | data[body + 1])
-            elif first == 0x50 and length == 2:
-                self._pubrec(data[body] << 8 | data[body + 1], failed=False)
-            elif first == 0x62 and length == 2:
-                publishing.release(data[body] << 8 | data[body + 1])
-            elif first == 0x70 and length == 2:
-                session.pubcomp(data[body] << 8 | data[body + 1])
             else:
                 self._control(first, data[body:end])
                 if self.is_closing:
@@ -259,10 +261,12 @@ class Connection(Outgoing, asyncio.Protocol):
         match packet:
             case PubAck():
                 session.puback(packet.packet_id)
+            case PubRec() if packet.reason >= 0x80:
+                session.pubrec(packet.packet_id, failed=True)
             case PubRec():
-                self._pubrec(packet.packet_id, failed=packet.reason >= 0x80)
+                self._acknowledged(_PUBREC, b"\x50\x02" + packet.packet_id.to_bytes(2, "big"))
             case PubRel():
-                self._publishing.release(packet.packet_id)
+                self._acknowledged(_PUBREL, b"\x62\x02" + packet.packet_id.to_bytes(2, "big"))
             case PubComp():
                 session.pubcomp(packet.packet_id)
             case PingReq():
@@ -278,16 +282,22 @@ class Connection(Outgoing, asyncio.Protocol):
             case _:
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
 
-    def _pubrec(self, packet_id: int, *, failed: bool) -> None:
+    def _acknowledged(self, first: int, run: bytes) -> None:
         session = self.session
         assert session is not None
-        known = session.pubrec(packet_id, failed=failed)
-        if failed:
-            return
-        if known or self.version == Version.V311:
-            self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+        if first == _PUBACK:
+            session.puback(*identifiers(run))
+        elif first == _PUBCOMP:
+            session.pubcomp(*identifiers(run))
+        elif first == _PUBREL:
+            self._publishing.release(run)
+        elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
+            self.send(answered(run, _PUBREL))
         else:
-            self.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
+            for packet_id in identifiers(run):
+                known = session.pubrec(packet_id, failed=False)
+                form = b"\x62\x02%b" if known else b"\x62\x03%b\x92"
+                self.send(form % packet_id.to_bytes(2, "big"))
 
     def _greet(self, data: bytes) -> int:
         """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""
@@ -343,22 +353,13 @@ class Connection(Outgoing, asyncio.Protocol):
 
     # -- answers to a PUBLISH -----------------------------------------------------------------
 
-    def acknowledge(self, packet_id: int) -> None:
-        """A message is in the log: PUBACK, or PUBREC if the identifier is negative."""
+    def answer(self, answers: Sequence[bytes]) -> None:
+        """Messages are in the log: send these PUBACKs and PUBRECs without reason."""
         if self.is_closing:
             return
-        if packet_id > 0:
-            self._publishing.unacknowledged -= 1
-            packet = b"\x40\x02" + packet_id.to_bytes(2, "big")
-        else:
-            packet = b"\x50\x02" + (-packet_id).to_bytes(2, "big")
-        if self.is_paused:
-            self.send(packet)
-            return
-        out = self.out
-        if not out:
-            self.core.dirty.append(self)
-        out.append(packet)
+        if self.version != _V311:
+            self._publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
+        self.send(answers[0] if len(answers) == 1 else b"".join(answers))
 
     def refuse(self, packet_id: int, reason: int) -> None:
         """A message was not accepted."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.message import RETAIN, Message
 from gateway.broker.packets import Version
-from gateway.broker.sessions import Session, Subscription
+from gateway.broker.sessions import Ready, Session, Subscription
 from gateway.broker.targets import Grant, Members, Route
 
 if TYPE_CHECKING:
@@ -37,24 +38,42 @@ class Delivery:
                 self._send_all(route.zero_311, message, Version.V311, now_s)
             if route.zero_5:
                 self._send_all(route.zero_5, message, Version.V5, now_s)
-            dirty = self._dirty
-            for session, granted in route.queued:
-                # At the lower of the two QoS [MQTT-3.8.4-8].
-                packet = session.deliver(
-                    message, (granted if granted < qos else qos) << 1, (), now_s
-                )
-                if packet is not None:
-                    connection = session.connection
-                    assert connection is not None
-                    out = connection.out
-                    if not out:
-                        dirty.append(connection)
-                    out.append(packet)
+            if route.queued:
+                self._queue((message,), route.queued, now_s)
         else:
             self._send_all(route.live_311, message, Version.V311, now_s)
             self._send_all(route.live_5, message, Version.V5, now_s)
         if route.special or route.shared:
             self.deliver_special(message, route, publisher, now_s)
+
+    def deliver_all(
+        self, messages: Sequence[Message], route: Route, publisher: Session | None, now_s: float
+    ) -> None:
+        """Give QoS 1 and 2 messages to every receiver of their route, in their order."""
+        if route.zero_311 or route.zero_5 or route.special or route.shared:
+            for message in messages:
+                self.deliver(message, route, publisher, now_s)
+        elif route.queued:
+            self._queue(messages, route.queued, now_s)
+
+    def _queue(
+        self, messages: Sequence[Message], queued: list[tuple[Session, int]], now_s: float
+    ) -> None:
+        made: dict[tuple[int, int], list[Ready]] = {}
+        for session, granted in queued:
+            version = session.client.version
+            ready = made.get((version, granted))
+            if ready is None:
+                ready = _made_ready(messages, version, granted, now_s)
+                made[version, granted] = ready
+            pieces = session.deliver_all(ready, now_s)
+            if pieces:
+                connection = session.connection
+                assert connection is not None
+                out = connection.out
+                if not out:
+                    self._dirty.append(connection)
+                out += pieces
 
     def deliver_special(
         self, message: Message, route: Route, publisher: Session | None, now_s: float
@@ -134,6 +153,18 @@ class Delivery:
         packet = message.packet(version, 0, 0, (), now_s)
         for connection in connections:
             connection.offer(packet)
+
+
+def _made_ready(
+    messages: Sequence[Message], version: int, granted: int, now_s: float
+) -> list[Ready]:
+    ready: list[Ready] = []
+    for message in messages:
+        qos = message.qos
+        flags = (granted if granted < qos else qos) << 1  # the lower of the two [MQTT-3.8.4-8]
+        head, tail = message.pieces(version << 4 | flags, now_s)
+        ready.append(((message, flags, ()), head, tail))
+    return ready
 
 
 def grant_of(subscription: Subscription) -> Grant:

@@ -27,7 +27,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
-    from gateway.broker.acceptance import Accepted
+    from gateway.broker.acceptance import Run
     from gateway.broker.outgoing import Outgoing
     from gateway.broker.recovery import Recovered
     from gateway.broker.server import BrokerCore
@@ -143,7 +143,7 @@ class Durable:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, accepted: Iterable[Accepted]) -> OSError | None:
+    def precede(self, runs: Iterable[Run]) -> OSError | None:
         """Write what must be in the log before a batch of these messages; the error if it can't.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
@@ -151,13 +151,14 @@ class Durable:
         """
         journal = self.journal
         index = 0
-        for message, session, _, packet_id in accepted:
-            if message is None:
-                continue
-            record = None if session is None else session.record
-            if record is not None and session is not None and (packet_id < 0 or session.no_local):
-                journal.publishes(record, index, max(0, -packet_id))
-            index += 1
+        for run in runs:
+            session = run.session
+            if session is not None and session.record is not None:
+                for at in range(len(run.messages)):
+                    packet_id = run.packet_id_of_2(at)
+                    if packet_id or session.no_local:
+                        journal.publishes(session.record, index + at, packet_id)
+            index += len(run.messages)
         return self.write() if journal.precedes else None
 
     def write(self) -> OSError | None:

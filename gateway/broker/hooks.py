@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tree_handler.batch import Publication
+from tree_handler.batch import Row
 
 if TYPE_CHECKING:
     from gateway.broker.sessions import Session
@@ -21,7 +21,7 @@ The number is the sequence number of the first of them; the others follow withou
 order in which they were handed in. It is 0 with an error, and where nothing was to be logged.
 """
 
-Commit = Callable[[Sequence[Publication], Sequence[Publication], Committed | None], None]
+Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
 """Takes a loop turn's messages into the log and the tree: those to be logged, then the QoS 0
 ones, which go to the tree alone. May call back before it returns; None if nobody waits.
 """

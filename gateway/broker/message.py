@@ -1,8 +1,9 @@
 """An application message inside the broker, and its bytes as a PUBLISH packet.
 
 One object stands for a message in all queues and windows that it waits in. Its packets are made
-from a head (fixed header and topic), the packet identifier and a tail (properties and payload);
-head and properties are made once for each protocol version and flags, not for each receiver.
+from a head (fixed header and topic), the packet identifier and a tail (properties and payload).
+Head and tail depend on the kind of packet alone, that is protocol version and flags: they are
+made once for many receivers, and not at all where the packet as it came has them already.
 Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN in bit 0.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 from gateway.broker.journal import Ref
 from gateway.broker.packets import PropertyId, Version, encode_length, encode_properties
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Row
 
 PUBLISH = 0x30
 DUP = 0x08
@@ -31,6 +32,8 @@ OVERHEAD_BYTES = 200
 class Message:
     """One message.
 
+    The last three arguments are for one whose own packet serves receivers alike: see `pieces`.
+
     Attributes:
         topic: the topic name.
         key: the topic name in UTF-8.
@@ -45,11 +48,9 @@ class Message:
     """
 
     __slots__ = (
-        "_flags_5",
-        "_flags_311",
-        "_head_5",
-        "_head_311",
-        "_properties_5",
+        "_head",
+        "_kind",
+        "_tail",
         "expires_at_s",
         "key",
         "payload",
@@ -70,6 +71,9 @@ class Message:
         retain: bool,
         properties: dict[int, Any] | None = None,
         now_s: float = 0.0,
+        kind: int = -1,
+        head: bytes = b"",
+        tail: bytes = b"",
     ) -> None:
         self.topic = topic
         self.key = key
@@ -82,18 +86,9 @@ class Message:
         self.ref: Ref | None = None
         if properties and EXPIRY in properties:
             self.expires_at_s = now_s + properties[EXPIRY]
-        self._flags_311 = self._flags_5 = -1
-        self._head_311 = self._head_5 = b""
-        self._properties_5 = b"\0"
-
-    def came_as(self, version: int, head: bytes) -> None:
-        """Its own packet, without anything special, began so: it serves receivers alike."""
-        if version == _V311:
-            self._head_311 = head
-            self._flags_311 = self.qos << 1
-        else:
-            self._head_5 = head
-            self._flags_5 = self.qos << 1
+        self._kind = kind
+        self._head = head
+        self._tail = tail
 
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Message:
@@ -115,6 +110,11 @@ class Message:
             encode_properties(properties)
         return message
 
+    def row(self) -> Row:
+        """What the log and the tree get of it."""
+        row = (self.topic, self.qos | self.retain << 2, self.payload)
+        return (*row, self.properties) if self.properties else row
+
     def expired(self, now_s: float) -> bool:
         """Whether it may no longer be sent [MQTT-3.3.2-5]."""
         return self.expires_at_s is not None and now_s >= self.expires_at_s
@@ -132,27 +132,33 @@ class Message:
             now_s: on the loop's clock.
 
         """
-        if version == _V311:
-            if self._flags_311 != flags:
-                self._head_311 = self._head(flags, len(self.payload))
-                self._flags_311 = flags
-            if flags & 6:
-                return b"%b%b%b" % (self._head_311, packet_id.to_bytes(2, "big"), self.payload)
-            return self._head_311 + self.payload
-        if identifiers or self.expires_at_s is not None:
-            properties = self._properties_now(identifiers, now_s)
-            head = self._head(flags, len(properties) + len(self.payload))
+        if identifiers and version != _V311:
+            tail = self._properties_now(identifiers, now_s) + self.payload
+            head = self._head_for(flags, len(tail))
         else:
-            if self._flags_5 != flags:
-                if self.properties:
-                    self._properties_5 = encode_properties(self.properties)
-                self._head_5 = self._head(flags, len(self._properties_5) + len(self.payload))
-                self._flags_5 = flags
-            head, properties = self._head_5, self._properties_5
-        number = packet_id.to_bytes(2, "big") if flags & 6 else b""
-        return b"%b%b%b%b" % (head, number, properties, self.payload)
+            head, tail = self.pieces(version << 4 | flags, now_s)
+        return head + packet_id.to_bytes(2, "big") + tail if flags & 6 else head + tail
 
-    def _head(self, flags: int, tail_bytes: int) -> bytes:
+    def pieces(self, kind: int, now_s: float) -> tuple[bytes, bytes]:
+        """What stands before and behind the packet identifier in a packet of a kind.
+
+        Args:
+            kind: the protocol version in bits 4 and above, the flags below them.
+            now_s: on the loop's clock.
+
+        """
+        if self._kind == kind:
+            return self._head, self._tail
+        tail, is_lasting = self.payload, True
+        if kind >> 4 != _V311:
+            is_lasting = self.expires_at_s is None
+            tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
+        head = self._head_for(kind & 15, len(tail))
+        if is_lasting:
+            self._kind, self._head, self._tail = kind, head, tail
+        return head, tail
+
+    def _head_for(self, flags: int, tail_bytes: int) -> bytes:
         rest = 2 + len(self.key) + (2 if flags & 6 else 0) + tail_bytes
         return b"%c%b%b%b" % (
             PUBLISH | flags,

@@ -29,7 +29,7 @@ import msgpack
 
 from gateway.broker.damage import Damage
 from tree_handler import batch
-from tree_handler.batch import Flags, Header
+from tree_handler.batch import Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch, Summary
@@ -62,11 +62,14 @@ class _Segment:
     def note(self, at: int, header: Header) -> None:
         """Take a batch that stands at a position into account."""
         self.length = at + header.end
-        if header.flags & Flags.CONTROL:
+        if header.control:
             self.control.append(at)
         if header.logged:
             key = (header.origin, header.epoch)
-            self.holds.setdefault(key, Intervals()).add(header.first, header.last)
+            held = self.holds.get(key)
+            if held is None:
+                held = self.holds[key] = Intervals()
+            held.add(header.first, header.last)
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
@@ -206,7 +209,10 @@ class MessageLog:
         segment.note(segment.length, header)
         if header.logged:
             key = (header.origin, header.epoch)
-            self.have.setdefault(key, Intervals()).add(header.first, header.last)
+            had = self.have.get(key)
+            if had is None:
+                had = self.have[key] = Intervals()
+            had.add(header.first, header.last)
 
     def sync(self) -> None:
         """Force to the disk all that was appended before."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
-_DISCONNECT = 0xE0
 
 
 class Outgoing:
@@ -222,8 +221,9 @@ class Outgoing:
             return
         self.core.commit()  # what it published before is acknowledged first, if that can be now
         if self.version == Version.V5 and self.session is not None:
-            self.out.append(self.with_reason(Disconnect(reason), why))
-        self.close()
+            self.close(self.with_reason(Disconnect(reason), why))
+        else:
+            self.close()
 
     def with_reason(self, packet: Disconnect | ConnAck, why: str) -> bytes:
         """A 5.0 packet with a reason string, if that fits [MQTT-3.2.2-19] [MQTT-3.14.2-3].
@@ -242,18 +242,17 @@ class Outgoing:
         limit = self.packet_bytes_max
         return full if limit is None or len(full) <= limit else plain
 
-    def close(self) -> None:
-        """Send what has gathered and close."""
+    def close(self, farewell: bytes = b"") -> None:
+        """Send what has gathered, and a last packet, and close."""
         if self.is_closing:
             return
         self.is_closing = True
         self.closing_at_s = self.core.now()
         if self.transport is not None:
             if not self.core.may_leave(self):
-                # Messages are sent again when the client comes back; why it has to go is not.
-                self.out = [packet for packet in self.out if packet[0] == _DISCONNECT]
-            if self.out:
-                self.transport.write(b"".join(self.out))
+                self.out.clear()  # it is sent again when the client comes back
+            if self.out or farewell:
+                self.transport.write(b"".join((*self.out, farewell)))
                 self.out.clear()
             self.transport.close()
 

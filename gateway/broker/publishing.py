@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.broker.acceptance import PUBACK, PUBREC
+from gateway.broker.acknowledgements import answered, identifiers
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.message import RETAIN, Message
 from gateway.broker.packets import (
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
     from gateway.broker.connection import Connection
 
 
+_V311 = int(Version.V311)
+
+
 class Publishing:
     """The publishing side of one connection.
 
     Attributes:
         permitted: decisions by topic; None if every client may publish everywhere.
-        unacknowledged: QoS 1 and 2 messages of the client that are on their way.
+        unacknowledged: QoS 1 and 2 messages of a 5.0 client that are on their way.
 
     """
 
@@ -50,25 +55,49 @@ class Publishing:
 
     # -- PUBLISH -------------------------------------------------------------------------------
 
-    def receive_plain(
-        self, data: bytes, at: int, key_end: int, payload: bytes, route: Route
-    ) -> None:
-        """Handle a QoS 1 or 2 PUBLISH without anything special; ``at`` is where it begins."""
+    def receive_plain(self, data: bytes, at: int, key_end: int, end: int, route: Route) -> None:
+        """Handle a permitted QoS 1 or 2 PUBLISH without anything special.
+
+        Args:
+            data: what was read.
+            at: where the packet begins.
+            key_end: where its topic ends and the packet identifier stands.
+            end: where the packet ends.
+            route: of its topic.
+
+        Raises:
+            PacketError: more messages are on their way than were allowed.
+
+        """
         connection = self._connection
         session = connection.session
+        acceptance = self._core.acceptance
         assert session is not None
-        packet_id = data[key_end] << 8 | data[key_end + 1]
-        qos = data[at] >> 1 & 3
-        message = Message(route.topic, route.key, payload, qos, False)
-        message.came_as(connection.version, data[at:key_end])
-        if packet_id in session.incoming or connection.version == Version.V5:
-            self._accept(message, packet_id, allowed=True)
-            return
-        if qos == 2:
+        tail = payload = data[key_end + 2 : end]
+        number = data[key_end : key_end + 2]
+        qos = 1
+        if data[at] & 4:
+            qos = 2
+            packet_id = data[key_end] << 8 | data[key_end + 1]
+            if packet_id in session.incoming:  # the same message again [MQTT-4.3.3-10]
+                acceptance.again(session, connection, packet_id)
+                return
+        if connection.version != _V311:
+            payload = data[key_end + 3 : end]  # behind the length of no properties
+            self._count_unacknowledged()
+        run = acceptance.run
+        if run is None or run.connection is not connection:
+            run = acceptance.begin(connection, session)
+        if qos == 1:
+            run.answers.append(PUBACK + number)
+        else:
             session.incoming.add(packet_id)
-            packet_id = -packet_id
-        self.unacknowledged += 1
-        self._core.acceptance.add(message, session, connection, packet_id)
+            run.answers.append(PUBREC + number)
+        topic, kind = route.topic, connection.version << 4 | qos << 1
+        run.messages.append(
+            Message(topic, route.key, payload, qos, False, None, 0.0, kind, data[at:key_end], tail)
+        )
+        acceptance.rows.append((topic, qos, payload))
 
     def receive(self, data: bytes, first: int, body: int, end: int) -> bool:
         """Handle a PUBLISH; False if it must wait for a decision and be handled again.
@@ -155,12 +184,8 @@ class Publishing:
                 core.acceptance.again(session, connection, packet_id)
                 return
             packet_id = -packet_id
-        self.unacknowledged += 1
-        if connection.version == Version.V5 and self.unacknowledged > core.limits.receive_maximum:
-            raise PacketError(
-                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
-                *("messages on their way", self.unacknowledged, "MQTT-3.3.4-7"),
-            )
+        if connection.version == Version.V5:
+            self._count_unacknowledged()
         if not allowed:
             core.refused("publication to a forbidden topic", str(connection))
             if connection.version == Version.V5:
@@ -169,11 +194,20 @@ class Publishing:
             # 3.1.1 can't say so: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
             if packet_id < 0:
                 session.incoming.add(-packet_id)
-            connection.acknowledge(packet_id)
+            number = abs(packet_id).to_bytes(2, "big")
+            connection.answer([(PUBACK if packet_id > 0 else PUBREC) + number])
             return
         if packet_id < 0:
             session.incoming.add(-packet_id)
         core.acceptance.add(message, session, connection, packet_id)
+
+    def _count_unacknowledged(self) -> None:
+        self.unacknowledged += 1
+        if self.unacknowledged > self._core.limits.receive_maximum:
+            raise PacketError(
+                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
+                *("messages on their way", self.unacknowledged, "MQTT-3.3.4-7"),
+            )
 
     # -- acknowledgements ----------------------------------------------------------------------
 
@@ -187,21 +221,28 @@ class Publishing:
         kind = PubAck if packet_id > 0 else PubRec
         connection.send(encode(kind(abs(packet_id), reason), Version.V5))
 
-    def release(self, packet_id: int) -> None:
-        """PUBREL: the exchange of a QoS 2 message is complete [MQTT-4.3.3-11]."""
+    def release(self, run: bytes) -> None:
+        """PUBRELs: the exchange of QoS 2 messages is complete [MQTT-4.3.3-11]."""
         connection = self._connection
         session = connection.session
         assert session is not None
-        if not packet_id:
+        incoming = session.incoming
+        packet_ids = identifiers(run)
+        if 0 in packet_ids:
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
             )
-        if session.release_incoming(packet_id):
-            self.unacknowledged = max(0, self.unacknowledged - 1)
-        elif connection.version == Version.V5:
-            connection.send(b"\x70\x03%b\x92" % packet_id.to_bytes(2, "big"))
+        before = len(incoming)
+        unknown = connection.version != _V311 and set(packet_ids) - incoming
+        session.release_incoming(*packet_ids)
+        self.unacknowledged = max(0, self.unacknowledged - before + len(incoming))
+        if not unknown:
+            connection.send(answered(run, 0x70))
             return
-        connection.send(b"\x70\x02" + packet_id.to_bytes(2, "big"))
+        for packet_id in packet_ids:
+            number = packet_id.to_bytes(2, "big")
+            form = b"\x70\x03%b\x92" if packet_id in unknown else b"\x70\x02%b"
+            connection.send(form % number)
 
 
 def _start(data: bytes, first: int, body: int, end: int) -> tuple[bytes, int, int]:

@@ -11,10 +11,12 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from gateway.broker import wills
-from gateway.broker.acceptance import Acceptance
+from gateway.broker.acceptance import Acceptance, Run
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durable import Durable, History
@@ -39,8 +41,12 @@ from gateway.broker.topics import (
 from tree_handler.batch import Entry
 from tree_handler.repair import Epoch
 
+READS_ALONE = 8
+"""So many reads do not wait for the end of the turn, after one that was alone in its own."""
 SWEEP_S = 0.5
 """Keep-alive, wills and expiry are looked at so often."""
+
+_by_key = attrgetter("key")
 
 _log = logging.getLogger(__name__)
 
@@ -75,11 +81,13 @@ class BrokerCore:
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
         self.acceptance = Acceptance(
-            hooks.commit, self._deliver, self.kick, self.now, self.limits.uncommitted_bytes
+            hooks.commit, self._deliver_run, self.kick, self.now, self.limits.uncommitted_bytes
         )
         self.durable: Durable | None = None
         self.is_scheduled = False
         self.gathers_unlogged = hooks.carries_unlogged()
+        self._reads = 0
+        self._reads_alone = 0
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
         self._offline: set[Session] = set()
@@ -156,7 +164,7 @@ class BrokerCore:
         """Deliver a QoS 0 message and give it to the tree."""
         self.delivery.deliver(message, route, publisher, self.now())
         if self.gathers_unlogged:
-            self.acceptance.pass_on(message.topic, message.payload, message.properties)
+            self.acceptance.unlogged.append(message.row())
 
     def forward(self, route: Route, key: bytes, payload: bytes, others: list[Connection]) -> None:
         """The rest of a QoS 0 message that the hot loop has passed on as it came."""
@@ -166,7 +174,7 @@ class BrokerCore:
             for receiver in others:
                 receiver.offer(packet)
         if self.gathers_unlogged:
-            self.acceptance.pass_on(route.topic, payload, {})
+            self.acceptance.unlogged.append((route.topic, 0, payload))
 
     def route(self, key: bytes) -> Route:
         """Where a topic's messages go.
@@ -187,6 +195,15 @@ class BrokerCore:
         """Whether a session's client may receive a topic."""
         may_deliver = self.hooks.may_deliver
         return may_deliver is None or may_deliver(session.client, topic)
+
+    def _deliver_run(self, run: Run, now_s: float) -> None:
+        if not run.is_plain:
+            for message in run.messages:
+                self._deliver(message, run.session, now_s)
+            return
+        for key, messages in groupby(run.messages, _by_key):
+            route = self.routes.get(key) or self.route(key)
+            self.delivery.deliver_all(list(messages), route, run.session, now_s)
 
     def _deliver(self, message: Message, publisher: Session | None, now_s: float) -> None:
         route = self.routes.get(message.key) or self.route(message.key)
@@ -387,12 +404,34 @@ class BrokerCore:
             self.is_scheduled = True
             self._loop.call_soon(self._turn_ended)
 
+    def has_read(self) -> None:
+        """A read is dealt with: what it brought is due, at once if no other comes with it.
+
+        To wait for the turn's end gathers what all connections bring, but costs a single message
+        a round of the event loop. So while a turn has but one read the next few do not wait; then
+        one waits again, to see whether it is alone.
+        """
+        if self.is_scheduled:
+            self._reads += 1
+        elif self.dirty or not self.acceptance.is_empty:
+            if self._reads_alone:
+                self._reads_alone -= 1
+                self._end_turn()
+            else:
+                self._reads = 1
+                self.kick()
+
     def commit(self) -> None:
         """Hand in what was accepted in this turn."""
         if not self.acceptance.is_empty:
             self.acceptance.commit()
 
     def _turn_ended(self) -> None:
+        self._reads_alone = READS_ALONE if self._reads == 1 else 0
+        self._reads = 0
+        self._end_turn()
+
+    def _end_turn(self) -> None:
         self.commit()
         self.is_scheduled = False
         self.gathers_unlogged = self.hooks.carries_unlogged()

@@ -23,9 +23,10 @@ what is sent again after a reconnect comes before it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from gateway.broker.journal import Operation, Ref, SessionRecord
@@ -44,6 +45,12 @@ _NEAR_HEAD = 4_096
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
+
+Ready = tuple[Delivery, bytes, bytes]
+"""A delivery, and what stands before and behind the packet identifier in its packet."""
+
+_UNKNOWN = object()
+_packed_id = Struct(">H").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,36 +224,71 @@ class Session:
             return None
         return self._send((message, flags, identifiers), now_s)
 
-    def puback(self, packet_id: int) -> None:
-        """A QoS 1 message has arrived."""
-        delivery = self.inflight.get(packet_id)
-        if delivery is not None and delivery[1] & 6 == 2:
-            del self.inflight[packet_id]
-            self._inflight_bytes -= delivery[0].size_bytes
-            if self.record is not None:
-                self.record.note(Operation.PUBACK, packet_id)
+    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> list[bytes]:
+        """Do as `deliver` does with each; return the pieces of what is to be sent now."""
+        pieces: list[bytes] = []
+        count = 0
+        if self._open and not self.queue and not self._unsent and self._packet_bytes_max is None:
+            inflight, inflight_bytes = self.inflight, self._inflight_bytes
+            window, bytes_max = self._window, self._inflight_bytes_max
+            packet_id, record = self.last_packet_id, self.record
+            for delivery, head, tail in ready:
+                if len(inflight) >= window or inflight_bytes >= bytes_max:
+                    break
+                packet_id = packet_id % PACKET_ID_MAX + 1
+                while packet_id in inflight:
+                    packet_id = packet_id % PACKET_ID_MAX + 1
+                inflight[packet_id] = delivery
+                inflight_bytes += delivery[0].size_bytes
+                pieces += (head, _packed_id(packet_id), tail)
+                count += 1
+                if record is not None:
+                    record.sent(packet_id, delivery[1], delivery[0].ref)
+            self.last_packet_id, self._inflight_bytes = packet_id, inflight_bytes
+        for delivery, _, _ in islice(ready, count, None):
+            packet = self.deliver(*delivery, now_s)
+            if packet is not None:
+                pieces.append(packet)
+        return pieces
 
-    def pubrec(self, packet_id: int, *, failed: bool) -> bool:
-        """A QoS 2 message has arrived, or was refused; whether its identifier is known."""
-        if packet_id not in self.inflight:
-            return False
-        delivery = self.inflight[packet_id]
-        if delivery is not None and delivery[1] & 6 == 4:
-            self._inflight_bytes -= delivery[0].size_bytes
-            if failed:  # [MQTT-4.3.3-4]: the identifier is free
-                del self.inflight[packet_id]
-            else:
-                self.inflight[packet_id] = None
-            if self.record is not None:
-                self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
-        return True
+    def puback(self, *packet_ids: int) -> None:
+        """QoS 1 messages have arrived."""
+        inflight = self.inflight
+        for packet_id in packet_ids:
+            delivery = inflight.get(packet_id)
+            if delivery is not None and delivery[1] & 6 == 2:
+                del inflight[packet_id]
+                self._inflight_bytes -= delivery[0].size_bytes
+                if self.record is not None:
+                    self.record.note(Operation.PUBACK, packet_id)
 
-    def pubcomp(self, packet_id: int) -> None:
-        """The exchange of a QoS 2 message is complete."""
-        if packet_id in self.inflight and self.inflight[packet_id] is None:
-            del self.inflight[packet_id]
-            if self.record is not None:
-                self.record.note(Operation.PUBCOMP, packet_id)
+    def pubrec(self, *packet_ids: int, failed: bool) -> bool:
+        """QoS 2 messages have arrived, or were refused; whether all identifiers are known."""
+        inflight = self.inflight
+        are_known = True
+        for packet_id in packet_ids:
+            if packet_id not in inflight:
+                are_known = False
+                continue
+            delivery = inflight[packet_id]
+            if delivery is not None and delivery[1] & 6 == 4:
+                self._inflight_bytes -= delivery[0].size_bytes
+                if failed:  # [MQTT-4.3.3-4]: the identifier is free
+                    del inflight[packet_id]
+                else:
+                    inflight[packet_id] = None
+                if self.record is not None:
+                    self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
+        return are_known
+
+    def pubcomp(self, *packet_ids: int) -> None:
+        """The exchange of QoS 2 messages is complete."""
+        inflight = self.inflight
+        for packet_id in packet_ids:
+            if inflight.get(packet_id, _UNKNOWN) is None:
+                del inflight[packet_id]
+                if self.record is not None:
+                    self.record.note(Operation.PUBCOMP, packet_id)
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""
@@ -283,14 +325,12 @@ class Session:
                 packets.append(fresh)
         return packets
 
-    def release_incoming(self, packet_id: int) -> bool:
-        """The exchange of a client's QoS 2 message ends; whether its identifier was in use."""
-        if packet_id not in self.incoming:
-            return False
-        self.incoming.discard(packet_id)
+    def release_incoming(self, *packet_ids: int) -> None:
+        """The exchange of a client's QoS 2 messages ends."""
         if self.record is not None:
-            self.record.note(Operation.RELEASED, packet_id)
-        return True
+            for packet_id in self.incoming.intersection(packet_ids):
+                self.record.note(Operation.RELEASED, packet_id)
+        self.incoming.difference_update(packet_ids)
 
     def waiting(self) -> Iterator[Delivery]:
         """What is in flight and not released, then what is queued."""

@@ -27,7 +27,7 @@ from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.report import report
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Flags, Header, Publication
+from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.bpdu import Bpdu
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -60,6 +60,8 @@ MAX_PINGS = 64
 _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
+
+_NO_FLAGS = Flags(0)
 
 _log = logging.getLogger(__name__)
 
@@ -135,10 +137,7 @@ class TreeNode:
         return self._outbox.add(entry, control=control)
 
     def publish_all(
-        self,
-        logged: Sequence[Publication],
-        unlogged: Sequence[Publication],
-        done: Committed | None,
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
         """Accept the messages that local clients handed in during one turn: `hooks.Commit`.
 
@@ -148,10 +147,12 @@ class TreeNode:
         first = self.replication.next_logged if logged else 0
         refused: LogError | None = None
         try:
-            self._publish(logged, Flags.LOGGED)
+            if logged:
+                self._publish(logged, Flags.LOGGED)
         except LogError as error:
             refused = error
-        self._publish(unlogged, Flags(0))
+        if unlogged:
+            self._publish(unlogged, _NO_FLAGS)
         if done is not None and refused is None:
             self._commit.settle([partial(_tell, done, first)])
         elif done is not None and refused is not None:
@@ -171,15 +172,15 @@ class TreeNode:
 
         """
         self._flush()
-        made = batch.encode(
+        made = batch.make(
             self.replication.origin,
             self.replication.epoch,
             self.replication.next_logged,
-            [Entry("", frame)],
+            [("", 0, frame)],
             flags=Flags.LOCAL,
             origin_time_us=time.time_ns() // 1000,
         )
-        refused = self._commit.append(made, batch.header_of(made))
+        refused = self._commit.append(*made)
         if refused is not None:
             raise refused
         self._commit.settle([done])
@@ -190,11 +191,13 @@ class TreeNode:
         return bool(self.links) or self._spool_unlogged
 
     def _flush(self) -> None:
+        if self._outbox.is_empty:
+            return
         gathered, waiting = self._outbox.take()
         refused: LogError | None = None
-        for flags, entries in gathered.items():
+        for flags, rows in gathered.items():
             try:
-                self._publish(entries, flags)
+                self._publish(rows, flags)
             except LogError as error:
                 refused = error
         if refused is None:
@@ -202,9 +205,9 @@ class TreeNode:
         else:
             self._commit.refuse(waiting, refused)
 
-    def _publish(self, entries: Sequence[Publication], flags: Flags) -> None:
+    def _publish(self, rows: Sequence[Row], flags: Flags) -> None:
         now_us = time.time_ns() // 1000
-        for part in batch.cut(entries):
+        for part in batch.cut(rows):
             self._replicate(self.replication.publish(part, flags, now_us))
 
     # -- links ---------------------------------------------------------------------------------
@@ -389,14 +392,14 @@ class TreeNode:
             link.send(wire.publish(topic, payload))
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
-        if not header.logged and self._spool_unlogged and not header.flags & Flags.CONTROL:
+        if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
             _log.error("%s from %s can't be read: %s", header, header.origin, error)
             return
-        if header.flags & Flags.CONTROL:
+        if header.control:
             for entry in entries:
                 self._control(entry, header)
         else:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.broker.message_log import Done
-from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags
+from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags, Row
 
 
 class Outbox:
@@ -33,7 +33,7 @@ class Outbox:
             flags |= Flags.LOGGED
             acknowledgement = self._loop.create_future()
             self._done.append(_completes(acknowledgement))
-        self._entries.setdefault(flags, []).append(entry)
+        self._rows.setdefault(flags, []).append(entry.row())
         self._size += len(entry.payload)
         if self._size >= MAX_BODY_BYTES:
             self._flush()
@@ -42,9 +42,14 @@ class Outbox:
             self._loop.call_soon(self._turn_ended)
         return acknowledgement
 
-    def take(self) -> tuple[dict[Flags, list[Entry]], list[Done]]:
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was gathered."""
+        return not self._rows
+
+    def take(self) -> tuple[dict[Flags, list[Row]], list[Done]]:
         """All that was gathered, by what it becomes, and who is to be told of it."""
-        taken = self._entries, self._done
+        taken = self._rows, self._done
         self._clear()
         return taken
 
@@ -53,7 +58,7 @@ class Outbox:
         self._flush()
 
     def _clear(self) -> None:
-        self._entries: dict[Flags, list[Entry]] = {}
+        self._rows: dict[Flags, list[Row]] = {}
         self._done: list[Done] = []
         self._size = 0
 

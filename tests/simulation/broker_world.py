@@ -45,7 +45,7 @@ from gateway.broker.server import BrokerCore
 from gateway.broker.store import Store
 from gateway.broker.topics import matches, split_share
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Header, Publication
+from tree_handler.batch import Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch
 
@@ -78,19 +78,19 @@ class MemoryLog:
         return sum(map(len, self.frames))
 
     def remember(self, frame: bytes, done: Done) -> None:
-        self._append([Entry("", frame)], Flags.LOCAL)
+        self._append([("", 0, frame)], Flags.LOCAL)
         self._settle(done)
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
         at = 0
         for frame in list(self.frames):
             if at >= position:
-                yield frame, batch.header_of(frame)
+                yield frame, batch.check(frame)
             at += len(frame)
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         for frame in list(self.frames):
-            header = batch.header_of(frame)
+            header = batch.check(frame)
             if header.logged and (header.origin, header.epoch) == key:
                 gaps = ranges.missing(header.first, header.last)
                 if gaps != [(header.first, header.last)]:
@@ -99,7 +99,7 @@ class MemoryLog:
     def have(self) -> dict[Epoch, Intervals]:
         found: dict[Epoch, Intervals] = {}
         for frame in self.frames:
-            header = batch.header_of(frame)
+            header = batch.check(frame)
             if header.logged:
                 key = (header.origin, header.epoch)
                 found.setdefault(key, Intervals()).add(header.first, header.last)
@@ -118,9 +118,7 @@ class MemoryLog:
 
     # -- hooks.Commit
 
-    def commit(
-        self, logged: Sequence[Publication], _: Sequence[Publication], done: Committed | None
-    ) -> None:
+    def commit(self, logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
         first = self._next if logged else 0
         try:
             if logged:
@@ -145,17 +143,17 @@ class MemoryLog:
         """What the next life finds."""
         return self.frames[: self._synced] if self._sync else list(self.frames)
 
-    def _append(self, entries: Sequence[Publication], flags: Flags) -> None:
+    def _append(self, rows: Sequence[Row], flags: Flags) -> None:
         if self.is_dead:
             raise CrashError
         if self.is_full:
             raise LogError("no space left")
         self._crash_in -= 1
-        frame = batch.encode(*self.own, self._next, entries, flags=flags, origin_time_us=0)
+        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=0)
         if self._crash_in != 0:
             self.frames.append(frame)
             if flags & Flags.LOGGED:
-                self._next += len(entries)
+                self._next += len(rows)
         if self._crash_in in (0, -1):  # before it is written, or right after
             self.is_dead = True
             raise CrashError

@@ -13,7 +13,7 @@ from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags
+from tree_handler.batch import Entry, Flags, Row
 from tree_handler.spanning_tree import Identity, Parameters
 
 
@@ -49,12 +49,16 @@ def logged(folder: Path) -> list[bytes]:
     ]
 
 
+def rows(entries: Sequence[Entry]) -> list[Row]:
+    return [entry.row() for entry in entries]
+
+
 async def told(
     node: TreeNode, *entries: Entry, unlogged: Sequence[Entry] = ()
 ) -> tuple[int, OSError | None]:
     answer: asyncio.Future[tuple[int, OSError | None]]
     answer = asyncio.get_running_loop().create_future()
-    node.publish_all(entries, unlogged, lambda *told: answer.set_result(told))
+    node.publish_all(rows(entries), rows(unlogged), lambda *told: answer.set_result(told))
     async with asyncio.timeout(10):
         return await answer
 
@@ -99,7 +103,7 @@ async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
 
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     assert not node.carries_unlogged
-    node.publish_all([], [Entry("t", b"0")], None)
+    node.publish_all([], rows([Entry("t", b"0")]), None)
 
 
 async def test_with_durability_write_the_disk_has_it_before_long(tmp_path: Path) -> None:
@@ -121,8 +125,8 @@ async def test_with_durability_write_the_disk_has_it_before_long(tmp_path: Path)
     await asyncio.sleep(0)
     synced.clear()
     commit = GroupCommit(log, sync=False, sync_interval_s=0.01)
-    frame = batch.encode("gw", 1, 1, [Entry("t", b"1", 1)], flags=Flags.LOGGED, origin_time_us=0)
-    assert commit.append(frame, batch.header_of(frame)) is None
+    made = batch.make("gw", 1, 1, [("t", 1, b"1")], flags=Flags.LOGGED, origin_time_us=0)
+    assert commit.append(*made) is None
     async with asyncio.timeout(10):
         await synced.wait()
     await commit.drain()

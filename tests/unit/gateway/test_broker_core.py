@@ -38,7 +38,7 @@ from gateway.broker.packets import (
     packet_end,
 )
 from gateway.broker.server import BrokerCore
-from tree_handler.batch import Entry, Publication
+from tree_handler.batch import Entry, Row
 
 
 class Peer:
@@ -89,7 +89,7 @@ class Bench:
 
     core: BrokerCore
     port: int
-    entries: list[Publication] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     waiting: list[Callable[[OSError | None], None]] = field(default_factory=list)
     links: list[bytes] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -131,11 +131,12 @@ async def make() -> AsyncIterator[Make]:
     async def made(
         *, limits: Limits | None = None, holds: bool = False, fails: bool = False, **hooks: Any
     ) -> Bench:
-        def commit(
-            logged: Sequence[Publication], unlogged: Sequence[Publication], done: Committed | None
-        ) -> None:
+        def commit(logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None) -> None:
             first = len(bench.entries) + 1 if logged else 0
-            bench.entries += [*logged, *unlogged]
+            bench.entries += [
+                Entry(topic, payload, flags & 3, bool(flags & 4), *properties)
+                for topic, flags, payload, *properties in (*logged, *unlogged)
+            ]
             if done is None:
                 return
             if holds:

@@ -16,7 +16,7 @@ from gateway.broker.access import AccessControl, AccessPolicy
 from gateway.broker.access_rules import Rules
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.hooks import Committed
-from tree_handler.batch import Entry, Publication
+from tree_handler.batch import Entry, Row
 
 MOSQUITTO = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),
@@ -25,9 +25,7 @@ MOSQUITTO = [
 LIMIT_S = 20
 
 
-def commit(
-    logged: Sequence[Publication], unlogged: Sequence[Publication], done: Committed | None
-) -> None:
+def commit(logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None) -> None:
     if done is not None:
         done(1 if logged else 0, None)
 

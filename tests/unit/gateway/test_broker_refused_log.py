@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.acceptance import Acceptance
+from gateway.broker.acceptance import PUBREC, Acceptance
 from gateway.broker.hooks import Committed
 from gateway.broker.message import Message
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.links.commit import GroupCommit
 from tree_handler import batch
-from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Publication
+from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Row
 
 
 class Client:
@@ -26,11 +26,14 @@ class Client:
         self.incoming: set[int] = set()
         self.answers: list[tuple[str, int]] = []
 
-    def release_incoming(self, packet_id: int) -> None:
-        self.incoming.discard(packet_id)
+    def release_incoming(self, *packet_ids: int) -> None:
+        self.incoming.difference_update(packet_ids)
 
-    def acknowledge(self, packet_id: int) -> None:
-        self.answers.append(("acknowledged", packet_id))
+    def answer(self, answers: Sequence[bytes]) -> None:
+        for answer in answers:
+            packet_id = int.from_bytes(answer[2:], "big")
+            is_2 = answer.startswith(PUBREC)
+            self.answers.append(("acknowledged", -packet_id if is_2 else packet_id))
 
     def refuse(self, packet_id: int, _: int) -> None:
         self.answers.append(("refused", packet_id))
@@ -46,11 +49,11 @@ class Broker:
     """An acceptance whose commits are settled by the test."""
 
     def __init__(self) -> None:
-        self.handed_in: list[tuple[Sequence[Publication], Committed | None]] = []
+        self.handed_in: list[tuple[Sequence[Row], Committed | None]] = []
         self.delivered: list[Message] = []
         self.acceptance = Acceptance(
             lambda logged, _, done: self.handed_in.append((logged, done)),
-            lambda message, *_: self.delivered.append(message),
+            lambda run, _: self.delivered.extend(run.messages),
             lambda: None,
             lambda: 0.0,
             1 << 30,

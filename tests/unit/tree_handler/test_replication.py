@@ -60,9 +60,9 @@ class Network:
             self.carry_out(one, self.nodes[one].core.link_down(other, self.now))
 
     def publish(self, at: int, *names: str, qos: int = 1) -> None:
-        entries = [Entry("t", name.encode(), qos) for name in names]
+        rows = [Entry("t", name.encode(), qos).row() for name in names]
         flags = Flags.LOGGED if qos else Flags(0)
-        self.carry_out(at, self.nodes[at].core.publish(entries, flags, 0))
+        self.carry_out(at, self.nodes[at].core.publish(rows, flags, 0))
 
     def carry_out(self, at: int, actions: Iterable[Action]) -> None:
         node = self.nodes[at]
