@@ -41,10 +41,11 @@ class Run:
         answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
             one for each message, but for the broker's own and those of QoS 0.
         is_plain: QoS 1 and 2 and not retained, all of them.
+        is_delivered: QoS 0, and delivered already.
 
     """
 
-    __slots__ = ("answers", "connection", "is_plain", "messages", "session")
+    __slots__ = ("answers", "connection", "is_delivered", "is_plain", "messages", "session")
 
     def __init__(
         self, connection: Connection | None, session: Session | None, *, is_plain: bool
@@ -54,6 +55,7 @@ class Run:
         self.messages: list[Message] = []
         self.answers: list[bytes] = []
         self.is_plain = is_plain
+        self.is_delivered = False
 
     def packet_id_of_2(self, at: int) -> int:
         """The packet identifier of a QoS 2 message, 0 for another."""
@@ -131,6 +133,11 @@ class Acceptance:
         """Whether there is nothing to commit."""
         return not (self._runs or self.unlogged)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no message waits for the log."""
+        return not (self._runs or self._waiting_bytes)
+
     def begin(self, connection: Connection, session: Session) -> Run:
         """Begin a plain run: what is added to it also goes to `rows`."""
         self.run = Run(connection, session, is_plain=True)
@@ -143,6 +150,8 @@ class Acceptance:
         session: Session | None,
         connection: Connection | None = None,
         packet_id: int = 0,
+        *,
+        is_delivered: bool = False,
     ) -> None:
         """Take any message that is to be logged.
 
@@ -151,9 +160,11 @@ class Acceptance:
             session: its publisher's; None for the broker's own.
             connection: where it is acknowledged.
             packet_id: negative for QoS 2, 0 if nobody waits.
+            is_delivered: it is of QoS 0 and has been.
 
         """
         run = self._begin_other(connection, session)
+        run.is_delivered = is_delivered
         run.messages.append(message)
         self.rows.append(message.row())
         if packet_id > 0:
@@ -232,7 +243,10 @@ class Acceptance:
                 self._refused.difference_update(_exchanges(run))
             if run.answers and run.connection is not None:
                 run.connection.answer(run.answers)
-            self._deliver(run, now_s)
+            if not run.is_delivered:
+                self._deliver(run, now_s)
+            elif self.durable is not None:
+                self.durable.retained_changed(run.messages[0].topic)  # now it has a place
 
     def _answer_again(self, run: Run) -> None:
         """What came before says whether it is in the log."""
@@ -249,7 +263,8 @@ class Acceptance:
             if not run.messages:
                 self._answer_again(run)
             elif not run.messages[0].qos:  # it was to be retained; QoS 0 goes on
-                self._deliver(run, self._now())
+                if not run.is_delivered:
+                    self._deliver(run, self._now())
             elif run.connection is not None and run.session is not None:
                 exchanges = _exchanges(run)
                 self._refused.update(exchanges)

@@ -134,7 +134,7 @@ class Publishing:
         elif not allowed:
             self._core.refused("publication to a forbidden topic", str(self._connection))
         elif message.retain:
-            self._core.acceptance.add(message, self._connection.session)
+            self._core.accept_retained(message, self._connection.session)
         else:
             self._core.pass_on(message, route, self._connection.session)
         return True

@@ -160,6 +160,16 @@ class BrokerCore:
             self.pass_on(message, self.route(message.key), None)
         self.kick()
 
+    def accept_retained(self, message: Message, publisher: Session | None) -> None:
+        """Publish a retained QoS 0 message: nobody waits for the log, so neither does it.
+
+        Unless an earlier message does, which may be retained on the same topic.
+        """
+        is_delivered = self.acceptance.is_settled
+        if is_delivered:
+            self._deliver(message, publisher, self.now())
+        self.acceptance.add(message, publisher, is_delivered=is_delivered)
+
     def pass_on(self, message: Message, route: Route, publisher: Session | None) -> None:
         """Deliver a QoS 0 message and give it to the tree."""
         self.delivery.deliver(message, route, publisher, self.now())

@@ -276,6 +276,8 @@ def test_more_unfinished_messages_than_the_servers_receive_maximum_close_the_con
         pytest.skip("the server takes as many as there are packet identifiers")
     for packet_id in range(1, maximum + 2):
         client.send(MQTT.publish(topic, b"x", qos=2, packet_id=packet_id))
-    for packet_id in range(1, maximum + 1):
-        client.expect(Kind.PUBREC, packet_id)
-    client.expect_close(RECEIVE_MAXIMUM_EXCEEDED)
+    # A broker may take its time to store what it was allowed to be sent.
+    while (answer := client.receive()).kind is Kind.PUBREC:
+        assert answer.packet_id <= maximum
+    assert answer.kind is Kind.DISCONNECT
+    assert answer.reasons == (RECEIVE_MAXIMUM_EXCEEDED,)
