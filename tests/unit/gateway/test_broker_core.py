@@ -390,6 +390,17 @@ async def test_a_connection_with_the_bridge_bit_is_handed_over_with_its_bytes(ma
     assert not bench.core.connections
 
 
+async def test_a_5_0_client_is_not_told_why_it_may_not_read_what_is_concealed(make: Make) -> None:
+    bench = await make(
+        may_subscribe=lambda client, topic_filter: False,
+        is_concealed=lambda client, topic_filter: topic_filter == "keys",
+    )
+    peer = await bench.connect("a")
+    assert await peer.subscribe("keys") == [ReasonCode.UNSPECIFIED_ERROR]
+    assert await peer.subscribe("$share/g/keys") == [ReasonCode.UNSPECIFIED_ERROR]
+    assert await peer.subscribe("other") == [ReasonCode.NOT_AUTHORIZED]
+
+
 # -- keep alive, and how a connection ends ---------------------------------------------------------
 
 
