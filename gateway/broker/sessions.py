@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.broker.message import DUP, Message
-from gateway.broker.packets import Version, Will
+from gateway.broker.packets import PacketError, ReasonCode, Version, Will
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
@@ -200,15 +200,24 @@ class Session:
         return self._send((message, flags, identifiers), now_s)
 
     def puback(self, packet_id: int) -> None:
-        """A QoS 1 message has arrived."""
+        """A QoS 1 message has arrived.
+
+        Raises:
+            PacketError: the identifier is 0, as for each of the three.
+
+        """
         delivery = self._inflight.get(packet_id)
         if delivery is not None and delivery[1] & 6 == 2:
             del self._inflight[packet_id]
             self._inflight_bytes -= delivery[0].size_bytes
+        elif not packet_id:
+            raise _no_identifier("PUBACK")
 
     def pubrec(self, packet_id: int, *, failed: bool) -> bool:
         """A QoS 2 message has arrived, or was refused; whether its identifier is known."""
         if packet_id not in self._inflight:
+            if not packet_id:
+                raise _no_identifier("PUBREC")
             return False
         delivery = self._inflight[packet_id]
         if delivery is not None and delivery[1] & 6 == 4:
@@ -223,6 +232,8 @@ class Session:
         """The exchange of a QoS 2 message is complete."""
         if packet_id in self._inflight and self._inflight[packet_id] is None:
             del self._inflight[packet_id]
+        elif not packet_id:
+            raise _no_identifier("PUBCOMP")
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""
@@ -306,3 +317,8 @@ class Session:
     def _drop(self) -> None:
         self.dropped += 1
         self._budget.dropped += 1
+
+
+def _no_identifier(packet: str) -> PacketError:
+    what = f"{packet} packet identifier"
+    return PacketError(ReasonCode.PROTOCOL_ERROR, what, 0, "MQTT-2.2.1-3")
