@@ -7,8 +7,10 @@ to one that was there all the time.
 from __future__ import annotations
 
 import socket
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from raw_client import Address, Broker, Client, ConnectionEndedError
@@ -40,8 +42,15 @@ def bench(request: pytest.FixtureRequest, broker_address: Address) -> Iterator[B
     made.broker.close()
 
 
+CONNECTS_PER_S = 1_000
+"""A broker may refuse more; a gateway's limit is 2,000."""
+
+
 class Bench:
     """A broker with a client that behaves."""
+
+    _dialled: ClassVar[deque[float]] = deque(maxlen=CONNECTS_PER_S)
+    """When the last connections were made."""
 
     def __init__(self, address: Address, level: int) -> None:
         self.level = level
@@ -51,14 +60,21 @@ class Bench:
         self.bystander = self.broker.subscriber((self.topic, 1), keep_alive_s=0)
         self.served = 0
 
+    def dial(self) -> Client:
+        """A connection, no sooner than the broker takes it."""
+        if len(self._dialled) == CONNECTS_PER_S:
+            time.sleep(max(0.0, self._dialled[0] + 1 - time.monotonic()))
+        self._dialled.append(time.monotonic())
+        return Client(self.broker.address, self.mqtt)
+
     def connected(self) -> Client:
-        client = Client(self.broker.address, self.mqtt)
+        client = self.dial()
         client.connect(self.broker.client_id())
         return client
 
     def outcome(self, data: bytes, *, dialled: bool = False) -> int:
         """What comes of bytes: ALIVE, ENDED, or the reason that a DISCONNECT or CONNACK gave."""
-        client = Client(self.broker.address, self.mqtt) if dialled else self.connected()
+        client = self.dial() if dialled else self.connected()
         try:
             return self._outcome(client, data)
         finally:
@@ -306,7 +322,7 @@ def test_a_stream_may_end_anywhere(bench: Bench) -> None:
         "t", b"x" * 130, qos=2, packet_id=1
     )
     for length in range(len(stream)):
-        client = Client(bench.broker.address, bench.mqtt)
+        client = bench.dial()
         client.send(stream[:length])
         client.close()
     bench.serve()
