@@ -28,10 +28,12 @@ bench: ## the broker beside its peers, in one run (a quarter of an hour; QUICK=-
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
 
-soak: ## long checks that CI leaves out
-	@deploy/set-up test
+soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
+	@deploy/set-up soak
 	@.venv/bin/hedgerow simulate --runs 2000 --gateways 12 --seed 1
 	@.venv/bin/python -m pytest tests/system --soak --timeout 0
+	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
+	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
 	@rm -rf .venv build dist demo-report *.egg-info

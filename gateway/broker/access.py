@@ -2,7 +2,8 @@
 
 A rule is a topic filter in a list: of ``publish``, of ``subscribe`` or of ``deliver``. Rules
 only ever allow; what none allows is denied. A client has the rules of everyone (``default``),
-of its roles and of its user together.
+of its roles and of its user together. The one exception is the list ``conceal``: what it matches
+can't be read, whatever other rules say.
 
 A subscription is allowed if one rule covers all of its filter, so nobody gets by a wildcard
 what the rules do not give. Each delivery is checked by its topic besides. Where a section has
@@ -83,6 +84,7 @@ class AccessPolicy:
             fill_in((rule for rules in sections for rule in rules.subscribe), user, client_id),
             fill_in((rule for rules in sections for rule in rules.received), user, client_id),
             decisions_max,
+            tuple(rule for rules in sections for rule in rules.conceal),
         )
 
 
@@ -134,10 +136,19 @@ class ClientAccess:
         subscribe: filters that cover what it may subscribe to.
         deliver: filters of topics that it may receive.
         decisions_max: how many decisions of an action are remembered.
+        conceal: filters of topics that it can't read all the same.
 
     """
 
-    __slots__ = ("_decisions_max", "_deliver", "_delivered", "_publish", "_published", "_subscribe")
+    __slots__ = (
+        "_conceal",
+        "_decisions_max",
+        "_deliver",
+        "_delivered",
+        "_publish",
+        "_published",
+        "_subscribe",
+    )
 
     def __init__(
         self,
@@ -145,7 +156,9 @@ class ClientAccess:
         subscribe: tuple[str, ...],
         deliver: tuple[str, ...],
         decisions_max: int = DECISIONS_MAX,
+        conceal: tuple[str, ...] = (),
     ) -> None:
+        self._conceal = conceal
         self._publish = publish
         self._subscribe = subscribe
         self._deliver = deliver
@@ -165,7 +178,11 @@ class ClientAccess:
         """Whether a message of a topic, retained or not, may be delivered to it."""
         decision = self._delivered.get(topic)
         if decision is None:
-            decision = is_readable(topic) and _any_matches(self._deliver, topic)
+            decision = (
+                is_readable(topic)
+                and _any_matches(self._deliver, topic)
+                and not _any_matches(self._conceal, topic)
+            )
             self._remember(self._delivered, topic, decision)
         return decision
 
@@ -176,7 +193,18 @@ class ClientAccess:
             filter_levels(proper)
         except FilterError:
             return False
-        return is_readable(proper) and any(covers(rule, proper) for rule in self._subscribe)
+        return (
+            is_readable(proper)
+            and any(covers(rule, proper) for rule in self._subscribe)
+            and not self.is_concealed(proper)
+        )
+
+    def is_concealed(self, topic_filter: str) -> bool:
+        """Whether all that a filter, which is not shared, matches is concealed from it.
+
+        A wider filter may be subscribed to; what is concealed is then not delivered.
+        """
+        return any(covers(rule, topic_filter) for rule in self._conceal)
 
     def _remember(self, decisions: dict[str, bool], topic: str, decision: bool) -> None:
         if len(topic) > _REMEMBERED_CHARACTERS:

@@ -24,7 +24,7 @@ from typing import Any
 
 from gateway.broker.access import AccessPolicy, RuleError, Rules
 
-_ACTIONS = ("publish", "subscribe", "deliver")
+_ACTIONS = ("publish", "subscribe", "deliver", "conceal")
 _ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 Keys = tuple[str, ...]

@@ -15,7 +15,7 @@ class RuleError(ValueError):
     """A rule of a policy is wrong.
 
     Args:
-        action: the list that it is in: ``publish``, ``subscribe`` or ``deliver``.
+        action: the list that it is in: ``publish``, ``subscribe``, ``deliver`` or ``conceal``.
         why: what is wrong with it.
         value: the rule.
 
@@ -36,6 +36,7 @@ class Rules:
         publish: topics that may be published to.
         subscribe: filters that may be subscribed to, and all that they cover.
         deliver: topics that may be received; None for those of ``subscribe``.
+        conceal: topics that may not be read whatever other rules say; without placeholders.
 
     Raises:
         RuleError: a rule is no topic filter, has an unknown placeholder or opens a ``$`` topic.
@@ -45,9 +46,10 @@ class Rules:
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
     deliver: tuple[str, ...] | None = None
+    conceal: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for action in ("publish", "subscribe", "deliver"):
+        for action in ("publish", "subscribe", "deliver", "conceal"):
             for rule in getattr(self, action) or ():
                 _check_rule(action, rule)
 
@@ -69,6 +71,8 @@ def _check_rule(action: str, rule: str) -> None:
         raise RuleError(action, f"is no topic filter: {error.what}", rule) from error
     if any(placeholder[1] not in ("u", "c", "%") for placeholder in _PLACEHOLDER.finditer(rule)):
         raise RuleError(action, "has a '%' that is none of %u, %c and %%", rule)
+    if action == "conceal" and "%" in rule:  # one that can't be filled in would conceal nothing
+        raise RuleError(action, "has a placeholder, which can't conceal", rule)
     if rule[0] == "$" and (action == "publish" or not is_readable(rule)):
         raise RuleError(action, "opens a '$' topic, which is not for clients", rule)
 

@@ -34,7 +34,7 @@ def refuse(connection: Connection, reason: int, why: str = "") -> None:
         answer = connection.with_reason(ConnAck(False, reason), why)
     if answer:
         connection.out.append(answer)
-    connection.close()  # [MQTT-3.2.2-7]
+    connection.close(linger=True)  # [MQTT-3.2.2-7]
 
 
 def admit(connection: Connection, connect: Connect) -> None:
@@ -155,7 +155,7 @@ def _expiry_s(connection: Connection, connect: Connect) -> int:
 def _keep_alive_s(connection: Connection, connect: Connect) -> int:
     longest = connection.core.limits.keep_alive_s
     if connect.version == Version.V5 and longest:
-        return min(connect.keep_alive_s or longest, longest)
+        return min(connect.keep_alive_s, longest)
     return connect.keep_alive_s
 
 

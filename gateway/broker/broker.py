@@ -106,9 +106,10 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         may_publish: Callable[[Client, str], Verdict] | None = None
         may_subscribe: Callable[[Client, str], Verdict] | None = None
         may_deliver: Callable[[Client, str], bool] | None = None
+        is_concealed: Callable[[Client, str], bool] | None = None
         if self._access is not None:
             may_publish, may_subscribe = self._may_publish, self._may_subscribe
-            may_deliver = self._may_deliver
+            may_deliver, is_concealed = self._may_deliver, self._is_concealed
         elif asks_plugins:
             may_publish, may_subscribe = self._ask_publish, self._ask_subscribe
         return Hooks(
@@ -119,6 +120,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             may_publish=may_publish,
             may_subscribe=may_subscribe,
             may_deliver=may_deliver,
+            is_concealed=is_concealed,
             events=self,
         )
 
@@ -256,6 +258,9 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
     def _may_deliver(self, client: Client, topic: str) -> bool:
         return self._of(client).may_receive(topic)
+
+    def _is_concealed(self, client: Client, topic_filter: str) -> bool:
+        return self._of(client).is_concealed(topic_filter)
 
     def _ask_publish(self, client: Client, topic: str) -> Awaitable[bool]:
         return self._filter(client, topic, Action.PUBLISH)

@@ -36,6 +36,7 @@ from gateway.broker.packets import (
     Will,
     check_sent_by_client,
     decode,
+    encode_length,
 )
 from gateway.broker.publishing import Publishing
 from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
@@ -171,6 +172,15 @@ class Connection(Outgoing, asyncio.Protocol):
                 if body + length - at > limit:
                     size_bytes = body + length - at
                     raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", size_bytes)
+                if not byte and body + length <= size:  # in more bytes than needed
+                    end = body + length
+                    self._walk_shortened(first, data[body:end])
+                    at = end
+                    if self.is_closing:
+                        return
+                    if self._waiting is not None:
+                        break
+                    continue
             end = body + length
             if end > size:
                 self._keep(data, at, end - at)
@@ -244,6 +254,17 @@ class Connection(Outgoing, asyncio.Protocol):
                 return
         if at < size:
             self._keep(data, at)
+
+    def _walk_shortened(self, first: int, body: bytes) -> None:
+        """Handle a packet whose length has more bytes than needed; nobody is sent it like that.
+
+        Raises:
+            PacketError: in 5.0; MQTT 3.1.1 allows it.
+
+        """
+        if self.version == Version.V5:
+            raise handover.long_length(len(body))
+        self._walk(b"%c%b%b" % (first, encode_length(len(body)), body))
 
     def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
         """Keep what begins a packet that is not all there yet, or that has to wait."""
@@ -374,4 +395,4 @@ class Connection(Outgoing, asyncio.Protocol):
         if self.session is None:
             self.abort()
         else:
-            self.disconnect(error.reason, str(error))
+            self.disconnect(error.reason, str(error), linger=True)

@@ -34,7 +34,7 @@ def first_packet(data: bytes, limit_bytes: int) -> Start | None:
     """Look at a connection's first packet; None if it is not all there yet.
 
     Raises:
-        PacketError: it is no CONNECT, or too large.
+        PacketError: it is no CONNECT, or too large; its length has more bytes than needed, in 5.0.
 
     """
     if data and data[0] != _CONNECT:  # [MQTT-3.1.0-1]
@@ -49,7 +49,15 @@ def first_packet(data: bytes, limit_bytes: int) -> Start | None:
     at = body + 2 + name_bytes
     asked = data[at] if name_bytes <= _NAME_BYTES_MAX and at < end else 0
     version = Version.V5 if asked == Version.V5 else Version.V311
+    if version is Version.V5 and body > 2 and not data[body - 1]:
+        raise long_length(end - body)
     return Start(body, end, version, bool(asked & BRIDGE_BIT))
+
+
+def long_length(length: int) -> PacketError:
+    """The error for a remaining length in more bytes than needed, which 5.0 forbids."""
+    what = "remaining length in more bytes than needed"
+    return PacketError(ReasonCode.MALFORMED_PACKET, what, length, "MQTT-1.5.5-1")
 
 
 def to_streams(connection: Connection, data: bytes) -> None:

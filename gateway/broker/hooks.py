@@ -69,6 +69,8 @@ class Hooks:
         may_publish: to this topic; None for all topics.
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
+        is_concealed: whether a client isn't told why it may not subscribe to this filter; None
+            where it always is.
         events: is told of clients.
 
     """
@@ -80,4 +82,5 @@ class Hooks:
     may_publish: Callable[[Client, str], Verdict] | None = None
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None
+    is_concealed: Callable[[Client, str], bool] | None = None
     events: Events | None = None

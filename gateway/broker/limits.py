@@ -54,8 +54,8 @@ class Limits:
     write_buffer_bytes: int = 1 << 20
     uncommitted_bytes: int = 8 << 20
     """Published and not yet in the log; publishers are not read from beyond it."""
-    keep_alive_s: int = 0
-    """The longest keep-alive that is granted (5.0 clients are told); 0 for any."""
+    keep_alive_s: int = 60
+    """The longest keep-alive of a 5.0 client that wants one; it is told. 0 for any."""
     decided_topics: int = 10_000
     """Decisions on topics that are remembered for one connection."""
     close_s: float = 5.0

@@ -18,6 +18,7 @@ from gateway.broker.packets import (
     PropertyId,
     ReasonCode,
     Version,
+    Will,
     encode,
 )
 from gateway.broker.packets.reason_codes import REASONS
@@ -43,12 +44,14 @@ class Outgoing:
         is_closing: nothing more is read or sent.
         closing_at_s: since when it is closing, on the loop's clock.
         held_ticket: the last journal frame that output of it waits for, see `durable`.
+        is_lingering: it has sent its last packet and waits for the client to close too.
         packet_bytes_max: the client's Maximum Packet Size.
         outgoing_aliases: topic aliases towards the client, if it allows them.
 
     """
 
     heard_at_s: float
+    will: Will | None
 
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
@@ -60,6 +63,7 @@ class Outgoing:
         self.is_particular = False
         self.is_closing = False
         self.closing_at_s = 0.0
+        self.is_lingering = False
         self.packet_bytes_max: int | None = None
         self.outgoing_aliases: OutgoingAliases | None = None
         self.is_paused = False
@@ -215,15 +219,15 @@ class Outgoing:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def disconnect(self, reason: int, why: str = "") -> None:
+    def disconnect(self, reason: int, why: str = "", *, linger: bool = False) -> None:
         """Close, in 5.0 after a DISCONNECT [MQTT-4.13.2-1]."""
         if self.is_closing:
             return
         self.core.commit()  # what it published before is acknowledged first, if that can be now
         if self.version == Version.V5 and self.session is not None:
-            self.close(self.with_reason(Disconnect(reason), why))
+            self.close(self.with_reason(Disconnect(reason), why), linger=linger)
         else:
-            self.close()
+            self.close(linger=linger)
 
     def with_reason(self, packet: Disconnect | ConnAck, why: str) -> bytes:
         """A 5.0 packet with a reason string, if that fits [MQTT-3.2.2-19] [MQTT-3.14.2-3].
@@ -242,19 +246,35 @@ class Outgoing:
         limit = self.packet_bytes_max
         return full if limit is None or len(full) <= limit else plain
 
-    def close(self, farewell: bytes = b"") -> None:
-        """Send what has gathered, and a last packet, and close."""
+    def close(self, farewell: bytes = b"", *, linger: bool = False) -> None:
+        """Send what has gathered and close.
+
+        Args:
+            farewell: a last packet, which goes out in any case.
+            linger: close after the client has, or `Limits.close_s` later: what it still sends to
+                a closed socket would be answered by a reset, which can overtake the reason.
+
+        """
         if self.is_closing:
             return
         self.is_closing = True
         self.closing_at_s = self.core.now()
-        if self.transport is not None:
-            if not self.core.may_leave(self):
-                self.out.clear()  # it is sent again when the client comes back
-            if self.out or farewell:
-                self.transport.write(b"".join((*self.out, farewell)))
-                self.out.clear()
-            self.transport.close()
+        transport = self.transport
+        if transport is None:
+            return
+        if not self.core.may_leave(self):
+            self.out.clear()  # it is sent again when the client comes back
+        if self.out or farewell:
+            transport.write(b"".join((*self.out, farewell)))
+            self.out.clear()
+        if not linger or not transport.can_write_eof():
+            transport.close()
+            return
+        self.is_lingering = True
+        transport.write_eof()
+        if self.is_stalled:
+            transport.resume_reading()
+        self.core.left(self)
 
     def abort(self) -> None:
         """Close without sending anything."""

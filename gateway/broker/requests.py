@@ -95,6 +95,9 @@ def _one(
     core = connection.core
     if not may or not _is_open(_proper(request.filter)):
         core.refused("subscription to a forbidden filter", str(connection))
+        is_concealed = core.hooks.is_concealed
+        if is_concealed is not None and is_concealed(session.client, _proper(request.filter)):
+            return ReasonCode.UNSPECIFIED_ERROR, False  # "does not wish to reveal" (3.9.3)
         return ReasonCode.NOT_AUTHORIZED, False
     limits = core.limits
     if (

@@ -340,7 +340,7 @@ class BrokerCore:
         if self.durable is not None:
             self.durable.session_ended(session)
 
-    def _detach(self, session: Session, connection: Connection) -> None:
+    def _detach(self, session: Session, connection: Outgoing) -> None:
         session.connection = None
         self.is_offline(session)
         self._touch(session)
@@ -385,6 +385,10 @@ class BrokerCore:
         self._by_address[connection.address] -= 1
         if not self._by_address[connection.address]:
             del self._by_address[connection.address]
+        self.left(connection)
+
+    def left(self, connection: Outgoing) -> None:
+        """A connection serves its session no longer; the connection itself may still linger."""
         session = connection.session
         if session is None or session.connection is not connection:
             return
@@ -512,7 +516,7 @@ class BrokerCore:
         self.commit()
         for connection in list(self.connections):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
-            if connection.is_paused:
+            if connection.is_paused or connection.is_lingering:
                 connection.abort()
         for task in self._tasks:
             task.cancel()

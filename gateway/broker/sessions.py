@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.journal import Operation, Ref, SessionRecord
 from gateway.broker.message import DUP, Message
-from gateway.broker.packets import Version, Will
+from gateway.broker.packets import PacketError, ReasonCode, Version, Will
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
@@ -252,7 +252,12 @@ class Session:
         return pieces
 
     def puback(self, *packet_ids: int) -> None:
-        """QoS 1 messages have arrived."""
+        """QoS 1 messages have arrived.
+
+        Raises:
+            PacketError: an identifier is 0, as for each of the three.
+
+        """
         inflight = self.inflight
         for packet_id in packet_ids:
             delivery = inflight.get(packet_id)
@@ -261,6 +266,8 @@ class Session:
                 self._inflight_bytes -= delivery[0].size_bytes
                 if self.record is not None:
                     self.record.note(Operation.PUBACK, packet_id)
+            elif not packet_id:
+                raise _no_identifier("PUBACK")
 
     def pubrec(self, *packet_ids: int, failed: bool) -> bool:
         """QoS 2 messages have arrived, or were refused; whether all identifiers are known."""
@@ -268,6 +275,8 @@ class Session:
         are_known = True
         for packet_id in packet_ids:
             if packet_id not in inflight:
+                if not packet_id:
+                    raise _no_identifier("PUBREC")
                 are_known = False
                 continue
             delivery = inflight[packet_id]
@@ -289,6 +298,8 @@ class Session:
                 del inflight[packet_id]
                 if self.record is not None:
                     self.record.note(Operation.PUBCOMP, packet_id)
+            elif not packet_id:
+                raise _no_identifier("PUBCOMP")
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""
@@ -417,3 +428,8 @@ class Session:
     def _drop(self) -> None:
         self.dropped += 1
         self._budget.dropped += 1
+
+
+def _no_identifier(packet: str) -> PacketError:
+    what = f"{packet} packet identifier"
+    return PacketError(ReasonCode.PROTOCOL_ERROR, what, 0, "MQTT-2.2.1-3")

@@ -32,6 +32,48 @@ broker over sockets with a client of their own:
     pytest tests/conformance --broker=127.0.0.1:1883 --broker-name=mosquitto-2.0
 
 The last expects what that broker is known to do otherwise; see the end.
+
+## Pointing a public suite at a gateway
+
+Suites such as Eclipse Paho's interoperability tests bring client identifiers and topics of their
+own, want everybody let in, and one topic that nobody may subscribe to. This is all they need;
+`hedgerow run --config gateway.toml` starts it:
+
+```toml
+# gateway.toml
+[gateway]
+id = "gw"
+state_dir = "/tmp/gw/state"
+
+[mqtt]
+host = "127.0.0.1"
+port = 1883
+
+[coap]
+port = 0
+
+[tree]
+key_file = "/tmp/gw/tree.key"           # made by: openssl rand -hex 32
+discovery = false
+
+[access]
+anonymous = true
+policy_file = "/tmp/gw/access.toml"
+```
+
+```toml
+# access.toml
+[default]
+publish = ["#"]
+subscribe = ["#", "$SYS/#"]
+conceal = ["nosubscribe", "test/nosubscribe"]
+```
+
+What such suites ask for, and the standards leave to a server: a 5.0 client that asks for a keep
+alive of more than 60 s is told 60; topic aliases are taken and given; one message comes for
+overlapping subscriptions, with all their identifiers; messages of QoS 0 do not wait for a client
+that is away; a refused subscription is answered 0x80; a message to a topic that begins with `$`
+is acknowledged and dropped, in 5.0 with reason 0x87. A suite can be run again without a restart.
 """
 
 

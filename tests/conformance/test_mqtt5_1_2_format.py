@@ -126,6 +126,36 @@ def test_a_property_length_that_is_not_the_shortest_form_closes_the_connection(
     client.expect_close(MALFORMED, PROTOCOL_ERROR)
 
 
+@pytest.mark.statement("MQTT-1.5.5-1")
+@pytest.mark.departs("mosquitto-2.0", "takes a remaining length in more bytes than needed")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\xc0\x80\0", id="pingreq"),
+        pytest.param(b"\x30\x84\0" + binary("t") + b"\0", id="publish-0"),
+        pytest.param(b"\x32\x86\x80\0" + binary("t") + b"\0\1\0", id="publish-1"),
+        pytest.param(b"\x82\x87\x80\x80\0" + b"\0\1\0" + binary("t") + b"\0", id="subscribe"),
+    ],
+)
+def test_a_remaining_length_that_is_not_the_shortest_form_closes_the_connection(
+    broker: Broker, data: bytes
+) -> None:
+    client = broker.connect()
+    client.send(data, MQTT.pingreq())
+    client.expect_close(MALFORMED)
+
+
+@pytest.mark.statement("MQTT-1.5.5-1")
+@pytest.mark.departs("mosquitto-2.0", "takes a remaining length in more bytes than needed")
+def test_a_connect_whose_remaining_length_is_not_the_shortest_form_is_refused(
+    broker: Broker,
+) -> None:
+    data = MQTT.connect(broker.client_id())
+    client = broker.dial()
+    client.send(data[:1] + bytes((data[1] | 0x80, 0)) + data[2:])
+    client.expect_refusal(MALFORMED)
+
+
 @pytest.mark.statement("MQTT-2.1.3-1")
 @pytest.mark.parametrize(
     "data",

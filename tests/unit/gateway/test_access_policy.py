@@ -225,3 +225,33 @@ def test_decisions_on_very_long_topics_are_not_remembered() -> None:
     access = access_of(OPEN)
     assert access.may_publish("a" * 60_000)
     assert not access._published
+
+
+def test_what_is_concealed_is_not_read_whatever_other_rules_say() -> None:
+    policy = AccessPolicy(
+        default=Rules(publish=("#",), subscribe=("#",), conceal=("keys/#",)),
+        users={"alice": Rules(subscribe=("keys/#",), deliver=("#",), conceal=("other",))},
+    )
+    for who in ({}, {"user": "alice"}):
+        access = access_of(policy, **who)
+        assert not access.may_receive("keys/a")
+        assert not access.may_subscribe("keys/+")
+        assert not access.may_subscribe("$share/g/keys/a")
+        assert access.is_concealed("keys/+")
+        assert access.may_publish("keys/a")
+        assert access.may_receive("a")
+    assert not access.may_receive("other")
+    assert access_of(policy).may_receive("other")
+
+
+def test_a_filter_that_is_wider_than_what_is_concealed_may_be_subscribed_to() -> None:
+    access = access_of(AccessPolicy(Rules(subscribe=("#",), conceal=("keys/a",))))
+    assert access.may_subscribe("#")
+    assert access.may_subscribe("keys/+")
+    assert not access.is_concealed("keys/+")
+    assert not access.may_receive("keys/a")
+
+
+def test_a_placeholder_can_not_conceal() -> None:
+    with pytest.raises(RuleError, match="conceal: 'keys/%u' has a placeholder"):
+        Rules(conceal=("keys/%u",))

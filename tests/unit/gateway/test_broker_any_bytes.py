@@ -53,6 +53,9 @@ class MemoryTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.is_closed
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 

@@ -394,6 +394,92 @@ async def test_a_connection_with_the_bridge_bit_is_handed_over_with_its_bytes(ma
     assert not bench.core.connections
 
 
+async def test_a_5_0_client_is_not_told_why_it_may_not_read_what_is_concealed(make: Make) -> None:
+    bench = await make(
+        may_subscribe=lambda client, topic_filter: False,
+        is_concealed=lambda client, topic_filter: topic_filter == "keys",
+    )
+    peer = await bench.connect("a")
+    assert await peer.subscribe("keys") == [ReasonCode.UNSPECIFIED_ERROR]
+    assert await peer.subscribe("$share/g/keys") == [ReasonCode.UNSPECIFIED_ERROR]
+    assert await peer.subscribe("other") == [ReasonCode.NOT_AUTHORIZED]
+
+
+# -- keep alive, and how a connection ends ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "told"), [(0, None), (60, None), (61, 60), (65_535, 60)])
+async def test_a_5_0_client_that_asks_for_a_long_keep_alive_is_told_the_longest(
+    make: Make, asked: int, told: int | None
+) -> None:
+    bench = await make()
+    peer = await bench.open()
+    peer.send(connect("a", keep_alive_s=asked))
+    answer = await peer.next()
+    assert answer.properties.get(PropertyId.SERVER_KEEP_ALIVE) == told
+    assert bench.core.sessions["a"].connection is not None
+    assert bench.core.sessions["a"].connection.keep_alive_s == (told or asked)
+
+
+async def test_a_3_1_1_client_which_can_not_be_told_keeps_its_keep_alive(make: Make) -> None:
+    bench = await make()
+    await bench.connect("a", Version.V311, keep_alive_s=1000)
+    assert bench.core.sessions["a"].connection is not None
+    assert bench.core.sessions["a"].connection.keep_alive_s == 1000
+
+
+async def test_a_client_that_goes_on_sending_still_reads_why_it_was_disconnected(
+    make: Make,
+) -> None:
+    bench = await make(limits=dataclasses.replace(Limits(), receive_maximum=2))
+    peer = await bench.connect("a")
+    peer.send(*(Publish("t", b"", 2, False, False, i, {}) for i in (1, 2, 3)))
+    for i in (1, 2):
+        assert (await peer.next()).packet_id == i
+        peer.send(PubRel(i))  # to a closed socket this would bring a reset
+        await peer.writer.drain()
+    assert (await peer.next()).reason == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+    assert await peer.next() is None
+
+
+async def test_a_client_whose_connect_is_refused_can_send_more_and_still_reads_why(
+    make: Make,
+) -> None:
+    bench = await make(authenticate=lambda client, password: False)
+    peer = await bench.open()
+    peer.send(connect("a"))
+    peer.writer.write(bytes(100_000))
+    assert (await peer.next()).reason == ReasonCode.NOT_AUTHORIZED
+    assert await peer.next() is None
+
+
+async def test_the_session_of_a_client_that_broke_the_protocol_is_left_at_once(make: Make) -> None:
+    bench = await make()
+    watcher = await bench.connect("w")
+    await watcher.subscribe("will")
+    will = Will("will", b"gone", 1, False, {})
+    peer = await bench.connect("a", will=will)
+    peer.writer.write(b"\0\0")
+    assert (await watcher.next()).payload == b"gone"  # though the client has not closed yet
+    assert "a" not in bench.core.sessions
+    assert len(bench.core.connections) == 2
+    assert isinstance(await peer.next(), Disconnect)
+    peer.writer.close()
+    while len(bench.core.connections) > 1:
+        await asyncio.sleep(0)
+
+
+async def test_a_client_that_does_not_close_after_its_disconnect_is_aborted(make: Make) -> None:
+    bench = await make(limits=dataclasses.replace(Limits(), close_s=0.0))
+    peer = await bench.connect("a")
+    peer.writer.write(b"\0\0")
+    assert isinstance(await peer.next(), Disconnect)
+    assert await peer.next() is None
+    async with asyncio.timeout(10):
+        while bench.core.connections:
+            await asyncio.sleep(0.01)
+
+
 # -- wills, take-over, shutdown --------------------------------------------------------------------
 
 

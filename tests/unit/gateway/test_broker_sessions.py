@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.message import Message
-from gateway.broker.packets import PropertyId, Publish, PubRel, decode, packet_end
+from gateway.broker.packets import PacketError, PropertyId, Publish, PubRel, decode, packet_end
 from gateway.broker.sessions import Session
 
 QOS_1, QOS_2 = 2, 4
@@ -231,13 +231,20 @@ def test_every_message_arrives_in_order_whatever_happens_to_the_connection(
     assert one.inflight_count == one.queued_count == 0
 
 
-@pytest.mark.parametrize("packet_id", [0, 1, 65_535])
+@pytest.mark.parametrize("packet_id", [1, 65_535])
 def test_answers_to_what_was_never_sent_change_nothing(packet_id: int) -> None:
     one = session()
     one.puback(packet_id)
     one.pubcomp(packet_id)
     assert not one.pubrec(packet_id, failed=False)
     assert one.inflight_count == 0
+
+
+def test_an_answer_without_packet_identifier_is_refused() -> None:
+    one = session()
+    for answer in (one.puback, one.pubcomp, lambda zero: one.pubrec(zero, failed=False)):
+        with pytest.raises(PacketError, match=r"packet identifier: 0 \[MQTT-2\.2\.1-3\]"):
+            answer(0)
 
 
 def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:

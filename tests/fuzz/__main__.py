@@ -1,0 +1,125 @@
+"""Coverage-guided fuzzing with atheris (libFuzzer): `make soak` runs it for a bounded time.
+
+    python tests/fuzz TARGET --seconds N [--folder FOLDER]    fuzz; inputs that reach something
+                                                              new are kept in FOLDER
+    python tests/fuzz TARGET --replay HEX-OR-FILE             run one input again
+
+An input that breaks something is printed as the command that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+INPUT_BYTES_MAX = 4_096
+HEX_BYTES_MAX = 1_000
+NO_WHEEL = 3
+"""The exit code where atheris is not to be had."""
+
+
+def main() -> None:
+    logging.getLogger("gateway").setLevel(logging.CRITICAL)
+    arguments = _arguments()
+    if arguments.replay is not None:
+        from targets import TARGETS
+
+        TARGETS[arguments.target](_input(arguments.replay))
+        print("nothing broke")
+        return
+    atheris = _atheris()
+    with atheris.instrument_imports(include=["gateway.broker"]):
+        from targets import TARGETS
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(arguments.folder or made)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_seeds(folder)
+        run = TARGETS[arguments.target]
+        atheris.Setup(
+            [
+                sys.argv[0],
+                f"-max_total_time={arguments.seconds}",
+                f"-max_len={INPUT_BYTES_MAX}",
+                f"-dict={_write_dictionary(folder)}",
+                "-rss_limit_mb=1024",
+                "-timeout=10",
+                "-print_final_stats=1",
+                f"-artifact_prefix={folder}/",
+                str(folder / "inputs"),
+            ],
+            lambda data: _guarded(run, arguments.target, data, folder),
+        )
+        atheris.Fuzz()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
+    parser.add_argument("target", choices=["parser", "connection"])
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--replay", metavar="HEX-OR-FILE")
+    return parser.parse_args()
+
+
+def _atheris() -> Any:
+    try:
+        import atheris
+    except ImportError:
+        version = ".".join(platform.python_version_tuple()[:2])
+        print(
+            f"no fuzz: atheris has no wheel for {platform.system()} {platform.machine()}, "
+            f"Python {version}, or the extra is not installed: .venv/bin/pip install -e '.[soak]'",
+            file=sys.stderr,
+        )
+        sys.exit(NO_WHEEL)
+    return atheris
+
+
+def _guarded(run: Any, target: str, data: bytes, folder: Path) -> None:
+    try:
+        run(data)
+    except BaseException:
+        if len(data) <= HEX_BYTES_MAX:
+            replayed = data.hex()
+        else:
+            replayed = str(folder / f"broken-{hashlib.sha256(data).hexdigest()[:12]}")
+            Path(replayed).write_bytes(data)
+        print(f"\nreplay with: {sys.executable} tests/fuzz {target} --replay {replayed}")
+        sys.stdout.flush()
+        raise
+
+
+def _input(replay: str) -> bytes:
+    path = Path(replay)
+    return path.read_bytes() if len(replay) < 256 and path.is_file() else bytes.fromhex(replay)
+
+
+def _write_seeds(folder: Path) -> None:
+    from corpus import seeds
+
+    inputs = folder / "inputs"
+    inputs.mkdir(exist_ok=True)
+    for seed in seeds():
+        (inputs / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
+
+
+def _write_dictionary(folder: Path) -> Path:
+    from corpus import dictionary
+
+    path = folder / "dictionary"
+    lines = ['"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in dictionary()]
+    path.write_text("".join(lines))
+    return path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""What is fuzzed, and what must hold whatever comes in.
+
+The first byte of an input is the protocol version to decode by (5 for 5, else 3.1.1); the second
+says how the rest reaches a connection: where it is cut, and whether another client's session is
+there before. Everything after is what the client sends. Time stands still but where it is moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
+
+from raw_packets import Packets, parse
+
+from gateway.broker import admission
+from gateway.broker.connection import Connection
+from gateway.broker.hooks import Hooks
+from gateway.broker.limits import Limits
+from gateway.broker.packets import PacketError, Version, decode, encode, packet_end
+from gateway.broker.server import BrokerCore
+
+LIMITS = Limits(
+    connect_bytes=4_096,
+    packet_bytes=8_192,
+    payload_bytes=4_096,
+    queue_messages=20,
+    queue_bytes=20_000,
+    all_queues_bytes=30_000,
+    inflight_messages=10,
+    inflight_bytes=10_000,
+    receive_maximum=10,
+    subscriptions_per_session=10,
+    topic_aliases=4,
+    sessions=5,
+)
+BYSTANDER = "bystander-5c2f18d0"
+"""No client takes this session over: it can't guess the identifier."""
+
+
+# -- the parser ------------------------------------------------------------------------------------
+
+
+def parser(data: bytes) -> None:
+    """Packets are found and read, or refused by `PacketError`, and what is read can be written."""
+    if not data:
+        return
+    version = Version.V5 if data[0] == Version.V5 else Version.V311
+    stream = data[2:]
+    at = 0
+    try:
+        while (found := packet_end(stream, at, LIMITS.packet_bytes)) is not None:
+            start, end = found
+            assert at + 2 <= start <= end <= len(stream)
+            _decode(stream[at], stream[start:end], version)
+            at = end
+    except PacketError as error:
+        assert str(error).isprintable()
+
+
+def _decode(first: int, body: bytes, version: int) -> None:
+    packet = decode(first, body, version)
+    assert str(packet).isprintable()
+    written_in = getattr(packet, "version", version)
+    again = encode(packet, written_in)
+    found = packet_end(again, 0, len(again))
+    assert found is not None
+    assert decode(again[0], again[found[0] :], written_in) == packet
+
+
+# -- a connection ----------------------------------------------------------------------------------
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written; closing is carried out at the end of the turn, as by a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.is_closed = False
+
+    def write(self, data: Any) -> None:
+        assert not self.is_closed, "written after it was closed"
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.is_closed = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """A neighbour's connection is handed over."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+
+def connection(data: bytes) -> None:
+    """A client's bytes end in whole answers, whatever their cuts; others get whole packets.
+
+    Once it has gone nothing of it is left.
+    """
+    if len(data) < 2:
+        return
+    how, stream = data[1], data[2:]
+    chance, admission.secrets = admission.secrets, _NoChance
+    try:
+        _LOOP.run_until_complete(_connection(how, stream))
+    finally:
+        admission.secrets = chance
+
+
+class _NoChance:
+    """Assigned client identifiers that are alike in each conversation."""
+
+    @staticmethod
+    def token_hex(size: int) -> str:
+        return "0f" * size
+
+
+_LOOP = asyncio.new_event_loop()
+
+
+async def _connection(how: int, stream: bytes) -> None:
+    at_once = await _converse([stream], how)
+    in_pieces = await _converse(_cut(stream, how, 16), how)
+    assert in_pieces == at_once, "the answers depend on where the stream is cut"
+    await _converse(_cut(stream, how, 4), how, turns=True)
+
+
+def _cut(stream: bytes, how: int, pieces_max: int) -> list[bytes]:
+    """The stream in pieces, of a size that grows by a step, both taken from ``how``."""
+    size, step, at = 1 + (how & 15), how >> 4, 0
+    pieces = []
+    while at < len(stream) and len(pieces) < pieces_max - 1:
+        pieces.append(stream[at : at + size])
+        at += size
+        size += step
+    return [*pieces, stream[at:]]
+
+
+async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> bytes:
+    """A client sends the pieces to a fresh broker; what it is answered.
+
+    Args:
+        pieces: what is read, one after the other.
+        how: bit 4 sets a bystander's version.
+        turns: each is read in a turn of the loop of its own, half a second after the other.
+
+    """
+    core = BrokerCore(_hooks(), LIMITS)
+    clock = [0.0]
+    core.now = lambda: clock[0]
+    try:
+        version = 5 if how & 16 else 4
+        mqtt = Packets(version)
+        bystander, seen = _opened(core)
+        bystander.data_received(mqtt.connect(BYSTANDER, keep_alive_s=0))
+        bystander.data_received(mqtt.subscribe(1, ("#", 2)))
+        client, transport = _opened(core)
+        for piece in pieces:
+            client.data_received(piece)
+            _check_bounds(client)
+            if turns:
+                clock[0] += 0.5
+                await _turn(core)
+        await _turn(core)
+        session, version_spoken = client.session, client.version
+        was_closed, written = transport.is_closed, bytes(transport.written)
+        client.connection_lost(None)
+        await _turn(core)
+        assert session is None or session.connection is None
+        if session is not None and session.expiry_s:
+            core.end(session)
+            await _turn(core)
+        _check_packets(written, version_spoken)
+        _check_packets(bytes(seen.written), version)
+        assert bystander.session is not None
+        assert not bystander.is_closing
+        bystander.connection_lost(None)
+        await _turn(core)
+        _check_nothing_left(core)
+        return written + bytes((was_closed,))
+    finally:
+        core.stop()
+
+
+def _hooks() -> Hooks:
+    return Hooks(
+        authenticate=lambda client, password: True,
+        commit=lambda logged, unlogged, done: None if done is None else done(1, None),
+        carries_unlogged=lambda: True,
+        links=_link,
+    )
+
+
+async def _link(*_: object) -> None:
+    """A neighbour's connection is another's business."""
+
+
+def _opened(core: BrokerCore) -> tuple[Connection, Transport]:
+    opened, transport = Connection(core), Transport()
+    opened.connection_made(transport)
+    return opened, transport
+
+
+async def _turn(core: BrokerCore) -> None:
+    for _ in range(3):  # what is committed is delivered, and that is written
+        await asyncio.sleep(0)
+    core._sweep_timer.cancel()
+    core._sweep()
+    await asyncio.sleep(0)
+    assert not core.dirty
+    assert core.acceptance.is_empty
+
+
+def _check_packets(written: bytes, version: int) -> None:
+    at = 0
+    while at < len(written):
+        found = packet_end(written, at, 1 << 20)
+        assert found is not None, "part of a packet was written"
+        start, end = found
+        assert start == at + 2 or written[start - 1], "a length of more bytes than needed"
+        decode(written[at], written[start:end], version)
+        parse(written[at], written[start:end], version)
+        at = end
+
+
+def _check_bounds(client: Connection) -> None:
+    assert sum(map(len, client._chunks)) <= LIMITS.packet_bytes + (1 << 16)
+    session = client.session
+    if session is not None:
+        assert session.queued_count <= LIMITS.queue_messages
+        assert session.inflight_count <= LIMITS.inflight_messages
+        assert len(session.incoming) <= 65_535
+        assert len(session.subscriptions) <= LIMITS.subscriptions_per_session
+    assert client.core.budget.used_bytes <= LIMITS.all_queues_bytes
+
+
+def _check_nothing_left(core: BrokerCore) -> None:
+    assert (core.connections, core.sessions) == (set(), {})
+    assert (len(core.tree), core.tree.node_count) == (0, 0)
+    assert core.budget.used_bytes == 0
+    assert not core._delayed
+    assert not core._offline
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {"parser": parser, "connection": connection}
