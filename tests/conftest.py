@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
+
+# What tests share, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
