@@ -11,6 +11,7 @@ from gateway.broker.message_log import Done
 from tree_handler.batch import Entry
 
 if TYPE_CHECKING:
+    from gateway.broker.certificates import PeerCertificate
     from gateway.broker.message import Message
     from gateway.broker.sessions import Session, Subscription
 
@@ -20,12 +21,30 @@ Verdict = bool | Awaitable[bool]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who a connection is from; never with its password."""
+    """Who a connection is from; never with its password.
+
+    Attributes:
+        client_id: as the client chose it or the broker assigned it.
+        username: the certificate's name, or what the client calls itself.
+        address: without port.
+        version: of the protocol.
+        certificate: what the client proved in the TLS handshake.
+
+    """
 
     client_id: str
     username: str | None
     address: str
     version: int
+    certificate: PeerCertificate | None = None
+
+    @property
+    def owner(self) -> tuple[str | None, bool]:
+        """Whose its session is: the user name, and whether a certificate proved it.
+
+        They belong together, for where passwords are not asked for a name alone proves nothing.
+        """
+        return self.username, self.certificate is not None
 
     def __str__(self) -> str:
         # Quoted: a client chooses its identifier, and a log line is not for it to break.

@@ -70,6 +70,10 @@ class Passwords:
             hashes[user] = encoded
         return cls(hashes)
 
+    def agrees(self, other: Passwords, user: str) -> bool:
+        """Whether a user is in both, with the same hash."""
+        return user in self._hashes and self._hashes[user] == other._hashes.get(user)
+
     def verify(self, user: str, password: bytes) -> bool:
         """Whether this is the user's password.
 

@@ -48,6 +48,11 @@ class Publishing:
             self.permitted = {}
         self.unacknowledged = 0
 
+    def forget_decisions(self) -> None:
+        """Decide anew about topics."""
+        if self.permitted is not None:
+            self.permitted.clear()
+
     # -- PUBLISH -------------------------------------------------------------------------------
 
     def receive_plain(
