@@ -98,6 +98,11 @@ class GatewayProcess:
         """The port that clients and neighbours connect to."""
         return self._broker.port
 
+    @property
+    def mqtt_ports(self) -> dict[str, int]:
+        """All ports of the broker, by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``."""
+        return self._broker.ports
+
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()

@@ -89,7 +89,7 @@ async def test_a_link_over_tls_carries_messages_both_ways(
     listener: tuple[GatewayProcess, Authority], tmp_path: Path
 ) -> None:
     first, authority = listener
-    relay = Relay(authority, first._broker.ports["mqtts"])
+    relay = Relay(authority, first.mqtt_ports["mqtts"])
     port = await relay.start()
     second = GatewayProcess(settings(tmp_path, "gw-b", tree=f'neighbours = ["127.0.0.1:{port}"]'))
     await second.start()
