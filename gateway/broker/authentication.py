@@ -105,6 +105,8 @@ class Authentication:
         return False
 
     def _is_blocked(self, client: Client) -> bool:
+        if client.username is None:  # it guesses nothing
+            return False
         if not self._failures.is_blocked(client.address, self._now()):
             return False
         self._refused("authentication over the limit of an address", str(client))

@@ -118,6 +118,7 @@ class Tls:
 def _context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         # An empty password, since OpenSSL would ask for one at the terminal.
         context.load_cert_chain(files.certificate, files.key, password="")

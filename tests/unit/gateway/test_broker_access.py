@@ -118,6 +118,13 @@ async def test_of_many_guesses_at_once_few_are_verified(
     assert len(verified) <= 3 + 1  # two at a time
 
 
+async def test_guesses_do_not_hold_back_clients_that_name_no_user(start: Start) -> None:
+    bench = await start(anonymous=True, limits=Limits(failures_at_once=1, failures_per_s=0.001))
+    peer = await bench.open()
+    assert await peer.connect("a", username="alice", password=b"guess") > 0
+    await bench.connect("b")
+
+
 async def test_right_passwords_are_never_held_back(start: Start) -> None:
     bench = await start(limits=Limits(failures_at_once=3, failures_per_s=0.001))
     for i in range(10):

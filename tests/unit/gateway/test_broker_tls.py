@@ -19,7 +19,15 @@ from websockets.typing import Subprotocol
 from gateway.broker.access import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
 from gateway.broker.listeners import Listener
-from gateway.broker.packets import BRIDGE_BIT, Connect, ReasonCode, Version, encode
+from gateway.broker.packets import (
+    BRIDGE_BIT,
+    Connect,
+    PingReq,
+    PingResp,
+    ReasonCode,
+    Version,
+    encode,
+)
 from gateway.broker.passwords import Passwords
 from gateway.broker.tls import ClientCertificate, Tls, TlsFiles
 
@@ -312,6 +320,31 @@ async def test_a_broker_that_stops_ends_handshakes(start: Start) -> None:
             await asyncio.sleep(0.01)
     bench.broker.core.stop()
     assert await peer.next() is None
+
+
+async def test_a_tls_client_that_does_not_read_loses_qos_0_and_is_not_kept_in_memory(
+    start: Start, authority: Authority
+) -> None:
+    limits = Limits(held_bytes=10_000, write_buffer_bytes=10_000)
+    bench = await start(anonymous=True, limits=limits)
+    slow = await bench.connect("slow", context=authority.client_context())
+    await slow.subscribe("t", 0)
+    slow.writer.transport.pause_reading()
+    fast = await bench.connect("fast")
+    packet = b"\x30\xe8\x07\0\x01t\0" + bytes(996)
+    kind = "QoS 0 message for a client that does not read"
+    async with asyncio.timeout(LIMIT_S):
+        while not bench.counts[kind]:
+            fast.writer.write(packet * 1000)
+            await fast.writer.drain()
+            await fast.nothing_came()
+    (connection,) = (c for c in bench.broker.core.connections if str(c).startswith("'slow'"))
+    assert connection.transport is not None
+    assert connection.transport.get_write_buffer_size() < 4 << 20
+    slow.writer.transport.resume_reading()
+    slow.send(PingReq())
+    while not isinstance(await slow.next(), PingResp):
+        pass
 
 
 # -- websockets and links over TLS -----------------------------------------------------------------
