@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import json
 import logging
 import sys
@@ -150,6 +151,42 @@ def _gateway_uri(options: argparse.Namespace) -> str:
         raise FailedError(f"{settings.gateway.id} is not running ({path})") from error
 
 
+# -- passwd ----------------------------------------------------------------------------------------
+
+
+def _passwd(options: argparse.Namespace) -> int:
+    from gateway.broker import password_lines  # noqa: PLC0415
+    from gateway.broker.access_file import AccessFileError  # noqa: PLC0415
+
+    user: str = options.user
+    if options.delete and options.file is None:
+        raise WrongUseError("--delete: needs --file")
+    try:
+        line = None if options.delete else password_lines.line(user, _password(user))
+        if options.file is None:
+            sys.stdout.write(f"{line}\n")
+            return 0
+        had_one = password_lines.change(options.file, user, line)
+    except (password_lines.PasswordLineError, AccessFileError) as error:
+        raise WrongUseError(str(error)) from error
+    except OSError as error:
+        raise WrongUseError(f"--file: {options.file}: {error.strerror}") from error
+    if options.delete and not had_one:
+        raise FailedError(f"{options.file}: no user {user!r}")
+    what = "taken out" if options.delete else "changed" if had_one else "added"
+    sys.stderr.write(f"{user} {what}; a running gateway reads the file at SIGHUP\n")
+    return 0
+
+
+def _password(user: str) -> bytes:
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.readline().removesuffix(b"\n").removesuffix(b"\r")
+    password = getpass.getpass(f"Password of {user}: ")
+    if getpass.getpass("Again: ") != password:
+        raise FailedError("the passwords differ")
+    return password.encode()
+
+
 # -- demo, simulate --------------------------------------------------------------------------------
 
 
@@ -254,6 +291,19 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
     _add_client_options(get)
     get.set_defaults(command=_get)
+
+    passwd = commands.add_parser(
+        "passwd",
+        help="make or change a user's line of the password file",
+        description="Read a password twice from the terminal, or once from standard input, and "
+        "print the user's line or put it into the password file.",
+    )
+    passwd.add_argument("user", metavar="USER", help="as MQTT clients name themselves")
+    passwd.add_argument(
+        "--file", type=Path, metavar="FILE", help="the password file (default: print the line)"
+    )
+    passwd.add_argument("--delete", action="store_true", help="take the user out of the file")
+    passwd.set_defaults(command=_passwd)
 
     demo = commands.add_parser(
         "demo",

@@ -69,14 +69,61 @@ class GatewaySection:
 
 @dataclass(frozen=True, slots=True)
 class MqttSection:
-    """The broker's listener, which links use too; port 0 takes a free one, printed at start."""
+    """The broker's listeners; links use the plain one. Port 0 takes a free one, printed at start.
+
+    A listener whose port is missing does not exist. ``plugins`` are amqtt's: the dotted name of a
+    class -> its options.
+    """
 
     host: str = "127.0.0.1"
     port: int = 1883
+    tls_port: int | None = None
+    websocket_port: int | None = None
+    secure_websocket_port: int | None = None
+    websocket_path: str = ""
+    websocket_origins: list[str] = field(default_factory=list)
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    client_certificate: str = "none"
+    client_ca_file: Path | None = None
+    client_crl_file: Path | None = None
+    plugins: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_address("host", self.host)
-        _check_port("port", self.port)
+        for name in ("port", "tls_port", "websocket_port", "secure_websocket_port"):
+            if (port := getattr(self, name)) is not None:
+                _check_port(name, port)
+        if self.websocket_path and not self.websocket_path.startswith("/"):
+            raise ConfigError("websocket_path", f"{self.websocket_path!r} does not start with '/'")
+        for name, options in self.plugins.items():
+            if not isinstance(options, dict):
+                raise ConfigError(f"plugins.{name}", "is not a table")
+        self._check_certificates()
+
+    def _check_certificates(self) -> None:
+        secure = [name for name in ("tls_port", "secure_websocket_port") if self._is_set(name)]
+        for name in ("certificate_file", "key_file"):
+            if secure and not self._is_set(name):
+                raise ConfigError(name, f"missing, and {secure[0]} is given")
+            if not secure and self._is_set(name):
+                raise ConfigError(name, "of no use without tls_port or secure_websocket_port")
+        if self.client_certificate not in ("none", "optional", "required"):
+            why = f"{self.client_certificate!r} is none of 'none', 'optional' and 'required'"
+            raise ConfigError("client_certificate", why)
+        if self.client_certificate == "none":
+            for name in ("client_ca_file", "client_crl_file"):
+                if self._is_set(name):
+                    raise ConfigError(name, "of no use while client_certificate is 'none'")
+        elif not secure:
+            why = "of no use without tls_port or secure_websocket_port"
+            raise ConfigError("client_certificate", why)
+        elif self.client_ca_file is None:
+            why = f"missing, and client_certificate is {self.client_certificate!r}"
+            raise ConfigError("client_ca_file", why)
+
+    def _is_set(self, name: str) -> bool:
+        return getattr(self, name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +220,8 @@ class LogSection:
 class AccessSection:
     """Who may connect to the broker, and what for.
 
-    ``anonymous`` also opens plain CoAP for writing. Without a ``policy_file`` who may connect may
-    use every topic.
+    With ``anonymous`` clients need no user name; it also opens plain CoAP for writing. Without a
+    ``policy_file`` who may connect may use every topic.
     """
 
     anonymous: bool = False

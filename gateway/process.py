@@ -22,14 +22,15 @@ from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import event_loop, sd_notify
-from gateway.broker.access import AccessControl
-from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
+from gateway import access_files, event_loop, sd_notify
 from gateway.broker.broker import GatewayBroker
+from gateway.broker.listeners import Listener, ListenError
 from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.plugins import PluginConfigError
+from gateway.broker.websocket import WebSocketRules
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
-from gateway.config import ConfigError, GatewaySettings
+from gateway.config import ConfigError, GatewaySettings, MqttSection
 from gateway.history import LogHistory
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
@@ -47,6 +48,14 @@ from tree_handler.spanning_tree import Identity, Parameters
 
 LISTENERS_NAME = "listeners.json"
 """In the state folder: where a running gateway listens, for the command line."""
+
+PORT_FIELDS = {
+    "mqtt": "port",
+    "mqtts": "tls_port",
+    "ws": "websocket_port",
+    "wss": "secure_websocket_port",
+}
+"""What the configuration calls the broker's ports."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +98,11 @@ class GatewayProcess:
     def mqtt_port(self) -> int:
         """The port that clients and neighbours connect to."""
         return self._broker.port
+
+    @property
+    def mqtt_ports(self) -> dict[str, int]:
+        """All ports of the broker, by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``."""
+        return self._broker.ports
 
     async def _start(self) -> None:
         own = self._settings.gateway
@@ -172,28 +186,43 @@ class GatewayProcess:
 
     async def _start_broker(self) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
+        files = access_files.read(self._settings)
         try:
-            control = None if access.policy_file is None else read_access(access.policy_file)
             broker = GatewayBroker(
                 mqtt.host,
                 mqtt.port,
                 anonymous=access.anonymous,
-                password_file=access.password_file,
+                passwords=files.passwords,
                 commit=self._node.publish_all,
                 links=self._node.accept,
                 carries_unlogged=lambda: self._node.carries_unlogged,
-                access=control,
+                access=files.access,
+                listeners=_listeners(mqtt),
+                tls=files.tls,
+                websocket_rules=WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
+                plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
             )
-        except (AccessFileError, OSError) as error:
-            raise ConfigError("access", str(error)) from error
+        except PluginConfigError as error:
+            raise ConfigError("mqtt.plugins", str(error)) from error
         try:
             await broker.start()
-        except OSError as error:
-            raise ConfigError("mqtt.port", f"{mqtt.host}:{mqtt.port}: {_reason(error)}") from error
+        except ListenError as error:
+            where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
+            raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
+
+    def reload(self) -> None:
+        """Read certificates, passwords and the policy again; if one is wrong, all stay."""
+        try:
+            files = access_files.read(self._settings)
+        except ConfigError as error:
+            _log.error("nothing is read again: %s", error)
+            return
+        self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
+        _log.info("certificates, passwords and policy are read again")
 
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
@@ -246,7 +275,7 @@ class GatewayProcess:
         listeners = {
             "id": self._settings.gateway.id,
             "pid": os.getpid(),
-            "mqtt": f"{mqtt}:{self._broker.port}",
+            **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
         }
@@ -255,10 +284,10 @@ class GatewayProcess:
         fresh.write_text(json.dumps(listeners))
         fresh.rename(path)
         self._stack.callback(path.unlink, missing_ok=True)
-        _log.info(
-            "%s is up: mqtt %s, coap %s, coaps %s",
-            *(listeners[key] for key in ("id", "mqtt", "coap", "coaps")),
+        told = (
+            f"{scheme} {listeners[scheme]}" for scheme in (*self._broker.ports, "coap", "coaps")
         )
+        _log.info("%s is up: %s", listeners["id"], ", ".join(told))
 
     # -- the way of a message --------------------------------------------------------------------
 
@@ -297,7 +326,7 @@ class GatewayProcess:
 
 
 async def serve(settings: GatewaySettings) -> None:
-    """Run a gateway until SIGTERM or SIGINT.
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads what is about access again.
 
     Raises:
         ConfigError: it can't start.
@@ -307,8 +336,11 @@ async def serve(settings: GatewaySettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    hung_up = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     process = GatewayProcess(settings)
     await process.start()
+    reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
     try:
         sd_notify.notify("READY=1")
         interval_s = sd_notify.watchdog_interval_s()
@@ -320,7 +352,15 @@ async def serve(settings: GatewaySettings) -> None:
             else:
                 return
     finally:
+        await _cancelled(reloading)
         await process.stop()
+
+
+async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
+    while True:
+        await hung_up.wait()
+        hung_up.clear()
+        process.reload()
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
@@ -328,14 +368,13 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def read_access(path: Path) -> AccessControl:
-    """The rules of a policy file, ready for use.
-
-    Raises:
-        AccessFileError: it can't be read, or a line is wrong.
-
-    """
-    return AccessControl(parse_policy(read_access_file(path), str(path)))
+def _listeners(mqtt: MqttSection) -> list[Listener]:
+    ports = ((scheme, getattr(mqtt, name)) for scheme, name in PORT_FIELDS.items())
+    return [
+        Listener(scheme, mqtt.host, port)
+        for scheme, port in ports
+        if scheme != "mqtt" and port is not None
+    ]
 
 
 def _reason(error: OSError) -> str:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from gateway import event_loop
+
+# What tests share, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

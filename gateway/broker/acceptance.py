@@ -12,7 +12,7 @@ delivered topic by topic, so that a message of many costs little more than its b
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -98,6 +98,7 @@ class Acceptance:
         "_runs",
         "_settled",
         "_stalled",
+        "_to_retain",
         "_waiting_bytes",
         "durable",
         "rows",
@@ -126,6 +127,7 @@ class Acceptance:
         self._stalled: set[Connection] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
+        self._to_retain: Counter[str] = Counter()
         self.durable: Durable | None = None
 
     @property
@@ -133,10 +135,9 @@ class Acceptance:
         """Whether there is nothing to commit."""
         return not (self._runs or self.unlogged)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether no message waits for the log."""
-        return not (self._runs or self._waiting_bytes)
+    def is_to_retain(self, topic: str) -> bool:
+        """Whether a message that waits for the log is to be retained on a topic."""
+        return topic in self._to_retain
 
     def begin(self, connection: Connection, session: Session) -> Run:
         """Begin a plain run: what is added to it also goes to `rows`."""
@@ -165,6 +166,8 @@ class Acceptance:
         """
         run = self._begin_other(connection, session)
         run.is_delivered = is_delivered
+        if message.retain and not is_delivered:
+            self._to_retain[message.topic] += 1
         run.messages.append(message)
         self.rows.append(message.row())
         if packet_id > 0:
@@ -239,6 +242,8 @@ class Acceptance:
             if not run.messages:
                 self._answer_again(run)
                 continue
+            if not run.is_plain:
+                self._is_dealt_with(run)
             if self._refused:
                 self._refused.difference_update(_exchanges(run))
             if run.answers and run.connection is not None:
@@ -258,8 +263,16 @@ class Acceptance:
             else:
                 connection.answer(run.answers)
 
+    def _is_dealt_with(self, run: Run) -> None:
+        for message in run.messages:
+            if message.retain and not run.is_delivered:
+                self._to_retain[message.topic] -= 1
+                if not self._to_retain[message.topic]:
+                    del self._to_retain[message.topic]
+
     def _refuse(self, runs: Sequence[Run]) -> None:
         for run in runs:
+            self._is_dealt_with(run)
             if not run.messages:
                 self._answer_again(run)
             elif not run.messages[0].qos:  # it was to be retained; QoS 0 goes on

@@ -54,7 +54,14 @@ def admit(connection: Connection, connect: Connect) -> None:
             refuse(connection, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier")
             return
         client_id = f"auto-{secrets.token_hex(12)}"
-    client = Client(client_id, connect.username, connection.address, int(connect.version))
+    certificate, name = connection.certificate, connect.username
+    if certificate is not None:
+        if name is not None and name != certificate.name:
+            why = "user name other than its certificate's"
+            refuse(connection, ReasonCode.BAD_USER_NAME_OR_PASSWORD, why)
+            return
+        name = certificate.name
+    client = Client(client_id, name, connection.address, int(connect.version), certificate)
 
     def decided(allowed: bool | None) -> None:
         if not allowed:
@@ -113,7 +120,7 @@ def _open(connection: Connection, connect: Connect, client: Client) -> None:
     """Find or make the session, answer, and send what waits."""
     core = connection.core
     old = core.sessions.get(client.client_id)
-    if old is not None and old.client.username != client.username:
+    if old is not None and old.client.owner != client.owner:
         # Another user's session is not handed over, and a live one is not ended either.
         if old.connection is not None:
             refuse(connection, ReasonCode.NOT_AUTHORIZED, "another user's client identifier")

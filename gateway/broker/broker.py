@@ -1,8 +1,8 @@
 """The local MQTT broker: our own data plane under amqtt's shell.
 
-amqtt brings configuration, plugins (authentication, topics, ``$SYS``) and the context they see;
-listeners make our connections. Plugins that are called for each message are not served: they
-would cost more than the message. Event plugins learn of clients and subscriptions.
+amqtt brings plugins (authentication, topics, events) and the context they see; all listeners make
+our connections. Plugins that are called for each message are not served: they would cost more
+than the message. Event plugins learn of clients and subscriptions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +22,35 @@ from amqtt.events import BrokerEvents
 from amqtt.session import Session as PluginSession
 
 from gateway.broker.access import AccessControl, ClientAccess, Principal
-from gateway.broker.access_file import read_access_file
-from gateway.broker.connection import Connection
+from gateway.broker.authentication import Authentication
 from gateway.broker.durable import History
 from gateway.broker.hooks import Client, Commit, Hooks, Verdict
 from gateway.broker.limits import Limits
+from gateway.broker.listeners import Listener, listen
 from gateway.broker.message import Message
 from gateway.broker.passwords import Passwords
+from gateway.broker.plugins import (
+    LOAD_ERRORS,
+    PluginConfigError,
+    PluginQuestions,
+    Plugins,
+    session_of,
+)
+from gateway.broker.plugins import check as check_plugins
+from gateway.broker.revision import recheck
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
 from gateway.broker.store import open_store
+from gateway.broker.tls import Tls
+from gateway.broker.websocket import WebSocketRules
 from tree_handler.batch import Entry
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 """Takes over a neighbour's connection, whose first bytes are given."""
 
 
-MAX_VERIFYING = 2
-"""Passwords that are verified at a time; each takes a core and some 64 MiB."""
+PLAIN = "default"
+"""amqtt's name for the listener that has to be there."""
 
 
 class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
@@ -49,19 +60,22 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         host: address to listen on.
         port: TCP port, 0 for a free one.
         anonymous: whether clients need no user name.
-        password_file: ``user:hash`` lines (argon2), where they do.
         commit: takes the clients' messages into the log and the tree.
         links: takes over a neighbour's connection.
         carries_unlogged: whether the tree wants QoS 0 messages now.
         limits: what a client may take.
+        passwords: of the users; who names one needs its password.
         access: which topics a client may use; None for all that clients may use at all.
+        listeners: what else is listened on.
+        tls: for those of them that are secure.
+        websocket_rules: which websockets are granted.
+        plugins: amqtt's, by the dotted name of their class.
         history: the log that sessions and retained messages outlive the process in; None if they
             need not.
         state_file: where checkpoints of it are kept, given with ``history``.
 
     Raises:
-        AccessFileError: the password file has a wrong line.
-        OSError: it can't be read.
+        PluginConfigError: a plugin can't be loaded.
 
     """
 
@@ -71,58 +85,57 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         port: int,
         *,
         anonymous: bool,
-        password_file: Path | None,
         commit: Commit,
         links: Links,
         carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
+        passwords: Passwords | None = None,
         access: AccessControl | None = None,
+        listeners: Sequence[Listener] = (),
+        tls: Tls | None = None,
+        websocket_rules: WebSocketRules | None = None,
+        plugins: Plugins | None = None,
         history: History | None = None,
         state_file: Path | None = None,
     ) -> None:
-        plugins: dict[str, dict[str, Any]] = {}
-        if anonymous:
-            plugins["amqtt.plugins.authentication.AnonymousAuthPlugin"] = {"allow_anonymous": True}
-        listener = {"type": "tcp", "bind": f"{host}:{port}"}
-        super().__init__(
-            BrokerConfig.from_dict({"listeners": {"default": listener}, "plugins": plugins})
-        )
-        self._limits = limits
-        self._anonymous = anonymous
+        self._listeners = {PLAIN: Listener("mqtt", host, port)} | {
+            listener.scheme: listener for listener in listeners
+        }
+        try:
+            super().__init__(BrokerConfig.from_dict(_configuration(self._listeners, plugins or {})))
+        except LOAD_ERRORS as error:
+            raise PluginConfigError.of(error) from error
+        check_plugins(self.plugins_manager)
+        self._limits = limits or Limits()
         self._access = access
-        self._passwords: Passwords | None = None
-        if password_file is not None and not anonymous:
-            self._passwords = Passwords.parse(read_access_file(password_file), str(password_file))
-        self._verifying = asyncio.Semaphore(MAX_VERIFYING)
-        self._hooks = self._make_hooks(commit, links, carries_unlogged)
-        self._history = history
-        self._state_file = state_file
-        self._core: BrokerCore | None = None
-
-    def _make_hooks(
-        self, commit: Commit, links: Links, carries_unlogged: Callable[[], bool]
-    ) -> Hooks:
-        asks_plugins = bool(self.plugins_manager._topic_plugins)
-        may_publish: Callable[[Client, str], Verdict] | None = None
-        may_subscribe: Callable[[Client, str], Verdict] | None = None
-        may_deliver: Callable[[Client, str], bool] | None = None
-        is_concealed: Callable[[Client, str], bool] | None = None
-        if self._access is not None:
-            may_publish, may_subscribe = self._may_publish, self._may_subscribe
-            may_deliver, is_concealed = self._may_deliver, self._is_concealed
-        elif asks_plugins:
-            may_publish, may_subscribe = self._ask_publish, self._ask_subscribe
-        return Hooks(
-            authenticate=self._authenticate_client,
+        self._tls = tls
+        self._websocket_rules = websocket_rules or WebSocketRules()
+        self._questions = PluginQuestions(
+            self.plugins_manager, self._delivery_decided, self._run_beside
+        )
+        self._authentication = Authentication(
+            passwords,
+            anonymous=anonymous,
+            ask_plugins=self._questions.knows if self._questions.has_auth else None,
+            limits=self._limits,
+            now=asyncio.get_running_loop().time,
+            refused=self._refused,
+        )
+        is_ruled = access is not None or self._questions.has_topics
+        self._hooks = Hooks(
+            authenticate=self._authentication.decide,
             commit=commit,
             carries_unlogged=carries_unlogged,
             links=links,
-            may_publish=may_publish,
-            may_subscribe=may_subscribe,
-            may_deliver=may_deliver,
-            is_concealed=is_concealed,
+            may_publish=self._may_publish if is_ruled else None,
+            may_subscribe=self._may_subscribe if is_ruled else None,
+            may_deliver=self._may_deliver if is_ruled else None,
+            is_concealed=None if access is None else self._is_concealed,
             events=self,
         )
+        self._history = history
+        self._state_file = state_file
+        self._core: BrokerCore | None = None
 
     @property
     def core(self) -> BrokerCore:
@@ -137,7 +150,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
         Raises:
             StoreError: checkpoints can't be read or written.
-            OSError: the address is in use or not this machine's.
+            ListenError: an address is in use or not this machine's.
 
         """
         self._core = BrokerCore(self._hooks, self._limits)
@@ -148,6 +161,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             await super().start()
         except BrokerError as error:
             self._core.stop()
+            for server in self._servers.values():
+                server.instance.close()
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from None
             raise
@@ -181,20 +196,23 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         port: int,
         ssl_context: ssl.SSLContext | None,
     ) -> Any:
-        if listener_type != ListenerType.TCP:
-            return await super()._create_server_instance(
-                listener_name, listener_type, address, port, ssl_context
-            )
-        core = self.core
-        return await asyncio.get_running_loop().create_server(
-            lambda: Connection(core), address, port, reuse_address=True, ssl=ssl_context
+        # amqtt's own data plane serves none of them, whatever they speak.
+        return await listen(
+            self._listeners[listener_name], self.core, lambda: self._tls, self._websocket_rules
         )
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        sockets = self._servers["default"].instance.sockets
-        return int(sockets[0].getsockname()[1])
+        """The port that is listened on for plain MQTT and links."""
+        return self.ports["mqtt"]
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are listened on, by scheme."""
+        return {
+            self._listeners[name].scheme: int(server.instance.sockets[0].getsockname()[1])
+            for name, server in self._servers.items()
+        }
 
     @property
     def client_count(self) -> int:
@@ -226,50 +244,66 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
     # -- who may what --------------------------------------------------------------------------
 
-    def _authenticate_client(self, client: Client, password: bytes | None) -> Verdict:
-        if self._passwords is not None:
-            if client.username is None or password is None:
-                return False
-            return self._verify(self._passwords, client.username, password)
-        if self._anonymous and len(self.plugins_manager._auth_plugins) == 1:
-            return True
-        session = _plugin_session(client)
-        session.password = None if password is None else password.decode(errors="replace")
-        return self._ask(session)
-
-    async def _verify(self, passwords: Passwords, user: str, password: bytes) -> bool:
-        async with self._verifying:
-            return await asyncio.to_thread(passwords.verify, user, password)
-
-    async def _ask(self, session: PluginSession) -> bool:
-        return bool(await self._authenticate(session, self.listeners_config["default"]))
-
     def _of(self, client: Client) -> ClientAccess:
         assert self._access is not None
-        # Without a password the name proves nothing.
-        user = None if self._passwords is None else client.username
-        return self._access.of(Principal(client.client_id, user))
+        roles = frozenset() if client.certificate is None else client.certificate.roles
+        user = self._authentication.user(client)
+        return self._access.of(Principal(client.client_id, user, roles))
 
-    def _may_publish(self, client: Client, topic: str) -> bool:
-        return self._of(client).may_publish(topic)
+    def _may_publish(self, client: Client, topic: str) -> Verdict:
+        if self._access is not None and not self._of(client).may_publish(topic):
+            return False
+        return not self._questions.has_topics or self._questions.may(client, topic, Action.PUBLISH)
 
-    def _may_subscribe(self, client: Client, topic_filter: str) -> bool:
-        return self._of(client).may_subscribe(topic_filter)
+    def _may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+        if self._access is not None and not self._of(client).may_subscribe(topic_filter):
+            return False
+        return not self._questions.has_topics or self._questions.may(
+            client, topic_filter, Action.SUBSCRIBE
+        )
 
     def _may_deliver(self, client: Client, topic: str) -> bool:
-        return self._of(client).may_receive(topic)
+        if self._access is not None and not self._of(client).may_receive(topic):
+            return False
+        return not self._questions.has_topics or self._questions.may_deliver(client, topic)
 
     def _is_concealed(self, client: Client, topic_filter: str) -> bool:
-        return self._of(client).is_concealed(topic_filter)
+        return self._access is not None and self._of(client).is_concealed(topic_filter)
 
-    def _ask_publish(self, client: Client, topic: str) -> Awaitable[bool]:
-        return self._filter(client, topic, Action.PUBLISH)
+    def _refused(self, kind: str, who: str) -> None:
+        self.core.refused(kind, who)
 
-    def _ask_subscribe(self, client: Client, topic_filter: str) -> Awaitable[bool]:
-        return self._filter(client, topic_filter, Action.SUBSCRIBE)
+    def _run_beside(self, work: Awaitable[None]) -> None:
+        self.core.start_task(work)
 
-    async def _filter(self, client: Client, topic: str, action: Action) -> bool:
-        return bool(await self._topic_filtering(_plugin_session(client), topic, action))
+    def _delivery_decided(self, _: Client, topic: str) -> None:
+        self.core.routes.touched(topic)
+
+    def revise(
+        self, *, tls: Tls | None, passwords: Passwords | None, access: AccessControl | None
+    ) -> None:
+        """Go by files that were read again; clients that may no longer stay have to go.
+
+        Args:
+            tls: for new connections; None if no listener is secure.
+            passwords: None if there is no password file.
+            access: None if there is no policy file.
+
+        """
+        known, verifier = self._authentication.passwords, self._tls
+        self._tls, self._access = tls, access
+        self._authentication.passwords = passwords
+        self._questions.forget()
+
+        def may_stay(client: Client) -> bool:
+            if client.certificate is not None:
+                der = client.certificate.der
+                return not der or bool(tls and verifier and tls.still_accepts(der, verifier))
+            if known is None or passwords is None or client.username is None:
+                return True
+            return passwords.agrees(known, client.username)
+
+        recheck(self.core, may_stay, None if access is None else self._of)
 
     # -- what plugins are told -----------------------------------------------------------------
 
@@ -293,7 +327,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         if event not in self.plugins_manager._event_plugin_callbacks:
             return
         if what.pop("client_session", False):
-            what["client_session"] = _plugin_session(session.client)
+            what["client_session"] = session_of(session.client)
         self.core.start_task(
             self.plugins_manager.fire_event(event, client_id=session.client_id, **what)
         )
@@ -304,7 +338,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
     def sessions(self) -> dict[str, tuple[PluginSession, None]]:
         """Every session as plugins know it."""
         return {
-            client_id: (_plugin_session(session.client), None)
+            client_id: (session_of(session.client), None)
             for client_id, session in self.core.sessions.items()
         }
 
@@ -321,15 +355,18 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         """Every subscription as plugins know it."""
         found: dict[str, list[tuple[PluginSession, int]]] = {}
         for session in self.core.sessions.values():
-            seen = _plugin_session(session.client)
+            seen = session_of(session.client)
             for topic_filter, subscription in session.subscriptions.items():
                 found.setdefault(topic_filter, []).append((seen, subscription.qos))
         return found
 
 
-def _plugin_session(client: Client) -> PluginSession:
-    session = PluginSession()
-    session.client_id = client.client_id
-    session.username = client.username
-    session.remote_address = client.address
-    return session
+def _configuration(listeners: Mapping[str, Listener], plugins: Plugins) -> dict[str, Any]:
+    """What amqtt is told; TLS is not its matter."""
+    return {
+        "listeners": {
+            name: {"type": "ws" if listener.is_websocket else "tcp", "bind": str(listener)}
+            for name, listener in listeners.items()
+        },
+        "plugins": {name: dict(options) for name, options in plugins.items()},
+    }

@@ -42,6 +42,7 @@ from gateway.broker.publishing import Publishing
 from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
 
 if TYPE_CHECKING:
+    from gateway.broker.certificates import PeerCertificate
     from gateway.broker.server import BrokerCore
 
 T = TypeVar("T")
@@ -60,6 +61,8 @@ class Connection(Outgoing, asyncio.Protocol):
         will: to be published unless the client says DISCONNECT.
         keep_alive_s: 0 for none.
         heard_at_s: when it last sent anything, on the loop's clock.
+        certificate: what the client proved in the TLS handshake.
+        takes_links: whether a neighbour may come this way.
 
     """
 
@@ -68,6 +71,8 @@ class Connection(Outgoing, asyncio.Protocol):
         self.heard_at_s = core.now()
         self.will: Will | None = None
         self.keep_alive_s = 0
+        self.certificate: PeerCertificate | None = None
+        self.takes_links = True
         self._publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
         self._chunks: list[bytes] = []
         self._chunk_bytes = 0
@@ -77,13 +82,15 @@ class Connection(Outgoing, asyncio.Protocol):
     # -- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
+        """Called by the event loop, and again when TLS has come between."""
+        is_new = self.transport is None
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self.core.limits.write_buffer_bytes)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and peer:
             self.address = str(peer[0])
-        self.core.opened(self)
+        if is_new:
+            self.core.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -326,6 +333,9 @@ class Connection(Outgoing, asyncio.Protocol):
         if start is None:
             return -1
         if start.is_link:
+            if not self.takes_links:
+                refuse(self, ReasonCode.NOT_AUTHORIZED, "a link over a websocket")
+                return 0
             self.is_closing = True
             handover.to_streams(self, data)
             return 0
@@ -371,6 +381,10 @@ class Connection(Outgoing, asyncio.Protocol):
             self.core.kick()
 
         task.add_done_callback(decided)
+
+    def forget_decisions(self) -> None:
+        """Decide anew what the client may publish."""
+        self._publishing.forget_decisions()
 
     # -- answers to a PUBLISH -----------------------------------------------------------------
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.certificates import PeerCertificate
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:
@@ -29,12 +30,43 @@ ones, which go to the tree alone. May call back before it returns; None if nobod
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who a connection is from; never with its password."""
+    """Who a connection is from; never with its password.
+
+    Attributes:
+        client_id: as the client chose it or the broker assigned it.
+        username: the certificate's name, or what the client calls itself.
+        address: without port.
+        version: of the protocol.
+        certificate: what the client proved in the TLS handshake.
+
+    """
 
     client_id: str
     username: str | None
     address: str
     version: int
+    certificate: PeerCertificate | None = None
+
+    @property
+    def roles(self) -> tuple[str, ...] | None:
+        """What its certificate says it is besides; None without a certificate."""
+        return None if self.certificate is None else tuple(sorted(self.certificate.roles))
+
+    @classmethod
+    def away(
+        cls, client_id: str, username: str | None, roles: Iterable[str] | None, version: int
+    ) -> Client:
+        """A client that was there before a restart, of which only its session is left."""
+        certificate = None if roles is None else PeerCertificate(username or "", frozenset(roles))
+        return cls(client_id, username, "", version, certificate)
+
+    @property
+    def owner(self) -> tuple[str | None, bool]:
+        """Whose its session is: the user name, and whether a certificate proved it.
+
+        They belong together, for where passwords are not asked for a name alone proves nothing.
+        """
+        return self.username, self.certificate is not None
 
     def __str__(self) -> str:
         # Quoted: a client chooses its identifier, and a log line is not for it to break.

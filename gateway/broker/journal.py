@@ -36,7 +36,8 @@ class Event(enum.IntEnum):
     """What happened to the broker; each with its fields."""
 
     OPENED = 0
-    """session, client id, user name, protocol version, expiry in seconds; again if they change."""
+    """session, client id, user name, roles, protocol version, expiry in seconds; again if they
+    change. The roles are None for a client without a certificate."""
     ENDED = 1
     """session"""
     SUBSCRIBED = 2
@@ -205,7 +206,7 @@ class Journal:
         self._decisive(
             record,
             *(Event.OPENED, record.number, client.client_id, client.username),
-            *(client.version, expiry_s),
+            *(client.roles, client.version, expiry_s),
         )
 
     def ended(self, record: SessionRecord) -> None:

@@ -24,7 +24,12 @@ class Limits:
     connects_per_s: int = 2_000
     """New connections in a second; more are closed at once."""
     connect_s: float = 10.0
-    """A connection that has not been accepted by then is closed."""
+    """A connection that has not been accepted by then is closed; the hand-shakes of TLS and
+    websockets are within it."""
+    failures_at_once: int = 10
+    """Failed authentications of one address; with as many it has to wait."""
+    failures_per_s: float = 0.1
+    """So many of them are forgiven in a second."""
     connect_bytes: int = 128 * 1024
     """A larger packet is refused until the client is accepted."""
     packet_bytes: int = (1 << 20) + (1 << 17)

@@ -40,6 +40,10 @@ class Passwords:
         """How many users there are."""
         return len(self._hashes)
 
+    def __contains__(self, user: str) -> bool:
+        """Whether there is such a user."""
+        return user in self._hashes
+
     def __repr__(self) -> str:
         return f"Passwords({len(self)} users)"
 
@@ -69,6 +73,10 @@ class Passwords:
                 raise AccessFileError(file, number, f"{user!r} has a line already")
             hashes[user] = encoded
         return cls(hashes)
+
+    def agrees(self, other: Passwords, user: str) -> bool:
+        """Whether a user is in both, with the same hash."""
+        return user in self._hashes and self._hashes[user] == other._hashes.get(user)
 
     def verify(self, user: str, password: bytes) -> bool:
         """Whether this is the user's password.

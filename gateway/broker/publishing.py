@@ -53,6 +53,11 @@ class Publishing:
             self.permitted = {}
         self.unacknowledged = 0
 
+    def forget_decisions(self) -> None:
+        """Decide anew about topics."""
+        if self.permitted is not None:
+            self.permitted.clear()
+
     # -- PUBLISH -------------------------------------------------------------------------------
 
     def receive_plain(self, data: bytes, at: int, key_end: int, end: int, route: Route) -> None:

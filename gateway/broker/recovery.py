@@ -142,7 +142,7 @@ class Recovery:
                 self._core.retain(message)
 
     def _load_session(self, saved: SavedSession, messages: dict[Ref, Message]) -> None:
-        client = Client(saved.client_id, saved.username, "", saved.version)
+        client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
         session = self._open(saved.number, client, saved.expiry_s)
         session.incoming.update(saved.incoming)
         for topic_filter, subscription in saved.subscriptions.items():
@@ -271,8 +271,8 @@ class Recovery:
     def _event(self, kind: Event, fields: list[Any]) -> None:
         match kind:
             case Event.OPENED:
-                number, client_id, username, version, expiry_s = fields
-                client = Client(client_id, username, "", version)
+                number, *of_client, expiry_s = fields
+                client = Client.away(*of_client)
                 session = self._sessions.get(number)
                 if session is None:
                     self._open(number, client, expiry_s)

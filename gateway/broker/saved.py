@@ -55,7 +55,7 @@ class SavedSession:
 
     Attributes:
         number: see `journal.SessionRecord`.
-        client_id, username, version, expiry_s: of its client.
+        client_id, username, roles, version, expiry_s: of its client.
         last_packet_id: the last that was used towards the client.
         incoming: QoS 2 identifiers of the client's that are not released.
         subscriptions: by filter.
@@ -69,6 +69,7 @@ class SavedSession:
     number: int
     client_id: str
     username: str | None
+    roles: tuple[str, ...] | None
     version: int
     expiry_s: int
     last_packet_id: int

@@ -163,9 +163,9 @@ class BrokerCore:
     def accept_retained(self, message: Message, publisher: Session | None) -> None:
         """Publish a retained QoS 0 message: nobody waits for the log, so neither does it.
 
-        Unless an earlier message does, which may be retained on the same topic.
+        Unless an earlier message does that is to be retained on the same topic.
         """
-        is_delivered = self.acceptance.is_settled
+        is_delivered = not self.acceptance.is_to_retain(message.topic)
         if is_delivered:
             self._deliver(message, publisher, self.now())
         self.acceptance.add(message, publisher, is_delivered=is_delivered)

@@ -148,6 +148,7 @@ def _session(session: Session, number: int, before: Cursor | None, clock: _Clock
         number,
         session.client_id,
         session.client.username,
+        session.client.roles,
         session.client.version,
         session.expiry_s,
         session.last_packet_id,

@@ -42,8 +42,8 @@ CREATE TABLE IF NOT EXISTS message (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS session (
     number INTEGER PRIMARY KEY,
-    client_id TEXT NOT NULL, username TEXT, version INTEGER NOT NULL, expiry_s INTEGER NOT NULL,
-    last_packet_id INTEGER NOT NULL, incoming BLOB NOT NULL
+    client_id TEXT NOT NULL, username TEXT, roles BLOB NOT NULL, version INTEGER NOT NULL,
+    expiry_s INTEGER NOT NULL, last_packet_id INTEGER NOT NULL, incoming BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS subscription (
     session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL,
@@ -187,11 +187,12 @@ class Store:
     def _write_session(self, session: SavedSession, ids: dict[Ref, int]) -> None:
         db, number = self._db, session.number
         db.execute(
-            "REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 number,
                 session.client_id,
                 session.username,
+                msgpack.packb(session.roles),
                 session.version,
                 session.expiry_s,
                 session.last_packet_id,
@@ -268,7 +269,7 @@ class Store:
     def _read_session(
         self, row: tuple[Any, ...], messages: dict[int, SavedMessage]
     ) -> SavedSession:
-        number, client_id, username, version, expiry_s, last_packet_id, incoming = row
+        number, client_id, username, roles, version, expiry_s, last_packet_id, incoming = row
         subscriptions = {
             name: Subscription(qos, bool(no_local), bool(as_published), identifier)
             for _, name, qos, no_local, as_published, identifier in self._rows(
@@ -292,6 +293,7 @@ class Store:
             number,
             client_id,
             username,
+            msgpack.unpackb(roles, use_list=False),
             version,
             expiry_s,
             last_packet_id,

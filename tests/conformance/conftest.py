@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from raw_client import Address, Broker
+from raw_websocket import WebSocketClient
 
 from gateway import config
 from gateway.process import GatewayProcess
@@ -27,6 +28,7 @@ START_S = 30.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", help="HOST:PORT of another broker to test")
+    parser.addoption("--websocket", help="HOST:PORT of its listener for websockets")
     parser.addoption("--broker-name", help="whose departures are expected, such as mosquitto-2.0")
 
 
@@ -50,15 +52,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def broker_address(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Address]:
+def broker_address(request: pytest.FixtureRequest) -> Address:
     """Where the broker under test listens."""
     given = request.config.getoption("broker", None)
     if given is not None:
-        host, _, port = given.rpartition(":")
-        yield host, int(port)
-        return
+        return _address(given)
+    return "127.0.0.1", request.getfixturevalue("gateway_process").mqtt_port
+
+
+@pytest.fixture(scope="session")
+def websocket_address(request: pytest.FixtureRequest) -> Address:
+    """Where it listens for websockets."""
+    given = request.config.getoption("websocket", None)
+    if given is not None:
+        return _address(given)
+    if request.config.getoption("broker", None) is not None:
+        pytest.skip("--websocket=HOST:PORT is not given")
+    return "127.0.0.1", request.getfixturevalue("gateway_process").mqtt_ports["ws"]
+
+
+@pytest.fixture(scope="session")
+def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway of this project."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="gateway")
     thread.start()
@@ -66,7 +81,7 @@ def broker_address(
         process = GatewayProcess(_settings(tmp_path_factory.mktemp("gateway")))
         asyncio.run_coroutine_threadsafe(process.start(), loop).result(START_S)
         try:
-            yield "127.0.0.1", process.mqtt_port
+            yield process
         finally:
             asyncio.run_coroutine_threadsafe(process.stop(), loop).result(START_S)
     finally:
@@ -83,6 +98,25 @@ def broker(broker_address: Address, request: pytest.FixtureRequest) -> Iterator[
     seen.close()
 
 
+@pytest.fixture
+def websocket(websocket_address: Address) -> Iterator[Callable[..., WebSocketClient]]:
+    """Opens websockets that offer the given sub-protocols."""
+    clients: list[WebSocketClient] = []
+
+    def dial(*subprotocols: str) -> WebSocketClient:
+        clients.append(WebSocketClient(websocket_address, *subprotocols))
+        return clients[-1]
+
+    yield dial
+    for client in clients:
+        client.close()
+
+
+def _address(given: str) -> Address:
+    host, _, port = given.rpartition(":")
+    return host, int(port)
+
+
 def _settings(folder: Path) -> config.GatewaySettings:
     (folder / "tree.key").write_text("ab" * 32)
     path = folder / "gateway.toml"
@@ -93,6 +127,7 @@ id = "gw"
 state_dir = "{folder}/state"
 [mqtt]
 port = 0
+websocket_port = 0
 [coap]
 port = 0
 [tree]

@@ -30,8 +30,9 @@ broker over sockets with a client of their own:
     pytest tests/conformance                                # this project's gateway
     pytest tests/conformance --broker=127.0.0.1:1883        # any other broker that takes everybody
     pytest tests/conformance --broker=127.0.0.1:1883 --broker-name=mosquitto-2.0
+    pytest tests/conformance --broker=127.0.0.1:1883 --websocket=127.0.0.1:9001
 
-The last expects what that broker is known to do otherwise; see the end.
+The third expects what that broker is known to do otherwise; see the end.
 
 ## Pointing a public suite at a gateway
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from authority import Authority
 
 BASE = """
 [gateway]
@@ -94,6 +95,82 @@ def test_a_password_file_that_is_no_text_is_named(tmp_path: Path, base: str) -> 
     assert code == 2
     (line,) = lines
     assert f"{passwords}:2:" in line
+
+
+@pytest.mark.parametrize(
+    ("mqtt", "named"),
+    [
+        ("tls_port = 0", "mqtt.certificate_file: missing, and tls_port is given"),
+        ("secure_websocket_port = 0", "mqtt.certificate_file: missing, and secure_websocket_port"),
+        ('certificate_file = "{server}"', "mqtt.certificate_file: of no use without tls_port"),
+        ("tls_port = 70000", "mqtt.tls_port: 70000 is no port"),
+        ('websocket_path = "mqtt"', "mqtt.websocket_path: 'mqtt' does not start with '/'"),
+        ('client_certificate = "maybe"', "mqtt.client_certificate: 'maybe' is none of"),
+        ('{secure}\nclient_certificate = "required"', "mqtt.client_ca_file: missing"),
+        ('{secure}\nclient_ca_file = "{ca}"', "mqtt.client_ca_file: of no use while"),
+        ('client_certificate = "optional"', "mqtt.client_certificate: of no use without tls_port"),
+        ('tls_port = 0\ncertificate_file = "/none"', "mqtt.certificate_file: /none: no such file"),
+        (
+            'tls_port = 0\ncertificate_file = "{server}"\nkey_file = "{ca}"',
+            "mqtt.key_file: {ca}: no private key in PEM",
+        ),
+        (
+            'tls_port = 0\ncertificate_file = "{server}"\nkey_file = "{other_key}"',
+            "mqtt.key_file: {other_key}: not the key of the certificate in {server}",
+        ),
+        (
+            'tls_port = 0\ncertificate_file = "{old}"\nkey_file = "{old_key}"',
+            "mqtt.certificate_file: {old}: expired at ",
+        ),
+        (
+            '{secure}\nclient_certificate = "optional"\nclient_ca_file = "{server_key}"',
+            "mqtt.client_ca_file: {server_key}: no certificate in PEM",
+        ),
+        (
+            '{secure}\nclient_certificate = "optional"\nclient_ca_file = "{ca}"\n'
+            'client_crl_file = "{ca}"',
+            "mqtt.client_crl_file: {ca}: no certificate revocation list in PEM",
+        ),
+        ("plugins = {{a = 1}}", "mqtt.plugins.a: is not a table"),
+        ('plugins = {{"no.such.Plugin" = {{}}}}', "mqtt.plugins: Plugin import failed: no.such"),
+    ],
+)
+def test_a_wrong_listener_or_certificate_is_named(
+    tmp_path: Path, base: str, mqtt: str, named: str
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("gw", is_server=True)
+    old = authority.issue("gw", is_server=True, expired=True)
+    files = {
+        "ca": authority.file,
+        "server": server.certificate,
+        "server_key": server.key,
+        "other_key": old.key,
+        "old": old.certificate,
+        "old_key": old.key,
+    }
+    secure = f'tls_port = 0\ncertificate_file = "{server.certificate}"\nkey_file = "{server.key}"'
+    given = mqtt.format(secure=secure, **files)
+    code, lines = start(tmp_path, base.replace("[mqtt]", f"[mqtt]\n{given}"))
+    assert code == 2
+    (line,) = lines
+    assert named.format(**files) in line
+
+
+@pytest.mark.parametrize("field", ["tls_port", "websocket_port", "secure_websocket_port"])
+def test_a_further_port_in_use_is_named(tmp_path: Path, base: str, field: str) -> None:
+    server = Authority(tmp_path).issue("gw", is_server=True)
+    keys = ""
+    if field != "websocket_port":
+        keys = f'certificate_file = "{server.certificate}"\nkey_file = "{server.key}"\n'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        given = f"[mqtt]\n{keys}{field} = {port}"
+        code, lines = start(tmp_path, base.replace("[mqtt]", given))
+    assert code == 2
+    assert lines == [f"hedgerow: mqtt.{field}: 127.0.0.1:{port}: Address already in use"]
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

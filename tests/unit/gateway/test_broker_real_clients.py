@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import gmqtt
@@ -16,6 +15,7 @@ from gateway.broker.access import AccessControl, AccessPolicy
 from gateway.broker.access_rules import Rules
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.hooks import Committed
+from gateway.broker.passwords import Passwords
 from tree_handler.batch import Entry, Row
 
 MOSQUITTO = [
@@ -35,7 +35,7 @@ async def links(*_: Any) -> None:
 
 
 async def start(**options: Any) -> GatewayBroker:
-    given: dict[str, Any] = {"anonymous": True, "password_file": None}
+    given: dict[str, Any] = {"anonymous": True}
     broker = GatewayBroker("127.0.0.1", 0, commit=commit, links=links, **given | options)
     await broker.start()
     return broker
@@ -135,10 +135,9 @@ async def test_a_5_0_messages_properties_arrive(broker: GatewayBroker) -> None:
 
 @pytest.mark.peer("mosquitto_pub", "mosquitto-clients")
 @pytest.mark.parametrize("version", ["311", "5"])
-async def test_only_a_client_with_the_right_password_comes_in(tmp_path: Path, version: str) -> None:
-    passwords = tmp_path / "passwords"
-    passwords.write_text(f"alice:{Argon2Hasher().hash('secret')}\n")
-    broker = await start(anonymous=False, password_file=passwords)
+async def test_only_a_client_with_the_right_password_comes_in(version: str) -> None:
+    passwords = Passwords({"alice": Argon2Hasher().hash("secret")})
+    broker = await start(anonymous=False, passwords=passwords)
     publish = ("-V", version, "-t", "t", "-m", "x", "-q", "1")
     try:
         port = broker.port
@@ -215,7 +214,6 @@ async def test_a_port_in_use_is_an_os_error(broker: GatewayBroker) -> None:
     second = GatewayBroker(
         *("127.0.0.1", broker.port),
         anonymous=True,
-        password_file=None,
         commit=commit,
         links=links,
     )

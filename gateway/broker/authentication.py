@@ -1,0 +1,113 @@
+"""CONNECT: whether a client is who it says it is.
+
+A certificate that the TLS handshake has verified is enough by itself. A client that names a user
+proves it by the password file, where there is one; one that names none is let in if anonymous
+clients are. Plugins are asked besides: each may refuse, and where there is neither password file
+nor leave for anonymous clients one of them must know the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from gateway.broker.attempts import FailedAttempts
+from gateway.broker.hooks import Client, Verdict
+from gateway.broker.limits import Limits
+from gateway.broker.passwords import Passwords
+
+MAX_VERIFYING = 2
+"""Passwords that are verified at a time; each takes a core and some 64 MiB."""
+
+AskPlugins = Callable[[Client, bytes | None], Awaitable[bool | None]]
+"""What plugins say of a client: False if one refuses it, True if one knows it, else None."""
+
+
+class Authentication:
+    """Decides who comes in.
+
+    Attributes:
+        passwords: of the users; None where there is no password file.
+
+    Args:
+        passwords: the same.
+        anonymous: whether clients come in without proof.
+        ask_plugins: None where there are no plugins.
+        limits: how often an address may fail.
+        now: the loop's clock.
+        refused: told of the kind and the client, where one is refused for failing too often.
+
+    """
+
+    def __init__(
+        self,
+        passwords: Passwords | None,
+        *,
+        anonymous: bool,
+        ask_plugins: AskPlugins | None,
+        limits: Limits,
+        now: Callable[[], float],
+        refused: Callable[[str, str], None],
+    ) -> None:
+        self.passwords = passwords
+        self._anonymous = anonymous
+        self._ask_plugins = ask_plugins
+        self._now = now
+        self._refused = refused
+        self._verifying = asyncio.Semaphore(MAX_VERIFYING)
+        self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
+
+    def user(self, client: Client) -> str | None:
+        """The user name that an admitted client has proved; None if it proved none."""
+        if client.certificate is None and self._anonymous and self.passwords is None:
+            return None
+        return client.username
+
+    def decide(self, client: Client, password: bytes | None) -> Verdict:
+        """Whether a client with this password may come in."""
+        if client.certificate is not None:
+            return self._asked(client, password, is_known=True)
+        if self._is_blocked(client):
+            return False
+        if self.passwords is None or client.username is None:
+            return self._asked(client, password, is_known=self._anonymous)
+        return self._verified(self.passwords, client.username, client, password or b"")
+
+    async def _verified(
+        self, passwords: Passwords, user: str, client: Client, password: bytes
+    ) -> bool:
+        async with self._verifying:
+            # Of many at once the first ones' failures hold back the rest.
+            if self._is_blocked(client):
+                return False
+            is_known = await asyncio.to_thread(passwords.verify, user, password)
+        if not is_known:
+            return self._failed(client)
+        verdict = self._asked(client, password, is_known=True)
+        return verdict if isinstance(verdict, bool) else await verdict
+
+    def _asked(self, client: Client, password: bytes | None, *, is_known: bool) -> Verdict:
+        if self._ask_plugins is None:
+            return is_known
+        return self._ask(self._ask_plugins(client, password), client, is_known=is_known)
+
+    async def _ask(
+        self, question: Awaitable[bool | None], client: Client, *, is_known: bool
+    ) -> bool:
+        answer = await question
+        if answer or (answer is None and is_known):
+            return True
+        return self._failed(client)
+
+    def _failed(self, client: Client) -> bool:
+        if client.certificate is None and client.username is not None:
+            self._failures.failed(client.address, self._now())
+        return False
+
+    def _is_blocked(self, client: Client) -> bool:
+        if client.username is None:  # it guesses nothing
+            return False
+        if not self._failures.is_blocked(client.address, self._now()):
+            return False
+        self._refused("authentication over the limit of an address", str(client))
+        return True

@@ -1,0 +1,82 @@
+"""Making and changing the lines of a password file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from argon2 import PasswordHasher
+
+from gateway.broker.access_file import read_access_file
+from gateway.broker.passwords import Passwords
+
+PASSWORD_BYTES_MAX = 65_535
+"""No CONNECT can carry more (section 1.5.6)."""
+
+
+class PasswordLineError(ValueError):
+    """No line can be made of this: ``str(error)`` is one line, without the password."""
+
+
+def line(user: str, password: bytes) -> str:
+    """The line of a user, with the password's argon2 hash.
+
+    Raises:
+        PasswordLineError: no line can hold the name, or no client could send the password.
+
+    """
+    if not user or user != user.strip() or ":" in user or user[0] == "#" or not user.isprintable():
+        raise PasswordLineError(f"{user!r} can be no user name")
+    if not 0 < len(password) <= PASSWORD_BYTES_MAX:
+        raise PasswordLineError(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes")
+    return f"{user}:{PasswordHasher().hash(password)}"
+
+
+def replaced(text: str, user: str, new: str | None) -> str:
+    """A password file's text with a user's line replaced, added or, with None, taken out."""
+    lines = text.splitlines()
+    at = [i for i, old in enumerate(lines) if old.strip().partition(":")[:2] == (user, ":")]
+    if at:
+        lines[at[0] : at[0] + 1] = [] if new is None else [new]
+    elif new is not None:
+        lines.append(new)
+    return "".join(f"{one}\n" for one in lines)
+
+
+def change(path: Path, user: str, new: str | None) -> bool:
+    """Put a user's line into a file, or take it out; whether the user had one.
+
+    The file is there as a whole at every moment. A new one is for its owner alone; another keeps
+    its mode and, where that is allowed, its owner.
+
+    Raises:
+        AccessFileError: the file can't be read, or one of its lines is wrong.
+        OSError: it can't be written.
+
+    """
+    path = path.resolve()
+    text = read_access_file(path) if path.exists() else ""
+    was_there = user in Passwords.parse(text, str(path))
+    if was_there or new is not None:
+        _write(path, replaced(text, user, new))
+    return was_there
+
+
+def _write(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if path.exists():
+                status = path.stat()
+                os.fchmod(file.fileno(), status.st_mode & 0o7777)
+                with contextlib.suppress(PermissionError):
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,235 @@
+"""MQTT over websockets (section 6): frames of a TCP or TLS connection <-> bytes of a `Connection`.
+
+The frames are the websockets package's, which does no I/O. Here they are carried: what binary
+frames hold goes to the connection as one stream of bytes, whatever frame it came in
+[MQTT-6.0.0-2], and each of its writes is a binary frame. To the connection this is a transport
+like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Origin, Subprotocol
+
+if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
+
+HANDSHAKE_BYTES_MAX = 16 * 1024
+"""An HTTP request of more is no request for a websocket."""
+_MQTT = Subprotocol("mqtt")
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketRules:
+    """Which requests for a websocket are granted.
+
+    Attributes:
+        path: of the request's target; empty for any.
+        origins: pages whose scripts may connect, as ``https://host:port``; empty for all. A
+            client that is no browser names no origin and is not held to one.
+
+    """
+
+    path: str = ""
+    origins: tuple[str, ...] = ()
+
+
+class WebSocket(asyncio.Protocol):
+    """Carries one MQTT connection in a websocket.
+
+    Args:
+        connection: what serves the client.
+        rules: which requests are granted.
+
+    """
+
+    def __init__(self, connection: Connection, rules: WebSocketRules) -> None:
+        self._connection = connection
+        connection.takes_links = False
+        self._rules = rules
+        self._limits = connection.core.limits
+        origins = [*(Origin(origin) for origin in rules.origins), None] if rules.origins else None
+        self._frames = ServerProtocol(
+            origins=origins, subprotocols=[_MQTT], max_size=self._limits.connect_bytes
+        )
+        self._transport: asyncio.Transport | None = None
+        self._handshake_bytes = 0
+        self._is_answered = False
+        self._is_paused = False
+
+    # -- the transport's calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._connection.connection_made(WebSocketTransport(self._transport, self))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self._transport = None
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called by the event loop."""
+        self._is_paused = True
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop."""
+        self._is_paused = False
+        self._connection.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        frames = self._frames
+        if frames.state is State.CONNECTING:
+            self._handshake_bytes += len(data)
+            if self._handshake_bytes > HANDSHAKE_BYTES_MAX:
+                self._refused("websocket request too large")
+                self._end()
+                return
+        elif self._connection.session is not None:
+            frames.max_size = self._limits.packet_bytes
+        frames.receive_data(data)
+        payloads: list[bytes] = []
+        for event in frames.events_received():
+            if isinstance(event, Request):
+                self._answer(event)
+            elif isinstance(event, Frame) and not self._take(event, payloads):
+                break
+        if payloads:
+            self._connection.data_received(b"".join(payloads))
+        if frames.parser_exc is not None:
+            self._refused(f"websocket error ({type(frames.parser_exc).__name__})")
+        elif frames.state is State.CONNECTING and frames.eof_sent and not self._is_answered:
+            self._refused("websocket request that is none")
+        if self._is_paused and frames.state is State.OPEN:
+            frames.data_to_send()  # answers to pings: they are not kept for one who does not read
+        self.flush()
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def _answer(self, request: Request) -> None:
+        if self._frames.eof_sent:  # a frame that came with the request has failed already
+            return
+        self._is_answered = True
+        path, _, _ = request.path.partition("?")
+        if self._rules.path and path != self._rules.path:
+            response = self._frames.reject(HTTPStatus.NOT_FOUND, "No websocket here.\n")
+        else:
+            response = self._frames.accept(request)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._refused(f"websocket request refused ({response.status_code})")
+        self._frames.send_response(response)
+
+    def _take(self, frame: Frame, payloads: list[bytes]) -> bool:
+        """Take a frame's payload; False if the connection ends with it."""
+        if self._frames.state is State.CONNECTING:  # it came with a request that was refused
+            return False
+        if frame.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
+            self._refused("websocket frame that is not binary")
+            self._frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT is sent in binary frames")
+            return False
+        if frame.opcode is Opcode.BINARY or frame.opcode is Opcode.CONT:
+            payloads.append(bytes(frame.data))
+        return True
+
+    def send(self, payload: bytes) -> None:
+        """Send a binary frame [MQTT-6.0.0-1], if the websocket is open."""
+        if self._frames.state is State.OPEN:
+            self._frames.send_binary(payload)
+            self.flush()
+
+    def close(self) -> None:
+        """Begin to close; the connection ends when the client has answered."""
+        if self._transport is None:
+            return
+        if self._frames.state is State.OPEN:
+            self._frames.send_close(CloseCode.NORMAL_CLOSURE)
+            self.flush()
+            self._transport.resume_reading()  # the answer has to be read
+        elif self._frames.state is not State.CLOSING:
+            self._end()
+
+    def flush(self) -> None:
+        """Write what the frames' protocol wants to send, and close where it says so."""
+        if self._transport is None:
+            return
+        data = b"".join(self._frames.data_to_send())
+        if data:
+            self._transport.write(data)
+        if self._frames.eof_sent:
+            self._end()
+
+    def _end(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _refused(self, kind: str) -> None:
+        self._connection.core.refused(kind, str(self._connection))
+
+
+class WebSocketTransport(asyncio.Transport):
+    """What a connection writes to.
+
+    Args:
+        below: the transport of the frames.
+        websocket: makes frames of what is written.
+
+    """
+
+    def __init__(self, below: asyncio.Transport, websocket: WebSocket) -> None:
+        super().__init__()
+        self._below = below
+        self._websocket = websocket
+        self._is_closing = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the transport below knows."""
+        return self._below.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """Whether it is closing or closed."""
+        return self._is_closing or self._below.is_closing()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """When the connection is told to pause."""
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are not sent yet."""
+        return self._below.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Do not read for now."""
+        if not self._below.is_closing():
+            self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if not self._below.is_closing():
+            self._below.resume_reading()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send a binary frame."""
+        if not self.is_closing():
+            self._websocket.send(bytes(data))
+
+    def close(self) -> None:
+        """Send what is written, and close the websocket and what carries it."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._websocket.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._is_closing = True
+        self._below.abort()

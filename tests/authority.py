@@ -1,0 +1,165 @@
+"""A certificate authority of a test's own: what it issues lies in PEM files."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+DAY = datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate and its key."""
+
+    certificate: Path
+    key: Path
+    x509: x509.Certificate
+
+    @property
+    def der(self) -> bytes:
+        return self.x509.public_bytes(Encoding.DER)
+
+
+class Authority:
+    """Issues certificates and revokes them.
+
+    Args:
+        folder: for the files.
+        name: of the authority, and of its file.
+
+    """
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._name = name
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._certificate = (
+            _builder(subject, subject, self._key.public_key(), self._key.public_key(), 0)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_usage(signs=True), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
+
+    def issue(
+        self,
+        *names: str,
+        roles: Iterable[str] = (),
+        is_server: bool = False,
+        expired: bool = False,
+        password: bytes | None = None,
+    ) -> Issued:
+        """A certificate with these common names."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if is_server else ExtendedKeyUsageOID.CLIENT_AUTH
+        others: list[x509.GeneralName] = [
+            x509.UniformResourceIdentifier(role if ":" in role else f"urn:hedgerow:role:{role}")
+            for role in roles
+        ]
+        if is_server:
+            others += [
+                x509.DNSName("localhost"),
+                x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            ]
+        builder = (
+            _builder(
+                subject,
+                self._certificate.subject,
+                key.public_key(),
+                self._key.public_key(),
+                -2 if expired else 0,
+            )
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        )
+        if others:
+            builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        stem = f"{certificate.serial_number:x}"
+        issued = Issued(self._folder / f"{stem}.pem", self._folder / f"{stem}.key.pem", certificate)
+        issued.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+        encryption = BestAvailableEncryption(password) if password else NoEncryption()
+        issued.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        return issued
+
+    def revoke(self, *revoked: Issued, outdated: bool = False) -> bytes:
+        """The list of what is revoked, in PEM."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._certificate.subject)
+            .last_update(now - 3 * DAY)
+            .next_update(now - DAY if outdated else now + DAY)
+        )
+        for issued in revoked:
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder()
+                .serial_number(issued.x509.serial_number)
+                .revocation_date(now - DAY)
+                .build()
+            )
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def client_context(self, issued: Issued | None = None) -> ssl.SSLContext:
+        """What a client that trusts this authority connects with."""
+        context = ssl.create_default_context(cafile=self.file)
+        if issued is not None:
+            context.load_cert_chain(issued.certificate, issued.key)
+        return context
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    issuer_key: ec.EllipticCurvePublicKey,
+    shifted_days: int,
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC) + shifted_days * DAY
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + DAY)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False
+        )
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,159 @@
+"""A client that says exactly what a test says, and a broker for it that keeps what it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+from gateway.broker.broker import GatewayBroker
+from gateway.broker.message_log import Done
+from gateway.broker.packets import (
+    ConnAck,
+    Connect,
+    Packet,
+    PingReq,
+    PingResp,
+    PubAck,
+    Publish,
+    SubAck,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    decode,
+    encode,
+    packet_end,
+)
+from tree_handler.batch import Entry
+
+LIMIT_S = 20
+
+
+class Peer:
+    """One connection over TCP or TLS."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: int
+    ) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.version = version
+        self._data = b""
+
+    def send(self, *packets: Packet) -> None:
+        self.writer.write(b"".join(encode(packet, self.version) for packet in packets))
+
+    async def next(self) -> Any:
+        """The next packet, or None at the end of the stream."""
+        async with asyncio.timeout(LIMIT_S):
+            while (found := packet_end(self._data, 0, 1 << 24)) is None:
+                try:
+                    more = await self.reader.read(1 << 16)
+                except (ConnectionError, ssl.SSLError):
+                    more = b""
+                if not more:
+                    return None
+                self._data += more
+        packet = decode(self._data[0], self._data[found[0] : found[1]], self.version)
+        self._data = self._data[found[1] :]
+        return packet
+
+    async def connect(self, client_id: str, **fields: Any) -> int:
+        """CONNECT; the CONNACK's reason, or -1 if there was none."""
+        given: dict[str, Any] = {
+            "clean_start": True,
+            "keep_alive_s": 0,
+            "username": None,
+            "password": None,
+            "will": None,
+            "properties": {},
+            "bridge": False,
+        }
+        self.send(Connect(Version(self.version), client_id, **given | fields))
+        answer = await self.next()
+        assert answer is None or isinstance(answer, ConnAck), answer
+        return -1 if answer is None else int(answer.reason)
+
+    async def subscribe(self, topic_filter: str, qos: int = 1) -> int:
+        self.send(Subscribe(1, [SubscriptionRequest(topic_filter, qos)], {}))
+        answer = await self.next()
+        assert isinstance(answer, SubAck), answer
+        return int(answer.reasons[0])
+
+    async def publish(self, topic: str, payload: bytes = b"x", *, retain: bool = False) -> int:
+        """At QoS 1; the PUBACK's reason."""
+        self.send(Publish(topic, payload, 1, retain, False, 7, {}))
+        answer = await self.next()
+        assert isinstance(answer, PubAck), answer
+        return int(answer.reason)
+
+    async def nothing_came(self) -> None:
+        """Fail if anything was sent before the answer to a ping."""
+        self.send(PingReq())
+        answer = await self.next()
+        assert isinstance(answer, PingResp), answer
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Bench:
+    """A broker whose messages go into a list, and its clients."""
+
+    def __init__(self, **options: Any) -> None:
+        self.entries: list[Entry] = []
+        self.links: list[bytes] = []
+        self.broker = GatewayBroker(
+            *("127.0.0.1", 0),
+            **{
+                "anonymous": False,
+                "commit": self._commit,
+                "links": self._link,
+                "carries_unlogged": lambda: True,
+                **options,
+            },
+        )
+        self._peers: list[Peer] = []
+
+    @property
+    def counts(self) -> Any:
+        """What was refused, by kind."""
+        return self.broker.core.refusals.counts
+
+    async def open(
+        self,
+        scheme: str = "mqtt",
+        context: ssl.SSLContext | None = None,
+        version: int = Version.V5,
+    ) -> Peer:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.broker.ports[scheme], ssl=context
+        )
+        peer = Peer(reader, writer, version)
+        self._peers.append(peer)
+        return peer
+
+    async def connect(self, client_id: str, **fields: Any) -> Peer:
+        """A client that is let in, over plain TCP or with ``context``."""
+        context = fields.pop("context", None)
+        peer = await self.open("mqtts" if context else "mqtt", context)
+        assert await peer.connect(client_id, **fields) == 0
+        return peer
+
+    async def stop(self) -> None:
+        for peer in self._peers:
+            peer.close()
+        await self.broker.shutdown()
+
+    def _commit(self, entries: list[Entry], done: Done | None) -> None:
+        self.entries += entries
+        if done is not None:
+            done(None)
+
+    async def _link(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+    ) -> None:
+        self.links.append(first)
+        writer.write(b"link:" + await reader.readexactly(4))
+        await writer.drain()
+        writer.close()

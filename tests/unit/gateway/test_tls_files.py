@@ -1,0 +1,134 @@
+"""Goal: a file of certificates that can't serve is named when it is read."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from authority import Authority, Issued
+
+from gateway.broker.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def server(authority: Authority) -> Issued:
+    return authority.issue("gw", is_server=True)
+
+
+def refused(files: TlsFiles, field: str, why: str) -> None:
+    with pytest.raises(TlsFileError) as caught:
+        Tls(files)
+    assert caught.value.field == field
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_tls_is_of_version_1_2_or_newer(server: Issued) -> None:
+    context = Tls(TlsFiles(server.certificate, server.key)).context
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.verify_mode == ssl.CERT_NONE
+
+
+def test_a_key_of_another_certificate_is_named(authority: Authority, server: Issued) -> None:
+    other = authority.issue("other", is_server=True)
+    refused(TlsFiles(server.certificate, other.key), "key_file", "not the key of the certificate")
+
+
+def test_an_encrypted_key_is_named_and_no_password_asked_for(authority: Authority) -> None:
+    locked = authority.issue("gw", is_server=True, password=b"secret")
+    refused(TlsFiles(locked.certificate, locked.key), "key_file", "encrypted")
+
+
+def test_an_expired_certificate_is_named(authority: Authority) -> None:
+    old = authority.issue("gw", is_server=True, expired=True)
+    refused(TlsFiles(old.certificate, old.key), "certificate_file", "expired at")
+
+
+@pytest.mark.parametrize("content", [b"", b"no PEM", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\n"])
+@pytest.mark.parametrize("field", ["certificate_file", "key_file", "client_ca_file"])
+def test_a_file_that_holds_no_pem_is_named(
+    tmp_path: Path, authority: Authority, server: Issued, field: str, content: bytes
+) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(content)
+    given = {
+        "certificate_file": server.certificate,
+        "key_file": server.key,
+        "client_ca_file": authority.file,
+        field: bad,
+    }
+    files = TlsFiles(
+        given["certificate_file"],
+        given["key_file"],
+        ClientCertificate.REQUIRED,
+        given["client_ca_file"],
+    )
+    refused(files, field, str(bad))
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path, server: Issued) -> None:
+    refused(TlsFiles(tmp_path / "none", server.key), "certificate_file", "No such file")
+
+
+class TestRevocations:
+    def files(self, authority: Authority, server: Issued, crl: bytes, tmp_path: Path) -> TlsFiles:
+        path = tmp_path / "crl.pem"
+        path.write_bytes(crl)
+        return TlsFiles(
+            *(server.certificate, server.key, ClientCertificate.REQUIRED),
+            *(authority.file, path),
+        )
+
+    def test_a_list_of_another_authority_is_named(
+        self, authority: Authority, server: Issued, tmp_path: Path
+    ) -> None:
+        crl = Authority(tmp_path, "other").revoke()
+        refused(self.files(authority, server, crl, tmp_path), "client_crl_file", "signed by none")
+
+    def test_a_list_signed_by_another_authority_of_the_same_name_is_named(
+        self, authority: Authority, server: Issued, tmp_path: Path
+    ) -> None:
+        (tmp_path / "x").mkdir()
+        crl = Authority(tmp_path / "x", "authority").revoke()
+        refused(self.files(authority, server, crl, tmp_path), "client_crl_file", "signed by none")
+
+    def test_a_list_that_was_not_renewed_is_named(
+        self, authority: Authority, server: Issued, tmp_path: Path
+    ) -> None:
+        crl = authority.revoke(outdated=True)
+        refused(self.files(authority, server, crl, tmp_path), "client_crl_file", "to be renewed")
+
+    @pytest.mark.parametrize("content", [b"", b"-----BEGIN X509 CRL-----\nAAAA\n"])
+    def test_a_file_that_holds_no_list_is_named(
+        self, authority: Authority, server: Issued, tmp_path: Path, content: bytes
+    ) -> None:
+        refused(self.files(authority, server, content, tmp_path), "client_crl_file", "list")
+
+    def test_a_certificate_that_was_verified_is_checked_again(
+        self, authority: Authority, server: Issued, tmp_path: Path
+    ) -> None:
+        alice, bob = authority.issue("alice"), authority.issue("bob")
+        before = Tls(self.files(authority, server, authority.revoke(), tmp_path))
+        assert before.still_accepts(alice.der, before)
+        after = Tls(self.files(authority, server, authority.revoke(alice), tmp_path))
+        assert not after.still_accepts(alice.der, before)
+        assert after.still_accepts(bob.der, before)
+        assert not after.still_accepts(authority.issue("old", expired=True).der, before)
+
+    def test_a_certificate_of_an_authority_that_is_no_longer_trusted_is_not_accepted(
+        self, authority: Authority, server: Issued, tmp_path: Path
+    ) -> None:
+        other = Authority(tmp_path, "other")
+        both = tmp_path / "both.pem"
+        both.write_bytes(authority.file.read_bytes() + other.file.read_bytes())
+        required = (server.certificate, server.key, ClientCertificate.REQUIRED)
+        before = Tls(TlsFiles(*required, both))
+        after = Tls(TlsFiles(*required, authority.file))
+        assert after.still_accepts(authority.issue("alice").der, before)
+        assert not after.still_accepts(other.issue("mallory").der, before)
