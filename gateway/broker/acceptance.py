@@ -28,27 +28,30 @@ PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
 
 
 class Run:
-    """What one client published in a row.
+    """What one client published in a row: one message of any kind, or many plain ones.
 
     Attributes:
         connection: it came over; None for the broker's own (wills).
         session: the publisher's.
-        messages: in the order of arrival. None in a run of QoS 2 messages that came again.
+        messages: in the order of arrival; none if a QoS 2 message came again. If there are many,
+            they are of QoS 1 and 2 and not retained.
         answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log.
-        is_plain: QoS 1 and 2 and not retained, all of them.
 
     """
 
-    __slots__ = ("answers", "connection", "is_plain", "messages", "session")
+    __slots__ = ("answers", "connection", "messages", "session")
 
     def __init__(
-        self, connection: Connection | None, session: Session | None, *, is_plain: bool
+        self,
+        connection: Connection | None,
+        session: Session | None,
+        messages: list[Message],
+        answers: list[bytes],
     ) -> None:
         self.connection = connection
         self.session = session
-        self.messages: list[Message] = []
-        self.answers: list[bytes] = []
-        self.is_plain = is_plain
+        self.messages = messages
+        self.answers = answers
 
 
 class Acceptance:
@@ -62,7 +65,7 @@ class Acceptance:
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
 
     Attributes:
-        run: the plain run that was begun last, if more may be added to it.
+        run: the last run, if more plain messages may be added to it, and to `rows`.
         rows: what the log gets, in the order of arrival: a row for each message of each run.
         unlogged: QoS 0 messages for the tree.
 
@@ -107,11 +110,10 @@ class Acceptance:
         """Whether there is nothing to commit."""
         return not (self._runs or self.unlogged)
 
-    def begin(self, connection: Connection, session: Session) -> Run:
-        """Begin a plain run: what is added to it also goes to `rows`."""
-        self.run = Run(connection, session, is_plain=True)
-        self._runs.append(self.run)
-        return self.run
+    def begin(self, run: Run) -> None:
+        """Take a run of plain messages, whose rows the caller adds."""
+        self._runs.append(run)
+        self.run = run
 
     def add(
         self,
@@ -129,24 +131,19 @@ class Acceptance:
             packet_id: negative for QoS 2, 0 if nobody waits.
 
         """
-        run = self._begin_other(connection, session)
-        run.messages.append(message)
+        answers: list[bytes] = []
+        if packet_id:
+            answers.append(
+                (PUBACK if packet_id > 0 else PUBREC) + abs(packet_id).to_bytes(2, "big")
+            )
+        self._runs.append(Run(connection, session, [message], answers))
         self.rows.append(message.row())
-        if packet_id > 0:
-            run.answers.append(PUBACK + packet_id.to_bytes(2, "big"))
-        elif packet_id:
-            run.answers.append(PUBREC + (-packet_id).to_bytes(2, "big"))
+        self.run = None
 
     def again(self, session: Session, connection: Connection, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        run = self._begin_other(connection, session)
-        run.answers.append(PUBREC + packet_id.to_bytes(2, "big"))
-
-    def _begin_other(self, connection: Connection | None, session: Session | None) -> Run:
-        run = Run(connection, session, is_plain=False)
-        self._runs.append(run)
+        self._runs.append(Run(connection, session, [], [PUBREC + packet_id.to_bytes(2, "big")]))
         self.run = None
-        return run
 
     def commit(self) -> None:
         """Hand the turn's messages in."""

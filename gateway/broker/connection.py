@@ -227,7 +227,11 @@ class Connection(Outgoing, asyncio.Protocol):
             elif length == 2 and first in _ACKNOWLEDGEMENTS:
                 if data[end : end + 2] == data[at:body]:
                     end = run_end(data, at)
-                self._acknowledged(first, data[at:end])
+                    self._acknowledged_all(first, data[at:end])
+                elif first == _PUBACK:
+                    session.puback(data[body] << 8 | data[body + 1])
+                else:
+                    self._acknowledged(first, data[body] << 8 | data[body + 1])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
                     self._keep(data, at)
@@ -264,9 +268,9 @@ class Connection(Outgoing, asyncio.Protocol):
             case PubRec() if packet.reason >= 0x80:
                 session.pubrec(packet.packet_id, failed=True)
             case PubRec():
-                self._acknowledged(_PUBREC, b"\x50\x02" + packet.packet_id.to_bytes(2, "big"))
+                self._acknowledged(_PUBREC, packet.packet_id)
             case PubRel():
-                self._acknowledged(_PUBREL, b"\x62\x02" + packet.packet_id.to_bytes(2, "big"))
+                self._acknowledged(_PUBREL, packet.packet_id)
             case PubComp():
                 session.pubcomp(packet.packet_id)
             case PingReq():
@@ -282,7 +286,19 @@ class Connection(Outgoing, asyncio.Protocol):
             case _:
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
 
-    def _acknowledged(self, first: int, run: bytes) -> None:
+    def _acknowledged(self, first: int, packet_id: int) -> None:
+        session = self.session
+        assert session is not None
+        if first == _PUBCOMP:
+            session.pubcomp(packet_id)
+        elif first == _PUBREL:
+            self._publishing.release(packet_id)
+        elif session.pubrec(packet_id, failed=False) or self.version == _V311:
+            self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+        else:
+            self.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
+
+    def _acknowledged_all(self, first: int, run: bytes) -> None:
         session = self.session
         assert session is not None
         if first == _PUBACK:
@@ -290,14 +306,12 @@ class Connection(Outgoing, asyncio.Protocol):
         elif first == _PUBCOMP:
             session.pubcomp(*identifiers(run))
         elif first == _PUBREL:
-            self._publishing.release(run)
+            self._publishing.release_all(run)
         elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
             self.send(answered(run, _PUBREL))
         else:
             for packet_id in identifiers(run):
-                known = session.pubrec(packet_id, failed=False)
-                form = b"\x62\x02%b" if known else b"\x62\x03%b\x92"
-                self.send(form % packet_id.to_bytes(2, "big"))
+                self._acknowledged(first, packet_id)
 
     def _greet(self, data: bytes) -> int:
         """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""

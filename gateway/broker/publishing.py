@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.acceptance import PUBACK, PUBREC
+from gateway.broker.acceptance import PUBACK, PUBREC, Run
 from gateway.broker.acknowledgements import answered, identifiers
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.message import RETAIN, Message
@@ -74,7 +74,6 @@ class Publishing:
         acceptance = self._core.acceptance
         assert session is not None
         tail = payload = data[key_end + 2 : end]
-        number = data[key_end : key_end + 2]
         qos = 1
         if data[at] & 4:
             qos = 2
@@ -85,19 +84,22 @@ class Publishing:
         if connection.version != _V311:
             payload = data[key_end + 3 : end]  # behind the length of no properties
             self._count_unacknowledged()
-        run = acceptance.run
-        if run is None or run.connection is not connection:
-            run = acceptance.begin(connection, session)
         if qos == 1:
-            run.answers.append(PUBACK + number)
+            answer = PUBACK + data[key_end : key_end + 2]
         else:
             session.incoming.add(packet_id)
-            run.answers.append(PUBREC + number)
+            answer = PUBREC + data[key_end : key_end + 2]
         topic, kind = route.topic, connection.version << 4 | qos << 1
-        run.messages.append(
-            Message(topic, route.key, payload, qos, False, None, 0.0, kind, data[at:key_end], tail)
+        message = Message(
+            topic, route.key, payload, qos, False, None, 0.0, kind, data[at:key_end], tail
         )
         acceptance.rows.append((topic, qos, payload))
+        run = acceptance.run
+        if run is not None and run.connection is connection:
+            run.messages.append(message)
+            run.answers.append(answer)
+        else:
+            acceptance.begin(Run(connection, session, [message], [answer]))
 
     def receive(self, data: bytes, first: int, body: int, end: int) -> bool:
         """Handle a PUBLISH; False if it must wait for a decision and be handled again.
@@ -221,28 +223,41 @@ class Publishing:
         kind = PubAck if packet_id > 0 else PubRec
         connection.send(encode(kind(abs(packet_id), reason), Version.V5))
 
-    def release(self, run: bytes) -> None:
-        """PUBRELs: the exchange of QoS 2 messages is complete [MQTT-4.3.3-11]."""
+    def release(self, packet_id: int) -> None:
+        """PUBREL: the exchange of a QoS 2 message is complete [MQTT-4.3.3-11]."""
         connection = self._connection
         session = connection.session
         assert session is not None
-        incoming = session.incoming
-        packet_ids = identifiers(run)
-        if 0 in packet_ids:
+        if not packet_id:
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
             )
-        before = len(incoming)
-        unknown = connection.version != _V311 and set(packet_ids) - incoming
-        incoming.difference_update(packet_ids)
-        self.unacknowledged = max(0, self.unacknowledged - before + len(incoming))
-        if not unknown:
-            connection.send(answered(run, 0x70))
+        if packet_id in session.incoming:
+            session.incoming.discard(packet_id)
+            self.unacknowledged = max(0, self.unacknowledged - 1)
+        elif connection.version != _V311:
+            connection.send(b"\x70\x03%b\x92" % packet_id.to_bytes(2, "big"))
             return
-        for packet_id in packet_ids:
-            number = packet_id.to_bytes(2, "big")
-            form = b"\x70\x03%b\x92" if packet_id in unknown else b"\x70\x02%b"
-            connection.send(form % number)
+        connection.send(b"\x70\x02" + packet_id.to_bytes(2, "big"))
+
+    def release_all(self, run: bytes) -> None:
+        """Do as `release` does with each PUBREL of a run."""
+        connection = self._connection
+        session = connection.session
+        assert session is not None
+        incoming, packet_ids = session.incoming, identifiers(run)
+        once = set(packet_ids)
+        are_alike = connection.version == _V311 or (
+            once <= incoming and len(once) == len(packet_ids)
+        )
+        if 0 in once or not are_alike:
+            for packet_id in packet_ids:
+                self.release(packet_id)
+            return
+        released = len(once & incoming)
+        incoming -= once
+        self.unacknowledged = max(0, self.unacknowledged - released)
+        connection.send(answered(run, 0x70))
 
 
 def _start(data: bytes, first: int, body: int, end: int) -> tuple[bytes, int, int]:

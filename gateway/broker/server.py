@@ -147,9 +147,8 @@ class BrokerCore:
         return may_deliver is None or may_deliver(session.client, topic)
 
     def _deliver_run(self, run: Run, now_s: float) -> None:
-        if not run.is_plain:
-            for message in run.messages:
-                self._deliver(message, run.session, now_s)
+        if len(run.messages) == 1:
+            self._deliver(run.messages[0], run.session, now_s)
             return
         for key, messages in groupby(run.messages, _by_key):
             route = self.routes.get(key) or self.route(key)
@@ -366,6 +365,7 @@ class BrokerCore:
         self._end_turn()
 
     def _end_turn(self) -> None:
+        self.is_scheduled = True  # nothing that happens here needs another turn's end
         self.commit()
         self.is_scheduled = False
         self.gathers_unlogged = self.hooks.carries_unlogged()
