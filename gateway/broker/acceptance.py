@@ -184,10 +184,10 @@ class Acceptance:
     def _settle(self, runs: Sequence[Run]) -> None:
         now_s = self._now()
         for run in runs:
+            if run.messages:  # first: who waits for a message waits longer than its publisher
+                self._deliver(run, now_s)
             if run.answers and run.connection is not None:
                 run.connection.answer(run.answers)
-            if run.messages:
-                self._deliver(run, now_s)
 
 
 def _refuse(run: Run) -> None:

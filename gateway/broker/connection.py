@@ -67,7 +67,13 @@ class Connection(Outgoing, asyncio.Protocol):
         self.heard_at_s = core.now()
         self.will: Will | None = None
         self.keep_alive_s = 0
-        self._publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
+        publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
+        self._publishing = publishing
+        self._at_hand = (
+            *(publishing, publishing.permitted, core.routes.get, core.dirty),
+            *(core.limits.packet_bytes, core.limits.payload_bytes),
+        )
+        """What the hot loop needs at each read: looked up here once."""
         self._chunks: list[bytes] = []
         self._chunk_bytes = 0
         self._wanted_bytes = 0
@@ -100,16 +106,15 @@ class Connection(Outgoing, asyncio.Protocol):
         """Called by the event loop."""
         if self.is_closing:
             return
-        if self._chunks:
+        if self._chunks or self._waiting is not None:
+            if self.session is not None:
+                self.heard_at_s = self.core.now()
             self._chunks.append(data)
             self._chunk_bytes += len(data)
             if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-        elif self._waiting is not None:
-            self._keep(data, 0)
-            return
         self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -141,13 +146,9 @@ class Connection(Outgoing, asyncio.Protocol):
                 if not self.is_closing:
                     self._keep(data, max(at, 0))
                 return
-        publishing = self._publishing
-        find_route = core.routes.get
-        dirty = core.dirty
-        limit, payload_limit = core.limits.packet_bytes, core.limits.payload_bytes
+        publishing, permitted, find_route, dirty, limit, payload_limit = self._at_hand
         is_311 = self.version == _V311
         id_bytes = 2 if is_311 else 3  # with the length of no properties
-        permitted = publishing.permitted
         size = len(data)
         while size - at > 1:
             first = data[at]

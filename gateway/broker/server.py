@@ -366,13 +366,14 @@ class BrokerCore:
 
     def _end_turn(self) -> None:
         self.is_scheduled = True  # nothing that happens here needs another turn's end
-        self.commit()
+        if not self.acceptance.is_empty:
+            self.acceptance.commit()
         self.is_scheduled = False
-        self.gathers_unlogged = self.hooks.carries_unlogged()
         dirty = self.dirty[:]
         self.dirty.clear()
         for connection in dirty:
             connection.flush()
+        self.gathers_unlogged = self.hooks.carries_unlogged()
 
     def _sweep(self) -> None:
         """Look at what is due: silent clients, wills, sessions, retained messages."""
