@@ -8,6 +8,7 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
@@ -46,6 +47,10 @@ from tree_handler.spanning_tree import Identity, Parameters
 
 LISTENERS_NAME = "listeners.json"
 """In the state folder: where a running gateway listens, for the command line."""
+
+YOUNG_OBJECTS = 10_000
+"""The collector of cycles runs when so many objects more are alive. Python's own 700 is less than
+one read's messages: it would go over them again and again while they are on their way."""
 
 _log = logging.getLogger(__name__)
 
@@ -314,6 +319,8 @@ async def serve(settings: GatewaySettings) -> None:
         loop.add_signal_handler(number, stopping.set)
     process = GatewayProcess(settings)
     await process.start()
+    gc.freeze()  # what is there now stays: the collector need not look at it again
+    gc.set_threshold(YOUNG_OBJECTS)
     try:
         sd_notify.notify("READY=1")
         interval_s = sd_notify.watchdog_interval_s()
