@@ -3,7 +3,8 @@
 The hot loop walks over what was read with integer positions. The commonest packets (PUBLISH,
 PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte and handled
 without an object for the packet; all others go through the codec. A QoS 0 message goes on as the
-very bytes that came; acknowledgements of one type in a row are handled together.
+very bytes that came; of QoS 1 and 2 messages and of acknowledgements, those of one type in a row
+are handled together.
 """
 
 from __future__ import annotations
@@ -148,7 +149,6 @@ class Connection(Outgoing, asyncio.Protocol):
                 return
         publishing, permitted, find_route, dirty, limit, payload_limit = self._at_hand
         is_311 = self.version == _V311
-        id_bytes = 2 if is_311 else 3  # with the length of no properties
         size = len(data)
         while size - at > 1:
             first = data[at]
@@ -208,20 +208,9 @@ class Connection(Outgoing, asyncio.Protocol):
                     self._keep(data, at)
                     return
             elif first in {0x32, 0x34}:
-                if length < 5:
-                    raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
-                topic_end = body + 2 + (data[body] << 8 | data[body + 1])
-                route = find_route(data[body + 2 : topic_end])
-                payload_at = topic_end + id_bytes
-                if (
-                    route is not None
-                    and not route.closed
-                    and (permitted is None or permitted.get(route.topic))
-                    and payload_at <= end <= payload_at + payload_limit
-                    and (is_311 or not data[payload_at - 1])
-                    and (data[topic_end] or data[topic_end + 1])
-                ):
-                    publishing.receive_plain(data, at, topic_end, end, route)
+                after = publishing.receive_run(data, at, body, end)
+                if after > at:
+                    end = after
                 elif not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return

@@ -169,8 +169,11 @@ def _made_ready(
     for message in messages:
         qos = message.qos
         flags = (granted if granted < qos else qos) << 1  # the lower of the two [MQTT-3.8.4-8]
-        head, tail = message.pieces(version << 4 | flags, now_s)
-        ready.append(((message, flags, ()), head, tail))
+        kind = version << 4 | flags
+        if message.kind == kind:
+            ready.append(((message, flags, ()), message.head, message.tail))
+        else:
+            ready.append(((message, flags, ()), *message.pieces(kind, now_s)))
     return ready
 
 

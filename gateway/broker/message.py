@@ -42,20 +42,21 @@ class Message:
         properties: those of 5.0 that are passed on, message expiry among them.
         expires_at_s: on the loop's clock, or None.
         size_bytes: what it counts for in a queue.
+        kind, head, tail: the kind of packet made last, and its pieces: see `pieces`.
 
     """
 
     __slots__ = (
-        "_head",
-        "_kind",
-        "_tail",
         "expires_at_s",
+        "head",
         "key",
+        "kind",
         "payload",
         "properties",
         "qos",
         "retain",
         "size_bytes",
+        "tail",
         "topic",
     )
 
@@ -82,9 +83,9 @@ class Message:
         self.expires_at_s: float | None = None
         if properties and _EXPIRY in properties:
             self.expires_at_s = now_s + properties[_EXPIRY]
-        self._kind = kind
-        self._head = head
-        self._tail = tail
+        self.kind = kind
+        self.head = head
+        self.tail = tail
 
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Message:
@@ -143,15 +144,15 @@ class Message:
             now_s: on the loop's clock.
 
         """
-        if self._kind == kind:
-            return self._head, self._tail
+        if self.kind == kind:
+            return self.head, self.tail
         tail, is_lasting = self.payload, True
         if kind >> 4 != _V311:
             is_lasting = self.expires_at_s is None
             tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
         head = self._head_for(kind & 15, len(tail))
         if is_lasting:
-            self._kind, self._head, self._tail = kind, head, tail
+            self.kind, self.head, self.tail = kind, head, tail
         return head, tail
 
     def _head_for(self, flags: int, tail_bytes: int) -> bytes:

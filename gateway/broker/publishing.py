@@ -55,51 +55,78 @@ class Publishing:
 
     # -- PUBLISH -------------------------------------------------------------------------------
 
-    def receive_plain(self, data: bytes, at: int, key_end: int, end: int, route: Route) -> None:
-        """Handle a permitted QoS 1 or 2 PUBLISH without anything special.
+    def receive_run(  # noqa: PLR0911, PLR0912  # a call for each message would cost more
+        self, data: bytes, at: int, body: int, end: int
+    ) -> int:
+        """Handle QoS 1 or 2 PUBLISHes in a row, as long as nothing is special about them.
 
         Args:
             data: what was read.
-            at: where the packet begins.
-            key_end: where its topic ends and the packet identifier stands.
-            end: where the packet ends.
-            route: of its topic.
+            at: where the first packet begins.
+            body: where its topic begins.
+            end: where it ends.
+
+        Returns:
+            Where the next packet begins, which may be special; ``at`` if the first one is.
 
         Raises:
             PacketError: more messages are on their way than were allowed.
 
         """
-        connection = self._connection
-        session = connection.session
-        acceptance = self._core.acceptance
+        connection, core = self._connection, self._core
+        session, acceptance, permitted = connection.session, core.acceptance, self.permitted
         assert session is not None
-        tail = payload = data[key_end + 2 : end]
-        qos = 1
-        if data[at] & 4:
-            qos = 2
-            packet_id = data[key_end] << 8 | data[key_end + 1]
-            if packet_id in session.incoming:  # the same message again [MQTT-4.3.3-10]
-                acceptance.again(session, connection, packet_id)
-                return
-        if connection.version != _V311:
-            payload = data[key_end + 3 : end]  # behind the length of no properties
-            self._count_unacknowledged()
-        if qos == 1:
-            answer = PUBACK + data[key_end : key_end + 2]
-        else:
-            session.incoming.add(packet_id)
-            answer = PUBREC + data[key_end : key_end + 2]
-        topic, kind = route.topic, connection.version << 4 | qos << 1
-        message = Message(
-            topic, route.key, payload, qos, False, None, 0.0, kind, data[at:key_end], tail
-        )
-        acceptance.rows.append((topic, qos, payload))
-        run = acceptance.run
-        if run is not None and run.connection is connection:
-            run.messages.append(message)
-            run.answers.append(answer)
-        else:
-            acceptance.begin(Run(connection, session, [message], [answer]))
+        find_route, limits, size = core.routes.get, core.limits, len(data)
+        first, version = data[at], connection.version
+        qos, kind = first >> 1 & 3, version << 4 | first & 6
+        answer = PUBACK if qos == 1 else PUBREC
+        behind_id = 2 if version == _V311 else 3  # with the length of no properties
+        while end - body > 4:
+            topic_end = body + 2 + (data[body] << 8 | data[body + 1])
+            route = find_route(data[body + 2 : topic_end])
+            payload_at = topic_end + behind_id
+            if (
+                route is None
+                or route.closed
+                or not (permitted is None or permitted.get(route.topic))
+                or not payload_at <= end <= payload_at + limits.payload_bytes
+                or not (data[topic_end] or data[topic_end + 1])
+            ):
+                return at
+            tail = payload = data[topic_end + 2 : end]
+            if qos == 2:
+                packet_id = data[topic_end] << 8 | data[topic_end + 1]
+                if packet_id in session.incoming:  # the same message again
+                    return at
+            if version != _V311:
+                if tail[0]:
+                    return at
+                payload = tail[1:]
+                self._count_unacknowledged()
+            if qos == 2:
+                session.incoming.add(packet_id)
+            head, number = data[at:topic_end], data[topic_end : topic_end + 2]
+            topic = route.topic
+            message = Message(topic, route.key, payload, qos, False, None, 0.0, kind, head, tail)
+            acceptance.rows.append((topic, qos, payload))
+            run = acceptance.run
+            if run is not None and run.connection is connection:
+                run.messages.append(message)
+                run.answers.append(answer + number)
+            else:
+                acceptance.begin(Run(connection, session, [message], [answer + number]))
+            at = end
+            if size - at < 2 or data[at] != first:
+                return at
+            length, body = data[at + 1], at + 2
+            if length > 127:
+                if size == body or data[body] > 127:
+                    return at
+                length, body = length & 127 | data[body] << 7, body + 1
+            end = body + length
+            if end > size or end - at > limits.packet_bytes:
+                return at
+        return at
 
     def receive(self, data: bytes, first: int, body: int, end: int) -> bool:
         """Handle a PUBLISH; False if it must wait for a decision and be handled again.
