@@ -8,6 +8,7 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
@@ -56,6 +57,9 @@ PORT_FIELDS = {
     "wss": "secure_websocket_port",
 }
 """What the configuration calls the broker's ports."""
+YOUNG_OBJECTS = 10_000
+"""The collector of cycles runs when so many objects more are alive. Python's own 700 is less than
+one read's messages: it would go over them again and again while they are on their way."""
 
 _log = logging.getLogger(__name__)
 
@@ -340,6 +344,8 @@ async def serve(settings: GatewaySettings) -> None:
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     process = GatewayProcess(settings)
     await process.start()
+    gc.freeze()  # what is there now stays: the collector need not look at it again
+    gc.set_threshold(YOUNG_OBJECTS)
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
     try:
         sd_notify.notify("READY=1")

@@ -54,7 +54,7 @@ class Flags(enum.IntFlag):
     """What a gateway has to remember for itself: in its log, never on a link."""
 
 
-_LOGGED, _CONTROL = int(Flags.LOGGED), int(Flags.CONTROL)  # arithmetic with an enum is slow
+LOGGED_BIT, _CONTROL_BIT = int(Flags.LOGGED), int(Flags.CONTROL)  # enum arithmetic is slow
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
@@ -119,12 +119,12 @@ class Header:
     @property
     def logged(self) -> bool:
         """Whether the messages are in the origin's log and numbered without gaps."""
-        return bool(self.flags & _LOGGED)
+        return bool(self.flags & LOGGED_BIT)
 
     @property
     def control(self) -> bool:
         """Whether the messages are between gateways."""
-        return bool(self.flags & _CONTROL)
+        return bool(self.flags & _CONTROL_BIT)
 
     def __str__(self) -> str:
         kind = "logged" if self.logged else "QoS 0"
@@ -176,21 +176,22 @@ def make(
     return frame, header
 
 
-def cut(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
     """Split messages so that each part makes a batch within `MAX_ENTRIES` and `MAX_BODY_BYTES`."""
+    parts: list[Sequence[Row]] = []
     for at in range(0, len(rows), MAX_ENTRIES):
         part = rows[at : at + MAX_ENTRIES]
         sizes = [len(row[0]) + len(row[2]) for row in part]
-        if sum(sizes) <= MAX_BODY_BYTES:
-            yield part
-            continue
-        start = size = 0
-        for i, row_bytes in enumerate(sizes):
-            if i > start and size + row_bytes > MAX_BODY_BYTES:
-                yield part[start:i]
-                start, size = i, 0
-            size += row_bytes
-        yield part[start:]
+        start = 0
+        if sum(sizes) > MAX_BODY_BYTES:
+            size = 0
+            for i, row_bytes in enumerate(sizes):
+                if i > start and size + row_bytes > MAX_BODY_BYTES:
+                    parts.append(part[start:i])
+                    start, size = i, 0
+                size += row_bytes
+        parts.append(part[start:] if start else part)
+    return parts
 
 
 def check(data: bytes | memoryview, at: int = 0) -> Header:

@@ -156,7 +156,7 @@ class Replication:
             BatchError: no messages, or too large.
 
         """
-        logged = bool(flags & Flags.LOGGED)
+        logged = int(flags) & batch.LOGGED_BIT
         first = self._next_logged if logged else self._next_unlogged
         frame, header = batch.make(
             self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us

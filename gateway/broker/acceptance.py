@@ -32,30 +32,40 @@ PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
 
 
 class Run:
-    """What one client published in a row.
+    """What one client published in a row: one message of any kind, or many plain ones.
 
     Attributes:
         connection: it came over; None for the broker's own (wills).
         session: the publisher's.
-        messages: in the order of arrival. None for a QoS 2 message that came again.
+        messages: in the order of arrival; none if a QoS 2 message came again. If there are many,
+            they are of QoS 1 and 2 and not retained.
         answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
             one for each message, but for the broker's own and those of QoS 0.
-        is_plain: QoS 1 and 2 and not retained, all of them.
         is_delivered: QoS 0, and delivered already.
 
     """
 
-    __slots__ = ("answers", "connection", "is_delivered", "is_plain", "messages", "session")
+    __slots__ = ("answers", "connection", "is_delivered", "messages", "session")
 
     def __init__(
-        self, connection: Connection | None, session: Session | None, *, is_plain: bool
+        self,
+        connection: Connection | None,
+        session: Session | None,
+        messages: list[Message],
+        answers: list[bytes],
     ) -> None:
         self.connection = connection
         self.session = session
-        self.messages: list[Message] = []
-        self.answers: list[bytes] = []
-        self.is_plain = is_plain
+        self.messages = messages
+        self.answers = answers
         self.is_delivered = False
+
+    @property
+    def retains(self) -> str | None:
+        """The topic on which its one message is to be retained when the log has it."""
+        if len(self.messages) != 1 or self.is_delivered or not self.messages[0].retain:
+            return None
+        return self.messages[0].topic
 
     def packet_id_of_2(self, at: int) -> int:
         """The packet identifier of a QoS 2 message, 0 for another."""
@@ -63,12 +73,12 @@ class Run:
         return answer[2] << 8 | answer[3] if answer.startswith(PUBREC) else 0
 
     def split(self, count: int) -> tuple[Run, Run]:
-        """Two runs of it, the first with so many messages; of a plain run."""
-        begun = Run(self.connection, self.session, is_plain=True)
-        rest = Run(self.connection, self.session, is_plain=True)
-        begun.messages, rest.messages = self.messages[:count], self.messages[count:]
-        begun.answers, rest.answers = self.answers[:count], self.answers[count:]
-        return begun, rest
+        """Two runs of it, the first with so many messages; of one with many."""
+        of = self.connection, self.session
+        return (
+            Run(*of, self.messages[:count], self.answers[:count]),
+            Run(*of, self.messages[count:], self.answers[count:]),
+        )
 
 
 class Acceptance:
@@ -82,7 +92,7 @@ class Acceptance:
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
 
     Attributes:
-        run: the plain run that was begun last, if more may be added to it.
+        run: the last run, if more plain messages may be added to it, and to `rows`.
         rows: what the log gets, in the order of arrival: a row for each message of each run.
         unlogged: QoS 0 messages for the tree.
         durable: keeps durable sessions, where there are any.
@@ -139,11 +149,10 @@ class Acceptance:
         """Whether a message that waits for the log is to be retained on a topic."""
         return topic in self._to_retain
 
-    def begin(self, connection: Connection, session: Session) -> Run:
-        """Begin a plain run: what is added to it also goes to `rows`."""
-        self.run = Run(connection, session, is_plain=True)
-        self._runs.append(self.run)
-        return self.run
+    def begin(self, run: Run) -> None:
+        """Take a run of plain messages, whose rows the caller adds."""
+        self._runs.append(run)
+        self.run = run
 
     def add(
         self,
@@ -164,27 +173,23 @@ class Acceptance:
             is_delivered: it is of QoS 0 and has been.
 
         """
-        run = self._begin_other(connection, session)
+        answers: list[bytes] = []
+        if packet_id:
+            answers.append(
+                (PUBACK if packet_id > 0 else PUBREC) + abs(packet_id).to_bytes(2, "big")
+            )
+        run = Run(connection, session, [message], answers)
         run.is_delivered = is_delivered
-        if message.retain and not is_delivered:
-            self._to_retain[message.topic] += 1
-        run.messages.append(message)
+        if run.retains:
+            self._to_retain[run.retains] += 1
+        self._runs.append(run)
         self.rows.append(message.row())
-        if packet_id > 0:
-            run.answers.append(PUBACK + packet_id.to_bytes(2, "big"))
-        elif packet_id:
-            run.answers.append(PUBREC + (-packet_id).to_bytes(2, "big"))
+        self.run = None
 
     def again(self, session: Session, connection: Connection, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        run = self._begin_other(connection, session)
-        run.answers.append(PUBREC + packet_id.to_bytes(2, "big"))
-
-    def _begin_other(self, connection: Connection | None, session: Session | None) -> Run:
-        run = Run(connection, session, is_plain=False)
-        self._runs.append(run)
+        self._runs.append(Run(connection, session, [], [PUBREC + packet_id.to_bytes(2, "big")]))
         self.run = None
-        return run
 
     def commit(self) -> None:
         """Hand the turn's messages in."""
@@ -242,16 +247,15 @@ class Acceptance:
             if not run.messages:
                 self._answer_again(run)
                 continue
-            if not run.is_plain:
-                self._is_dealt_with(run)
+            self._is_dealt_with(run)
             if self._refused:
                 self._refused.difference_update(_exchanges(run))
-            if run.answers and run.connection is not None:
-                run.connection.answer(run.answers)
-            if not run.is_delivered:
+            if not run.is_delivered:  # first: who waits for it waits longer than its publisher
                 self._deliver(run, now_s)
             elif self.durable is not None:
                 self.durable.retained_changed(run.messages[0].topic)  # now it has a place
+            if run.answers and run.connection is not None:
+                run.connection.answer(run.answers)
 
     def _answer_again(self, run: Run) -> None:
         """What came before says whether it is in the log."""
@@ -264,11 +268,10 @@ class Acceptance:
                 connection.answer(run.answers)
 
     def _is_dealt_with(self, run: Run) -> None:
-        for message in run.messages:
-            if message.retain and not run.is_delivered:
-                self._to_retain[message.topic] -= 1
-                if not self._to_retain[message.topic]:
-                    del self._to_retain[message.topic]
+        if self._to_retain and (topic := run.retains) is not None:
+            self._to_retain[topic] -= 1
+            if not self._to_retain[topic]:
+                del self._to_retain[topic]
 
     def _refuse(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -304,7 +307,7 @@ def _number(runs: Sequence[Run], journal: Journal, first: int) -> None:
     """Tell messages where they stand in the log; those of them that anybody may ask."""
     own, number = journal.own, first
     for run in runs:
-        if run.is_plain and not journal.has_sessions:
+        if not journal.has_sessions and len(run.messages) != 1:
             number += len(run.messages)
             continue
         for message in run.messages:

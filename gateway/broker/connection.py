@@ -3,7 +3,8 @@
 The hot loop walks over what was read with integer positions. The commonest packets (PUBLISH,
 PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte and handled
 without an object for the packet; all others go through the codec. A QoS 0 message goes on as the
-very bytes that came; acknowledgements of one type in a row are handled together.
+very bytes that came; of QoS 1 and 2 messages and of acknowledgements, those of one type in a row
+are handled together.
 """
 
 from __future__ import annotations
@@ -73,7 +74,13 @@ class Connection(Outgoing, asyncio.Protocol):
         self.keep_alive_s = 0
         self.certificate: PeerCertificate | None = None
         self.takes_links = True
-        self._publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
+        publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
+        self._publishing = publishing
+        self._at_hand = (
+            *(publishing, publishing.permitted, core.routes.get, core.dirty),
+            *(core.limits.packet_bytes, core.limits.payload_bytes),
+        )
+        """What the hot loop needs at each read: looked up here once."""
         self._chunks: list[bytes] = []
         self._chunk_bytes = 0
         self._wanted_bytes = 0
@@ -108,16 +115,15 @@ class Connection(Outgoing, asyncio.Protocol):
         """Called by the event loop."""
         if self.is_closing:
             return
-        if self._chunks:
+        if self._chunks or self._waiting is not None:
+            if self.session is not None:
+                self.heard_at_s = self.core.now()
             self._chunks.append(data)
             self._chunk_bytes += len(data)
             if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-        elif self._waiting is not None:
-            self._keep(data, 0)
-            return
         self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -149,13 +155,8 @@ class Connection(Outgoing, asyncio.Protocol):
                 if not self.is_closing:
                     self._keep(data, max(at, 0))
                 return
-        publishing = self._publishing
-        find_route = core.routes.get
-        dirty = core.dirty
-        limit, payload_limit = core.limits.packet_bytes, core.limits.payload_bytes
+        publishing, permitted, find_route, dirty, limit, payload_limit = self._at_hand
         is_311 = self.version == _V311
-        id_bytes = 2 if is_311 else 3  # with the length of no properties
-        permitted = publishing.permitted
         size = len(data)
         while size - at > 1:
             first = data[at]
@@ -224,27 +225,20 @@ class Connection(Outgoing, asyncio.Protocol):
                     self._keep(data, at)
                     return
             elif first in {0x32, 0x34}:
-                if length < 5:
-                    raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
-                topic_end = body + 2 + (data[body] << 8 | data[body + 1])
-                route = find_route(data[body + 2 : topic_end])
-                payload_at = topic_end + id_bytes
-                if (
-                    route is not None
-                    and not route.closed
-                    and (permitted is None or permitted.get(route.topic))
-                    and payload_at <= end <= payload_at + payload_limit
-                    and (is_311 or not data[payload_at - 1])
-                    and (data[topic_end] or data[topic_end + 1])
-                ):
-                    publishing.receive_plain(data, at, topic_end, end, route)
+                after = publishing.receive_run(data, at, body, end)
+                if after > at:
+                    end = after
                 elif not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return
             elif length == 2 and first in _ACKNOWLEDGEMENTS:
                 if data[end : end + 2] == data[at:body]:
                     end = run_end(data, at)
-                self._acknowledged(first, data[at:end])
+                    self._acknowledged_all(first, data[at:end])
+                elif first == _PUBACK:
+                    session.puback(data[body] << 8 | data[body + 1])
+                else:
+                    self._acknowledged(first, data[body] << 8 | data[body + 1])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
                     self._keep(data, at)
@@ -292,9 +286,9 @@ class Connection(Outgoing, asyncio.Protocol):
             case PubRec() if packet.reason >= 0x80:
                 session.pubrec(packet.packet_id, failed=True)
             case PubRec():
-                self._acknowledged(_PUBREC, b"\x50\x02" + packet.packet_id.to_bytes(2, "big"))
+                self._acknowledged(_PUBREC, packet.packet_id)
             case PubRel():
-                self._acknowledged(_PUBREL, b"\x62\x02" + packet.packet_id.to_bytes(2, "big"))
+                self._acknowledged(_PUBREL, packet.packet_id)
             case PubComp():
                 session.pubcomp(packet.packet_id)
             case PingReq():
@@ -310,7 +304,19 @@ class Connection(Outgoing, asyncio.Protocol):
             case _:
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
 
-    def _acknowledged(self, first: int, run: bytes) -> None:
+    def _acknowledged(self, first: int, packet_id: int) -> None:
+        session = self.session
+        assert session is not None
+        if first == _PUBCOMP:
+            session.pubcomp(packet_id)
+        elif first == _PUBREL:
+            self._publishing.release(packet_id)
+        elif session.pubrec(packet_id, failed=False) or self.version == _V311:
+            self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+        else:
+            self.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
+
+    def _acknowledged_all(self, first: int, run: bytes) -> None:
         session = self.session
         assert session is not None
         if first == _PUBACK:
@@ -318,14 +324,12 @@ class Connection(Outgoing, asyncio.Protocol):
         elif first == _PUBCOMP:
             session.pubcomp(*identifiers(run))
         elif first == _PUBREL:
-            self._publishing.release(run)
+            self._publishing.release_all(run)
         elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
             self.send(answered(run, _PUBREL))
         else:
             for packet_id in identifiers(run):
-                known = session.pubrec(packet_id, failed=False)
-                form = b"\x62\x02%b" if known else b"\x62\x03%b\x92"
-                self.send(form % packet_id.to_bytes(2, "big"))
+                self._acknowledged(first, packet_id)
 
     def _greet(self, data: bytes) -> int:
         """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""

@@ -38,7 +38,19 @@ class Delivery:
                 self._send_all(route.zero_311, message, Version.V311, now_s)
             if route.zero_5:
                 self._send_all(route.zero_5, message, Version.V5, now_s)
-            if route.queued:
+            if len(route.queued) == 1:
+                session, granted = route.queued[0]
+                # At the lower of the two QoS [MQTT-3.8.4-8].
+                flags = (granted if granted < qos else qos) << 1
+                packet = session.deliver(message, flags, (), now_s)
+                if packet is not None:
+                    connection = session.connection
+                    assert connection is not None
+                    out = connection.out
+                    if not out:
+                        self._dirty.append(connection)
+                    out.append(packet)
+            elif route.queued:
                 self._queue((message,), route.queued, now_s)
         else:
             self._send_all(route.live_311, message, Version.V311, now_s)
@@ -162,8 +174,11 @@ def _made_ready(
     for message in messages:
         qos = message.qos
         flags = (granted if granted < qos else qos) << 1  # the lower of the two [MQTT-3.8.4-8]
-        head, tail = message.pieces(version << 4 | flags, now_s)
-        ready.append(((message, flags, ()), head, tail))
+        kind = version << 4 | flags
+        if message.kind == kind:
+            ready.append(((message, flags, ()), message.head, message.tail))
+        else:
+            ready.append(((message, flags, ()), *message.pieces(kind, now_s)))
     return ready
 
 

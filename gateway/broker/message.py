@@ -44,21 +44,22 @@ class Message:
         expires_at_s: on the loop's clock, or None.
         size_bytes: what it counts for in a queue.
         ref: where it stands in the log; None for one that is not logged.
+        kind, head, tail: the kind of packet made last, and its pieces: see `pieces`.
 
     """
 
     __slots__ = (
-        "_head",
-        "_kind",
-        "_tail",
         "expires_at_s",
+        "head",
         "key",
+        "kind",
         "payload",
         "properties",
         "qos",
         "ref",
         "retain",
         "size_bytes",
+        "tail",
         "topic",
     )
 
@@ -86,9 +87,9 @@ class Message:
         self.ref: Ref | None = None
         if properties and EXPIRY in properties:
             self.expires_at_s = now_s + properties[EXPIRY]
-        self._kind = kind
-        self._head = head
-        self._tail = tail
+        self.kind = kind
+        self.head = head
+        self.tail = tail
 
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Message:
@@ -147,15 +148,15 @@ class Message:
             now_s: on the loop's clock.
 
         """
-        if self._kind == kind:
-            return self._head, self._tail
+        if self.kind == kind:
+            return self.head, self.tail
         tail, is_lasting = self.payload, True
         if kind >> 4 != _V311:
             is_lasting = self.expires_at_s is None
             tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
         head = self._head_for(kind & 15, len(tail))
         if is_lasting:
-            self._kind, self._head, self._tail = kind, head, tail
+            self.kind, self.head, self.tail = kind, head, tail
         return head, tail
 
     def _head_for(self, flags: int, tail_bytes: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.acceptance import PUBACK, PUBREC
+from gateway.broker.acceptance import PUBACK, PUBREC, Run
 from gateway.broker.acknowledgements import answered, identifiers
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.message import RETAIN, Message
@@ -60,49 +60,78 @@ class Publishing:
 
     # -- PUBLISH -------------------------------------------------------------------------------
 
-    def receive_plain(self, data: bytes, at: int, key_end: int, end: int, route: Route) -> None:
-        """Handle a permitted QoS 1 or 2 PUBLISH without anything special.
+    def receive_run(  # noqa: PLR0911, PLR0912  # a call for each message would cost more
+        self, data: bytes, at: int, body: int, end: int
+    ) -> int:
+        """Handle QoS 1 or 2 PUBLISHes in a row, as long as nothing is special about them.
 
         Args:
             data: what was read.
-            at: where the packet begins.
-            key_end: where its topic ends and the packet identifier stands.
-            end: where the packet ends.
-            route: of its topic.
+            at: where the first packet begins.
+            body: where its topic begins.
+            end: where it ends.
+
+        Returns:
+            Where the next packet begins, which may be special; ``at`` if the first one is.
 
         Raises:
             PacketError: more messages are on their way than were allowed.
 
         """
-        connection = self._connection
-        session = connection.session
-        acceptance = self._core.acceptance
+        connection, core = self._connection, self._core
+        session, acceptance, permitted = connection.session, core.acceptance, self.permitted
         assert session is not None
-        tail = payload = data[key_end + 2 : end]
-        number = data[key_end : key_end + 2]
-        qos = 1
-        if data[at] & 4:
-            qos = 2
-            packet_id = data[key_end] << 8 | data[key_end + 1]
-            if packet_id in session.incoming:  # the same message again [MQTT-4.3.3-10]
-                acceptance.again(session, connection, packet_id)
-                return
-        if connection.version != _V311:
-            payload = data[key_end + 3 : end]  # behind the length of no properties
-            self._count_unacknowledged()
-        run = acceptance.run
-        if run is None or run.connection is not connection:
-            run = acceptance.begin(connection, session)
-        if qos == 1:
-            run.answers.append(PUBACK + number)
-        else:
-            session.incoming.add(packet_id)
-            run.answers.append(PUBREC + number)
-        topic, kind = route.topic, connection.version << 4 | qos << 1
-        run.messages.append(
-            Message(topic, route.key, payload, qos, False, None, 0.0, kind, data[at:key_end], tail)
-        )
-        acceptance.rows.append((topic, qos, payload))
+        find_route, limits, size = core.routes.get, core.limits, len(data)
+        first, version = data[at], connection.version
+        qos, kind = first >> 1 & 3, version << 4 | first & 6
+        answer = PUBACK if qos == 1 else PUBREC
+        behind_id = 2 if version == _V311 else 3  # with the length of no properties
+        while end - body > 4:
+            topic_end = body + 2 + (data[body] << 8 | data[body + 1])
+            route = find_route(data[body + 2 : topic_end])
+            payload_at = topic_end + behind_id
+            if (
+                route is None
+                or route.closed
+                or not (permitted is None or permitted.get(route.topic))
+                or not payload_at <= end <= payload_at + limits.payload_bytes
+                or not (data[topic_end] or data[topic_end + 1])
+            ):
+                return at
+            tail = payload = data[topic_end + 2 : end]
+            if qos == 2:
+                packet_id = data[topic_end] << 8 | data[topic_end + 1]
+                if packet_id in session.incoming:  # the same message again
+                    return at
+            if version != _V311:
+                if tail[0]:
+                    return at
+                payload = tail[1:]
+                self._count_unacknowledged()
+            if qos == 2:
+                session.incoming.add(packet_id)
+            head, number = data[at:topic_end], data[topic_end : topic_end + 2]
+            topic = route.topic
+            message = Message(topic, route.key, payload, qos, False, None, 0.0, kind, head, tail)
+            acceptance.rows.append((topic, qos, payload))
+            run = acceptance.run
+            if run is not None and run.connection is connection:
+                run.messages.append(message)
+                run.answers.append(answer + number)
+            else:
+                acceptance.begin(Run(connection, session, [message], [answer + number]))
+            at = end
+            if size - at < 2 or data[at] != first:
+                return at
+            length, body = data[at + 1], at + 2
+            if length > 127:
+                if size == body or not 0 < data[body] < 128:
+                    return at
+                length, body = length & 127 | data[body] << 7, body + 1
+            end = body + length
+            if end > size or end - at > limits.packet_bytes:
+                return at
+        return at
 
     def receive(self, data: bytes, first: int, body: int, end: int) -> bool:
         """Handle a PUBLISH; False if it must wait for a decision and be handled again.
@@ -226,28 +255,41 @@ class Publishing:
         kind = PubAck if packet_id > 0 else PubRec
         connection.send(encode(kind(abs(packet_id), reason), Version.V5))
 
-    def release(self, run: bytes) -> None:
-        """PUBRELs: the exchange of QoS 2 messages is complete [MQTT-4.3.3-11]."""
+    def release(self, packet_id: int) -> None:
+        """PUBREL: the exchange of a QoS 2 message is complete [MQTT-4.3.3-11]."""
         connection = self._connection
         session = connection.session
         assert session is not None
-        incoming = session.incoming
-        packet_ids = identifiers(run)
-        if 0 in packet_ids:
+        if not packet_id:
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
             )
-        before = len(incoming)
-        unknown = connection.version != _V311 and set(packet_ids) - incoming
-        session.release_incoming(*packet_ids)
-        self.unacknowledged = max(0, self.unacknowledged - before + len(incoming))
-        if not unknown:
-            connection.send(answered(run, 0x70))
+        if packet_id in session.incoming:
+            session.release_incoming(packet_id)
+            self.unacknowledged = max(0, self.unacknowledged - 1)
+        elif connection.version != _V311:
+            connection.send(b"\x70\x03%b\x92" % packet_id.to_bytes(2, "big"))
             return
-        for packet_id in packet_ids:
-            number = packet_id.to_bytes(2, "big")
-            form = b"\x70\x03%b\x92" if packet_id in unknown else b"\x70\x02%b"
-            connection.send(form % number)
+        connection.send(b"\x70\x02" + packet_id.to_bytes(2, "big"))
+
+    def release_all(self, run: bytes) -> None:
+        """Do as `release` does with each PUBREL of a run."""
+        connection = self._connection
+        session = connection.session
+        assert session is not None
+        incoming, packet_ids = session.incoming, identifiers(run)
+        once = set(packet_ids)
+        are_alike = connection.version == _V311 or (
+            once <= incoming and len(once) == len(packet_ids)
+        )
+        if 0 in once or not are_alike:
+            for packet_id in packet_ids:
+                self.release(packet_id)
+            return
+        released = len(once & incoming)
+        session.release_incoming(*once)
+        self.unacknowledged = max(0, self.unacknowledged - released)
+        connection.send(answered(run, 0x70))
 
 
 def _start(data: bytes, first: int, body: int, end: int) -> tuple[bytes, int, int]:

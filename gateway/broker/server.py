@@ -207,9 +207,8 @@ class BrokerCore:
         return may_deliver is None or may_deliver(session.client, topic)
 
     def _deliver_run(self, run: Run, now_s: float) -> None:
-        if not run.is_plain:
-            for message in run.messages:
-                self._deliver(message, run.session, now_s)
+        if len(run.messages) == 1:
+            self._deliver(run.messages[0], run.session, now_s)
             return
         for key, messages in groupby(run.messages, _by_key):
             route = self.routes.get(key) or self.route(key)
@@ -446,9 +445,10 @@ class BrokerCore:
         self._end_turn()
 
     def _end_turn(self) -> None:
-        self.commit()
+        self.is_scheduled = True  # nothing that happens here needs another turn's end
+        if not self.acceptance.is_empty:
+            self.acceptance.commit()
         self.is_scheduled = False
-        self.gathers_unlogged = self.hooks.carries_unlogged()
         dirty = self.dirty[:]
         self.dirty.clear()
         if self.durable is not None:
@@ -456,6 +456,7 @@ class BrokerCore:
             return
         for connection in dirty:
             connection.flush()
+        self.gathers_unlogged = self.hooks.carries_unlogged()
 
     def may_leave(self, connection: Outgoing) -> bool:
         """Whether what a connection has to write stands on nothing that a crash takes back."""

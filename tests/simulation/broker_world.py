@@ -9,6 +9,7 @@ and what they got, so that `broken` can say afterwards which promise does not ho
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import tempfile
 from collections import Counter, defaultdict
@@ -389,7 +390,11 @@ class World:
         ]
         for client in self.clients[3:]:
             client.group = "$share/g/b/+"
-        self._folder = tempfile.TemporaryDirectory(prefix="broker-world-")
+        # In memory where that is to be had: what a disk does is not what is drawn here.
+        memory = Path("/dev/shm")
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="broker-world-", dir=memory if os.access(memory, os.W_OK) else None
+        )
         self.store = Path(self._folder.name) / "broker.sqlite3"
         self.core: BrokerCore
         self.log: MemoryLog
