@@ -42,7 +42,7 @@ LIMITS = Limits(
 BYSTANDER = "bystander-5c2f18d0"
 """No client takes this session over: it can't guess the identifier."""
 
-logging.getLogger("gateway").setLevel(logging.CRITICAL)
+_LOG = logging.getLogger("gateway")
 
 
 # -- the parser ------------------------------------------------------------------------------------
@@ -125,10 +125,13 @@ def connection(data: bytes) -> None:
         return
     how, stream = data[1], data[2:]
     chance, admission.secrets = admission.secrets, _NoChance
+    level = _LOG.level
+    _LOG.setLevel(logging.CRITICAL)
     try:
         _LOOP.run_until_complete(_connection(how, stream))
     finally:
         admission.secrets = chance
+        _LOG.setLevel(level)
 
 
 class _NoChance:
