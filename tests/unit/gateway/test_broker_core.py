@@ -454,6 +454,17 @@ async def test_a_client_is_dropped_after_one_and_a_half_keep_alives_and_no_soone
     assert await peer.next() is None
 
 
+async def test_a_session_that_was_to_end_with_its_connection_can_not_be_kept_by_disconnect(
+    make: Make,
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a")
+    peer.send(Disconnect(0, {PropertyId.SESSION_EXPIRY_INTERVAL: 100}))  # section 3.14.2.2.2
+    assert (await peer.next()).reason == ReasonCode.PROTOCOL_ERROR
+    assert await peer.next() is None
+    assert "a" not in bench.core.sessions
+
+
 async def test_a_client_that_goes_on_sending_still_reads_why_it_was_disconnected(
     make: Make,
 ) -> None:
