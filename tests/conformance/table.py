@@ -75,6 +75,15 @@ alive of more than 60 s is told 60; topic aliases are taken and given; one messa
 overlapping subscriptions, with all their identifiers; messages of QoS 0 do not wait for a client
 that is away; a refused subscription is answered 0x80; a message to a topic that begins with `$`
 is acknowledged and dropped, in 5.0 with reason 0x87. A suite can be run again without a restart.
+
+## Malformed input
+
+`tests/conformance/test_malformed_input.py` is a table of broken packets: each must end its own
+connection, with a reason in 5.0, and nobody else's. `make soak` fuzzes the packet parser and a
+whole connection, guided by coverage (x86_64 only, where atheris has wheels), and a few seconds of
+it run with the unit tests. An input that breaks something is printed as a command:
+
+    .venv/bin/python tests/fuzz connection --replay 041f10...
 """
 
 

@@ -114,7 +114,10 @@ def test_a_failure_code_ends_the_delivery_for_good(broker: Broker, qos: int) -> 
 
 @pytest.mark.statement("MQTT-4.3.3-10")
 @pytest.mark.parametrize("reconnect", [False, True], ids=["same-connection", "reconnected"])
-def test_a_message_of_qos_2_sent_twice_is_delivered_once(broker: Broker, reconnect: bool) -> None:
+@pytest.mark.parametrize("dup", [True, False], ids=["dup", "no-dup"])
+def test_a_message_of_qos_2_sent_twice_is_delivered_once(
+    broker: Broker, reconnect: bool, dup: bool
+) -> None:
     topic, name = broker.topic(), broker.client_id()
     subscriber, publisher = broker.subscriber((topic, 2)), broker.connect(name, props=FOR_EVER)
     publisher.send(MQTT.publish(topic, b"x", qos=2, packet_id=5))
@@ -122,7 +125,7 @@ def test_a_message_of_qos_2_sent_twice_is_delivered_once(broker: Broker, reconne
     if reconnect:
         publisher.close()
         publisher = broker.connect(name, clean=False)
-    publisher.send(MQTT.publish(topic, b"x", qos=2, packet_id=5, dup=True))
+    publisher.send(MQTT.publish(topic, b"x", qos=2, packet_id=5, dup=dup))
     assert publisher.expect(Kind.PUBREC, 5).reason < 0x80
     publisher.send(MQTT.acknowledge(Kind.PUBREL, 5))
     publisher.expect(Kind.PUBCOMP, 5)

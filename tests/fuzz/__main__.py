@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import logging
 import platform
 import sys
 import tempfile
@@ -28,7 +27,6 @@ NO_WHEEL = 3
 
 
 def main() -> None:
-    logging.getLogger("gateway").setLevel(logging.CRITICAL)
     arguments = _arguments()
     if arguments.replay is not None:
         from targets import TARGETS

@@ -8,6 +8,7 @@ there before. Everything after is what the client sends. Time stands still but w
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from raw_packets import Packets, parse
 
 from gateway.broker import admission
 from gateway.broker.connection import Connection
-from gateway.broker.hooks import Hooks
+from gateway.broker.hooks import Client, Hooks
 from gateway.broker.limits import Limits
 from gateway.broker.packets import PacketError, Version, decode, encode, packet_end
 from gateway.broker.server import BrokerCore
@@ -40,6 +41,8 @@ LIMITS = Limits(
 )
 BYSTANDER = "bystander-5c2f18d0"
 """No client takes this session over: it can't guess the identifier."""
+
+_LOG = logging.getLogger("gateway")
 
 
 # -- the parser ------------------------------------------------------------------------------------
@@ -122,10 +125,13 @@ def connection(data: bytes) -> None:
         return
     how, stream = data[1], data[2:]
     chance, admission.secrets = admission.secrets, _NoChance
+    level = _LOG.level
+    _LOG.setLevel(logging.CRITICAL)
     try:
         _LOOP.run_until_complete(_connection(how, stream))
     finally:
         admission.secrets = chance
+        _LOG.setLevel(level)
 
 
 class _NoChance:
@@ -162,7 +168,7 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
 
     Args:
         pieces: what is read, one after the other.
-        how: bit 4 sets a bystander's version.
+        how: bit 4 sets a bystander's version, bit 5 that in which the client comes back.
         turns: each is read in a turn of the loop of its own, half a second after the other.
 
     """
@@ -188,7 +194,8 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
         client.connection_lost(None)
         await _turn(core)
         assert session is None or session.connection is None
-        if session is not None and session.expiry_s:
+        if session is not None and core.sessions.get(session.client_id) is session:
+            await _come_back(core, session.client, 5 if how & 32 else 4)
             core.end(session)
             await _turn(core)
         _check_packets(written, version_spoken)
@@ -201,6 +208,18 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
         return written + bytes((was_closed,))
     finally:
         core.stop()
+
+
+async def _come_back(core: BrokerCore, client: Client, version: int) -> None:
+    """The client resumes its session, perhaps in the other version, and is sent what waited."""
+    again, transport = _opened(core)
+    again.data_received(
+        Packets(version).connect(client.client_id, clean=False, username=client.username)
+    )
+    await _turn(core)
+    _check_packets(bytes(transport.written), version)
+    again.connection_lost(None)
+    await _turn(core)
 
 
 def _hooks() -> Hooks:

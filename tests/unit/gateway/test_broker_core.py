@@ -23,6 +23,7 @@ from gateway.broker.packets import (
     PingResp,
     PropertyId,
     PubAck,
+    PubComp,
     Publish,
     PubRec,
     PubRel,
@@ -405,6 +406,17 @@ async def test_a_5_0_client_is_not_told_why_it_may_not_read_what_is_concealed(ma
     assert await peer.subscribe("other") == [ReasonCode.NOT_AUTHORIZED]
 
 
+@pytest.mark.parametrize(("version", "reason"), [(Version.V311, 0), (Version.V5, 0x92)])
+async def test_a_step_of_an_unknown_exchange_is_answered_as_unknown(
+    make: Make, version: int, reason: int
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a", version)
+    peer.send(PubRec(5), PubRel(6))
+    assert await peer.next() == PubRel(5, reason)
+    assert await peer.next() == PubComp(6, reason)
+
+
 # -- keep alive, and how a connection ends ---------------------------------------------------------
 
 
@@ -426,6 +438,35 @@ async def test_a_3_1_1_client_which_can_not_be_told_keeps_its_keep_alive(make: M
     await bench.connect("a", Version.V311, keep_alive_s=1000)
     assert bench.core.sessions["a"].connection is not None
     assert bench.core.sessions["a"].connection.keep_alive_s == 1000
+
+
+async def test_a_client_is_dropped_after_one_and_a_half_keep_alives_and_no_sooner(
+    make: Make,
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a", keep_alive_s=40)
+    connection = bench.core.sessions["a"].connection
+    assert connection is not None
+    now_s = bench.core.now()
+    bench.core.now = lambda: now_s
+    connection.heard_at_s = now_s - 60
+    bench.core._sweep()
+    assert not connection.is_closing
+    connection.heard_at_s = now_s - 60.1
+    bench.core._sweep()
+    assert (await peer.next()).reason == ReasonCode.KEEP_ALIVE_TIMEOUT
+    assert await peer.next() is None
+
+
+async def test_a_session_that_was_to_end_with_its_connection_can_not_be_kept_by_disconnect(
+    make: Make,
+) -> None:
+    bench = await make()
+    peer = await bench.connect("a")
+    peer.send(Disconnect(0, {PropertyId.SESSION_EXPIRY_INTERVAL: 100}))  # section 3.14.2.2.2
+    assert (await peer.next()).reason == ReasonCode.PROTOCOL_ERROR
+    assert await peer.next() is None
+    assert "a" not in bench.core.sessions
 
 
 async def test_a_client_that_goes_on_sending_still_reads_why_it_was_disconnected(
