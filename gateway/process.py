@@ -152,7 +152,10 @@ class GatewayProcess:
     def _count_start(self, state_dir: Path) -> int:
         try:
             return next_boot_epoch(state_dir)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            why = f"{error.filename or state_dir}: {_reason(error)}"
+            raise ConfigError("gateway.state_dir", why) from error
+        except ValueError as error:
             raise ConfigError("gateway.state_dir", str(error)) from error
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
@@ -248,9 +251,12 @@ class GatewayProcess:
         }
         path = state_dir / LISTENERS_NAME
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(listeners))
-        fresh.rename(path)
-        self._stack.callback(path.unlink, missing_ok=True)
+        try:
+            fresh.write_text(json.dumps(listeners))
+            fresh.rename(path)
+        except OSError as error:
+            raise ConfigError("gateway.state_dir", f"{path}: {_reason(error)}") from error
+        self._stack.callback(_unlink, path)
         _log.info(
             "%s is up: mqtt %s, coap %s, coaps %s",
             *(listeners[key] for key in ("id", "mqtt", "coap", "coaps")),
@@ -340,6 +346,13 @@ def read_access(path: Path) -> AccessControl:
 
     """
     return AccessControl(parse_policy(read_access_file(path), str(path)))
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # a disk that has become read-only
+        _log.warning("%s: %s", path, _reason(error))
 
 
 def _reason(error: OSError) -> str:
