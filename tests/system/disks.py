@@ -88,7 +88,11 @@ class Ext4(_Mounted):
     def mount(self, *options: str) -> None:
         """Mount it, with the journal replayed. It writes by itself only after a minute."""
         if not self.is_mounted:
-            self._mount("-o", ",".join(("loop", "commit=60", *options)), str(self._image))
+            self._mount(
+                "-o",
+                ",".join(("loop", "commit=60", "errors=remount-ro", *options)),
+                str(self._image),
+            )
 
     def cut_power(self) -> None:
         fd = os.open(self.folder, os.O_RDONLY)
@@ -96,6 +100,15 @@ class Ext4(_Mounted):
             fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
         finally:
             os.close(fd)
+
+    def fail_to_read_only(self) -> None:
+        """What the kernel makes of an error of the file system, under open files as well."""
+        mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+        device = next(fields[0] for fields in mounts if fields[1] == str(self.folder))
+        trigger = Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error"
+        if not trigger.exists():
+            pytest.skip("this kernel's ext4 has no trigger_fs_error")
+        trigger.write_text("a test of the disk's failure")
 
 
 @contextlib.contextmanager
