@@ -16,6 +16,8 @@ from typing import Protocol
 
 from disks import Ext4
 
+from tree_handler import batch
+
 START_S = 60.0
 """A start may take so long on a busy machine."""
 
@@ -164,8 +166,11 @@ class PoweredGateway(Gateway):
     See `disks.Ext4` for what that means.
     """
 
-    def __init__(self, folder: Path, durability: str, disk: Ext4) -> None:
-        super().__init__(folder, durability, segment_bytes=32 << 10, state=disk.folder / "state")
+    def __init__(
+        self, folder: Path, durability: str, disk: Ext4, *, segment_bytes: int = 32 << 10
+    ) -> None:
+        state = disk.folder / "state"
+        super().__init__(folder, durability, segment_bytes=segment_bytes, state=state)
         self._disk = disk
 
     async def start(self, *, wait: bool = True) -> None:
@@ -212,6 +217,16 @@ user root
         program = shutil.which("mosquitto")
         assert program is not None
         return [program, "-c", str(self.config)]
+
+
+def logged(state: Path) -> set[bytes]:
+    """The payloads of all messages in a gateway's log, as any reader of batches finds them."""
+    found = set()
+    for segment in (state / "log").glob("*.log"):
+        data = segment.read_bytes()
+        for at, header in batch.frames(data):
+            found |= {e.payload for e in batch.decode(data[at : at + header.end], header)}
+    return found
 
 
 class CutOff:

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from brokers import BrokerProcess
+from brokers import BrokerProcess, logged
 from durable_client import DurableClient, settled
 from ledger import Ledger, Snapshot, Subscription
 from raw_packets import V5, V311, Kind
@@ -64,6 +64,8 @@ class Run:
     """Sessions that were ended and came back."""
     undrained: list[str] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
+    unlogged: list[str] = field(default_factory=list)
+    """Acknowledged messages that were not in the gateway's log after a kill."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -140,7 +142,11 @@ class Run:
         self.kills[moment] += 1
         if moment.startswith("while starting"):
             await self._kill_while_starting(late=moment.endswith("late"))
+        taken = [m for m in self.ledger.taken if m.payload]
         await self.broker.start()
+        if (self.broker.state / "log").is_dir():
+            found = await asyncio.to_thread(logged, self.broker.state)
+            self.unlogged += [f"after {moment}: {m}" for m in taken if m.payload not in found]
         await self._check_retained()
 
     async def finish(self) -> None:

@@ -11,13 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from brokers import Gateway
+from brokers import Gateway, logged
 from disks import Ext4, Tmpfs, unmounted_at_the_end
 from durable_client import DurableClient, settled
 from ledger import Ledger, Message
 from raw_packets import V5, V311
-
-from tree_handler import batch
 
 QUOTA_EXCEEDED = 0x97
 SOON_S = 20.0
@@ -92,16 +90,6 @@ async def cast() -> AsyncIterator[Cast]:
     made = Cast()
     yield made
     made.go()
-
-
-def in_log(state: Path) -> set[bytes]:
-    """The payloads of all messages in a log."""
-    found = set()
-    for segment in (state / "log").glob("*.log"):
-        data = segment.read_bytes()
-        for at, header in batch.frames(data):
-            found |= {e.payload for e in batch.decode(data[at : at + header.end], header)}
-    return found
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -188,7 +176,7 @@ async def test_everything_works_again_without_a_restart_and_nothing_acknowledged
     assert not [m for m in ledger.messages.values() if m.reason and cast.got(m)]
     gateway.kill()
     await gateway.ended()
-    kept = in_log(gateway.state)
+    kept = logged(gateway.state)
     assert not [m for m in ledger.taken if m.payload not in kept]
     assert not [m for m in ledger.messages.values() if m.reason and m.payload in kept]
     full = [line for line in gateway.lines if "No space left" in line]
@@ -284,7 +272,7 @@ async def test_a_disk_that_breaks_refuses_and_keeps_what_was_acknowledged(
     if durability == "sync":  # else a disk that fails takes what it was not yet given
         ext4.unmount()
         ext4.mount()
-        assert {m.payload for m in before} <= in_log(gateway.state)
+        assert {m.payload for m in before} <= logged(gateway.state)
 
 
 # -- the start -------------------------------------------------------------------------------------

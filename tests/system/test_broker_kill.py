@@ -72,6 +72,10 @@ def test_clients_published_under_load_and_the_broker_was_killed(run: Run) -> Non
     assert not run.undrained, shown(run.undrained)
 
 
+def test_every_acknowledged_message_was_in_the_log_after_each_kill(run: Run) -> None:
+    assert not run.unlogged, shown(run.unlogged)
+
+
 def test_every_acknowledged_message_reached_every_subscriber_it_was_for(run: Run) -> None:
     lost = run.ledger.lost()
     assert not lost, shown(lost)
@@ -162,6 +166,19 @@ def test_the_judgement_sees_what_mosquitto_loses_to_a_kill(tmp_path: Path) -> No
     assert run.ledger.lost()
     assert run.ledger.wrong_sessions
     assert run.ledger.wrong_retained
+
+
+@pytest.mark.peer("mkfs.ext4", "e2fsprogs")
+def test_the_judgement_sees_what_a_power_cut_takes_where_nothing_was_synced(
+    tmp_path: Path,
+) -> None:
+    """With durability "write", which does not promise otherwise."""
+    disk = Ext4(tmp_path / "disk", tmp_path / "image")
+    broker = PoweredGateway(tmp_path, "write", disk, segment_bytes=8 << 20)
+    run = Run(broker, 1, waiting_sessions=10, drain_s=2.0)
+    asyncio.run(soak(run, ["in a burst"]))
+    assert run.unlogged
+    assert run.ledger.lost()
 
 
 @pytest.mark.peer("mkfs.ext4", "e2fsprogs")
