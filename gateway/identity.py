@@ -34,7 +34,7 @@ def next_boot_epoch(state_dir: Path) -> int:
     """Count this start: one higher than ever before, on the disk before it is used.
 
     Raises:
-        OSError: the folder or file can't be written.
+        OSError: the folder or file can't be written; it names the file.
         ValueError: the file holds no number; starting from 1 again could reuse an epoch.
 
     """
@@ -47,10 +47,13 @@ def next_boot_epoch(state_dir: Path) -> int:
     except ValueError as error:
         raise ValueError(f"{path}: no number") from error
     fresh = path.with_suffix(".new")
-    with fresh.open("w") as file:
-        file.write(f"{epoch}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with fresh.open("w") as file:
+            file.write(f"{epoch}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     fresh.rename(path)
     folder = os.open(state_dir, os.O_RDONLY)
     try:

@@ -28,6 +28,7 @@ from gateway.broker.broker import GatewayBroker
 from gateway.broker.listeners import Listener, ListenError
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.broker.plugins import PluginConfigError
+from gateway.broker.store import StoreError
 from gateway.broker.websocket import WebSocketRules
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
@@ -171,7 +172,10 @@ class GatewayProcess:
     def _count_start(self, state_dir: Path) -> int:
         try:
             return next_boot_epoch(state_dir)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            why = f"{error.filename or state_dir}: {_reason(error)}"
+            raise ConfigError("gateway.state_dir", why) from error
+        except ValueError as error:
             raise ConfigError("gateway.state_dir", str(error)) from error
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
@@ -212,6 +216,8 @@ class GatewayProcess:
             raise ConfigError("mqtt.plugins", str(error)) from error
         try:
             await broker.start()
+        except StoreError as error:
+            raise ConfigError("gateway.state_dir", str(error)) from error
         except ListenError as error:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
@@ -285,9 +291,12 @@ class GatewayProcess:
         }
         path = state_dir / LISTENERS_NAME
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(listeners))
-        fresh.rename(path)
-        self._stack.callback(path.unlink, missing_ok=True)
+        try:
+            fresh.write_text(json.dumps(listeners))
+            fresh.rename(path)
+        except OSError as error:
+            raise ConfigError("gateway.state_dir", f"{path}: {_reason(error)}") from error
+        self._stack.callback(_unlink, path)
         told = (
             f"{scheme} {listeners[scheme]}" for scheme in (*self._broker.ports, "coap", "coaps")
         )
@@ -381,6 +390,13 @@ def _listeners(mqtt: MqttSection) -> list[Listener]:
         for scheme, port in ports
         if scheme != "mqtt" and port is not None
     ]
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # a disk that has become read-only
+        _log.warning("%s: %s", path, _reason(error))
 
 
 def _reason(error: OSError) -> str:

@@ -41,3 +41,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--soak`` makes the long checks long."""
     parser.addoption("--soak", action="store_true", help="run long checks in full length")
+    parser.addoption("--seed", type=int, default=1, help="of the tests that kill a broker")

@@ -1,0 +1,120 @@
+"""File systems of a test's own, which can be filled, made read-only, and lose power. Need root.
+
+Each is mounted below the test's folder and unmounted when it ends; the machine's own are not
+touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SHUTDOWN = 0x8004587D
+"""EXT4_IOC_SHUTDOWN, `_IOR('X', 125, __u32)`."""
+_NO_LOG_FLUSH = struct.pack("I", 2)
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: not even the journal is written."""
+
+
+class _Mounted:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.is_mounted = False
+        folder.mkdir()
+
+    def _mount(self, *arguments: str) -> None:
+        try:
+            subprocess.run(
+                ["mount", *arguments, str(self.folder)], check=True, capture_output=True, text=True
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            why = getattr(error, "stderr", None) or str(error)
+            pytest.skip(f"can't mount a file system here (needs root): {why.strip()}")
+        self.is_mounted = True
+
+    def unmount(self) -> None:
+        if self.is_mounted:
+            subprocess.run(["umount", str(self.folder)], check=True)
+            self.is_mounted = False
+
+    def make_read_only(self) -> None:
+        """While nothing is open for writing in it."""
+        subprocess.run(["mount", "-o", "remount,ro", str(self.folder)], check=True)
+
+    def fill(self) -> None:
+        """Until not a byte more fits."""
+        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", 0) as file:
+            while True:
+                file.write(bytes(512))
+
+    def free(self) -> None:
+        (self.folder / "filler").unlink()
+
+
+class Tmpfs(_Mounted):
+    """A small disk in memory."""
+
+    def __init__(self, folder: Path, size_kib: int) -> None:
+        super().__init__(folder)
+        self._mount("-t", "tmpfs", "-o", f"size={size_kib}k", "hedgerow-test")
+
+
+class Ext4(_Mounted):
+    """A disk that can lose power: an ext4 file system in a file.
+
+    `cut_power` stops the file system where it stands: what it had not yet written to its device
+    never will be, and its journal is not flushed. What a later mount finds is what ext4 makes of
+    the blocks that were on the device, just as after a power cut: synced files are whole, of others
+    any part or none may be there, and names that were not synced may be missing. The writers'
+    page cache is the kernel's own, so SQLite's files are treated as the log's are.
+
+    Not emulated: a device that acknowledges a flush and loses the data nevertheless (a worn SD card
+    may), a torn sector, and damage to neighbouring blocks.
+    """
+
+    def __init__(self, folder: Path, image: Path, *, size_mib: int = 64) -> None:
+        super().__init__(folder)
+        self._image = image
+        with image.open("wb") as file:
+            file.truncate(size_mib << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+
+    def mount(self, *options: str) -> None:
+        """Mount it, with the journal replayed. It writes by itself only after a minute."""
+        if not self.is_mounted:
+            self._mount(
+                "-o",
+                ",".join(("loop", "commit=60", "errors=remount-ro", *options)),
+                str(self._image),
+            )
+
+    def cut_power(self) -> None:
+        fd = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
+        finally:
+            os.close(fd)
+
+    def fail_to_read_only(self) -> None:
+        """What the kernel makes of an error of the file system, under open files as well."""
+        mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+        device = next(fields[0] for fields in mounts if fields[1] == str(self.folder))
+        trigger = Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error"
+        if not trigger.exists():
+            pytest.skip("this kernel's ext4 has no trigger_fs_error")
+        trigger.write_text("a test of the disk's failure")
+
+
+@contextlib.contextmanager
+def unmounted_at_the_end(disk: _Mounted) -> Iterator[None]:
+    """For a fixture's ``with``."""
+    try:
+        yield
+    finally:
+        disk.unmount()
