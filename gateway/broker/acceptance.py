@@ -107,8 +107,8 @@ class Acceptance:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to commit."""
-        return not (self._runs or self.unlogged)
+        """Whether there is nothing for the log."""
+        return not self._runs
 
     def begin(self, run: Run) -> None:
         """Take a run of plain messages, whose rows the caller adds."""
@@ -149,16 +149,17 @@ class Acceptance:
         """Hand the turn's messages in."""
         runs, self._runs = self._runs, []
         rows, self.rows = self.rows, []
-        unlogged, self.unlogged = self.unlogged, []
         self.run = None
-        if not runs:
-            self._commit(rows, unlogged, None)
-            return
         size_bytes = sum([len(row[2]) for row in rows])
         self._waiting_bytes += size_bytes
-        self._commit(rows, unlogged, partial(self._committed, runs, size_bytes))
+        self._commit(rows, (), partial(self._committed, runs, size_bytes))
         if self._waiting_bytes > self._limit_bytes:
             self._stall(runs)
+
+    def pass_on(self) -> None:
+        """Hand in what the tree alone gets; those here have it already."""
+        unlogged, self.unlogged = self.unlogged, []
+        self._commit((), unlogged, None)
 
     def _stall(self, runs: Sequence[Run]) -> None:
         for run in runs:

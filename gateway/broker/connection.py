@@ -203,7 +203,10 @@ class Connection(Outgoing, asyncio.Protocol):
                             out.append(packet)
                     if other or core.gathers_unlogged:
                         payload = data[topic_end if is_311 else topic_end + 1 : end]
-                        core.forward(route, data[body + 2 : topic_end], payload, other)
+                        if other:
+                            core.forward(route, data[body + 2 : topic_end], payload, other)
+                        if core.gathers_unlogged:
+                            core.acceptance.unlogged.append((route.topic, 0, payload))
                 elif not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return

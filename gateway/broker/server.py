@@ -117,14 +117,11 @@ class BrokerCore:
             self.acceptance.unlogged.append(message.row())
 
     def forward(self, route: Route, key: bytes, payload: bytes, others: list[Connection]) -> None:
-        """The rest of a QoS 0 message that the hot loop has passed on as it came."""
-        if others:
-            version = others[0].version
-            packet = Message(route.topic, key, payload, 0, False).packet(version, 0, 0, (), 0.0)
-            for receiver in others:
-                receiver.offer(packet)
-        if self.gathers_unlogged:
-            self.acceptance.unlogged.append((route.topic, 0, payload))
+        """Give a QoS 0 message to the clients of the other protocol version."""
+        version = others[0].version
+        packet = Message(route.topic, key, payload, 0, False).packet(version, 0, 0, (), 0.0)
+        for receiver in others:
+            receiver.offer(packet)
 
     def route(self, key: bytes) -> Route:
         """Where a topic's messages go.
@@ -333,9 +330,14 @@ class BrokerCore:
 
     def kick(self) -> None:
         """See that this turn's messages are committed and written at its end."""
-        if not self.is_scheduled and (self.dirty or not self.acceptance.is_empty):
+        if not self.is_scheduled and self._has_due:
             self.is_scheduled = True
             self._loop.call_soon(self._turn_ended)
+
+    @property
+    def _has_due(self) -> bool:
+        acceptance = self.acceptance
+        return bool(self.dirty or acceptance.unlogged or not acceptance.is_empty)
 
     def has_read(self) -> None:
         """A read is dealt with: what it brought is due, at once if no other comes with it.
@@ -346,7 +348,7 @@ class BrokerCore:
         """
         if self.is_scheduled:
             self._reads += 1
-        elif self.dirty or not self.acceptance.is_empty:
+        elif self._has_due:
             if self._reads_alone:
                 self._reads_alone -= 1
                 self._end_turn()
@@ -373,6 +375,8 @@ class BrokerCore:
         self.dirty.clear()
         for connection in dirty:
             connection.flush()
+        if self.acceptance.unlogged:
+            self.acceptance.pass_on()
         self.gathers_unlogged = self.hooks.carries_unlogged()
 
     def _sweep(self) -> None:

@@ -74,7 +74,8 @@ class TreeNode:
         identity: what the spanning tree elects by.
         parameters: timers of the spanning tree.
         log: the open message log, or the collector's spool.
-        deliver: called with the messages of other gateways' clients, in order per origin.
+        deliver: called with the messages of other gateways' clients, in order per origin; None
+            where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
         sync: acknowledge after `fdatasync`.
         spool_unlogged: append QoS 0 batches too (the collector).
@@ -89,7 +90,7 @@ class TreeNode:
         parameters: Parameters,
         log: MessageLog,
         *,
-        deliver: Callable[[list[Entry], Header], None],
+        deliver: Callable[[list[Entry], Header], None] | None,
         control: Callable[[Entry, Header], None],
         sync: bool = False,
         spool_unlogged: bool = False,
@@ -143,11 +144,10 @@ class TreeNode:
         """
         self._flush()
         first = self.replication.next_logged if logged else 0
+        sends: list[replication.Action] = []
         try:
             if logged:
-                self._publish(logged, Flags.LOGGED)
-            if unlogged:
-                self._publish(unlogged, _NO_FLAGS)
+                self._publish(logged, Flags.LOGGED, sends)
         except LogError as error:
             _log.error("%s", error)
             if done is not None:
@@ -155,6 +155,10 @@ class TreeNode:
         else:
             if done is not None:
                 self._commit.settle([partial(_tell, done, first)])
+        self._replicate(sends)  # local clients do not wait for the links
+        if unlogged:
+            self._publish(unlogged, _NO_FLAGS, sends := [])
+            self._replicate(sends)
 
     @property
     def carries_unlogged(self) -> bool:
@@ -165,19 +169,27 @@ class TreeNode:
         if self._outbox.is_empty:
             return
         gathered, waiting = self._outbox.take()
+        sends: list[replication.Action] = []
         try:
             for flags, rows in gathered.items():
-                self._publish(rows, flags)
+                self._publish(rows, flags, sends)
         except LogError as error:
             _log.error("%s", error)
             self._commit.refuse(waiting, error)
         else:
             self._commit.settle(waiting)
+        self._replicate(sends)
 
-    def _publish(self, rows: Sequence[Row], flags: Flags) -> None:
+    def _publish(self, rows: Sequence[Row], flags: Flags, sends: list[replication.Action]) -> None:
+        """Make batches and log them; what is to be sent then is added to ``sends``."""
         now_us = time.time_ns() // 1000
         for part in batch.cut(rows):
-            self._replicate(self.replication.publish(part, flags, now_us))
+            for action in self.replication.publish(part, flags, now_us):
+                if isinstance(action, Append):
+                    self.log.append(action.frame, action.header)
+                    sends += self.replication.appended(action)
+                else:
+                    sends.append(action)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -331,9 +343,7 @@ class TreeNode:
                     self.log.append(frame, header)
                     self._replicate(self.replication.appended(action))
                 case SendBatch(number, frame):
-                    self._send(number, _BATCH, frame)
-                    if number in self.links and self.links[number].full:
-                        self.replication.link_full(number)
+                    self._send_live(number, frame)
                 case Deliver(frame, header, first):
                     self._hand_out(frame, header, first)
                 case DeliverLogged(key, first, last):
@@ -347,6 +357,15 @@ class TreeNode:
                 case Serve(number, request) if number in self.links:
                     self._repairs.serve(self.links[number], request)
 
+    def _send_live(self, number: int, frame: bytes) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        if not link.full:  # else the log is its queue: what is left out is asked for later
+            link.send(wire.publish(_BATCH, frame))
+        if link.full:
+            self.replication.link_full(number)
+
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
         link = self.links.get(number)
         if link is not None:
@@ -355,6 +374,8 @@ class TreeNode:
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if not header.logged and self._spool_unlogged and not header.control:
             self.log.append(frame, header)
+        if self._deliver is None and not header.control:
+            return
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
@@ -363,7 +384,7 @@ class TreeNode:
         if header.control:
             for entry in entries:
                 self._control(entry, header)
-        else:
+        elif self._deliver is not None:
             self._deliver(entries, header)
 
     # -- time ----------------------------------------------------------------------------------
