@@ -106,9 +106,9 @@ class Acceptance:
         self._stalled: set[Connection] = set()
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing for the log."""
-        return not self._runs
+    def has_due(self) -> bool:
+        """Whether there is anything to hand in."""
+        return bool(self._runs or self.unlogged)
 
     def begin(self, run: Run) -> None:
         """Take a run of plain messages, whose rows the caller adds."""
@@ -146,7 +146,9 @@ class Acceptance:
         self.run = None
 
     def commit(self) -> None:
-        """Hand the turn's messages in."""
+        """Hand in what the log is to have."""
+        if not self._runs:
+            return
         runs, self._runs = self._runs, []
         rows, self.rows = self.rows, []
         self.run = None
@@ -158,6 +160,8 @@ class Acceptance:
 
     def pass_on(self) -> None:
         """Hand in what the tree alone gets; those here have it already."""
+        if not self.unlogged:
+            return
         unlogged, self.unlogged = self.unlogged, []
         self._commit((), unlogged, None)
 

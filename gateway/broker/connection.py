@@ -128,7 +128,7 @@ class Connection(Outgoing, asyncio.Protocol):
             self.heard_at_s = core.now()
             if session.is_busy:
                 self.send_waiting()  # what acknowledgements have made room for
-        core.has_read()
+        core.turns.has_read()
 
     def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
         """Handle every whole packet.
@@ -354,7 +354,7 @@ class Connection(Outgoing, asyncio.Protocol):
                 data = b"".join(self._chunks)
                 self._chunks.clear()
                 self._read(data)
-            self.core.kick()
+            self.core.turns.kick()
 
         task.add_done_callback(decided)
 

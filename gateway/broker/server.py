@@ -1,4 +1,4 @@
-"""The broker's state and its turns: what a loop turn gathered is committed and then written.
+"""The broker's state.
 
 `BrokerCore` owns sessions, subscriptions, routes and retained messages, and what is due with
 time (keep-alive, wills, expiry). It does no I/O but through connections and hooks.
@@ -33,10 +33,9 @@ from gateway.broker.topics import (
     SubscriptionTree,
     split_share,
 )
+from gateway.broker.turns import Turns
 from tree_handler.batch import Entry
 
-READS_ALONE = 8
-"""So many reads do not wait for the end of the turn, after one that was alone in its own."""
 SWEEP_S = 0.5
 """Keep-alive, wills and expiry are looked at so often."""
 
@@ -53,7 +52,7 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         dirty: connections with something to write.
-        is_scheduled: whether the end of this turn is.
+        turns: ends turns of the event loop: commits and writes.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
     """
@@ -73,13 +72,16 @@ class BrokerCore:
         self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
+        self.turns = Turns(self.dirty, self._turn_ended)
         self.acceptance = Acceptance(
-            hooks.commit, self._deliver_run, self.kick, self.now, self.limits.uncommitted_bytes
+            hooks.commit,
+            self._deliver_run,
+            self.turns.kick,
+            self.now,
+            self.limits.uncommitted_bytes,
         )
-        self.is_scheduled = False
+        self.turns.acceptance = self.acceptance
         self.gathers_unlogged = hooks.carries_unlogged()
-        self._reads = 0
-        self._reads_alone = 0
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
         self._offline: set[Session] = set()
@@ -100,7 +102,7 @@ class BrokerCore:
                 self._deliver(Message.of(entry, now_s), None, now_s)
             except PacketError as error:
                 self.refused("message of the tree that no packet can carry", str(error))
-        self.kick()
+        self.turns.kick()
 
     def accept(self, message: Message) -> None:
         """Publish for the broker itself or for a client that has gone (a will)."""
@@ -108,7 +110,7 @@ class BrokerCore:
             self.acceptance.add(message, None)
         else:
             self.pass_on(message, self.route(message.key), None)
-        self.kick()
+        self.turns.kick()
 
     def pass_on(self, message: Message, route: Route, publisher: Session | None) -> None:
         """Deliver a QoS 0 message and give it to the tree."""
@@ -230,7 +232,7 @@ class BrokerCore:
         self.set_expiry(session, expiry_s)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
-        self.kick()
+        self.turns.kick()
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
         """Keep a session so long once its client has gone."""
@@ -317,7 +319,7 @@ class BrokerCore:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
             self._publish_will(session)
-        self.kick()
+        self.turns.kick()
 
     def _publish_will(self, session: Session) -> None:
         self._delayed.discard(session)
@@ -328,55 +330,7 @@ class BrokerCore:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def kick(self) -> None:
-        """See that this turn's messages are committed and written at its end."""
-        if not self.is_scheduled and self._has_due:
-            self.is_scheduled = True
-            self._loop.call_soon(self._turn_ended)
-
-    @property
-    def _has_due(self) -> bool:
-        acceptance = self.acceptance
-        return bool(self.dirty or acceptance.unlogged or not acceptance.is_empty)
-
-    def has_read(self) -> None:
-        """A read is dealt with: what it brought is due, at once if no other comes with it.
-
-        To wait for the turn's end gathers what all connections bring, but costs a single message
-        a round of the event loop. So while a turn has but one read the next few do not wait; then
-        one waits again, to see whether it is alone.
-        """
-        if self.is_scheduled:
-            self._reads += 1
-        elif self._has_due:
-            if self._reads_alone:
-                self._reads_alone -= 1
-                self._end_turn()
-            else:
-                self._reads = 1
-                self.kick()
-
-    def commit(self) -> None:
-        """Hand in what was accepted in this turn."""
-        if not self.acceptance.is_empty:
-            self.acceptance.commit()
-
     def _turn_ended(self) -> None:
-        self._reads_alone = READS_ALONE if self._reads == 1 else 0
-        self._reads = 0
-        self._end_turn()
-
-    def _end_turn(self) -> None:
-        self.is_scheduled = True  # nothing that happens here needs another turn's end
-        if not self.acceptance.is_empty:
-            self.acceptance.commit()
-        self.is_scheduled = False
-        dirty = self.dirty[:]
-        self.dirty.clear()
-        for connection in dirty:
-            connection.flush()
-        if self.acceptance.unlogged:
-            self.acceptance.pass_on()
         self.gathers_unlogged = self.hooks.carries_unlogged()
 
     def _sweep(self) -> None:
@@ -411,7 +365,7 @@ class BrokerCore:
             if self.hooks.keeper is not None:
                 self.hooks.keeper.retained_deleted(topic)
         self.gathers_unlogged = self.hooks.carries_unlogged()
-        self.kick()
+        self.turns.kick()
 
     # -- the rest ------------------------------------------------------------------------------
 
@@ -429,7 +383,7 @@ class BrokerCore:
         """Close every connection; wills are not published."""
         self._is_stopping = True
         self._sweep_timer.cancel()
-        self.commit()
+        self.acceptance.commit()
         for connection in list(self.connections):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused:

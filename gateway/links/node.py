@@ -12,22 +12,21 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from gateway.broker.hooks import Committed
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.message_log import MessageLog
 from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address
-from gateway.links.outbox import Outbox
+from gateway.links.origin import Origin
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.report import report
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Flags, Header, Row
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.bpdu import Bpdu
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -60,8 +59,6 @@ MAX_PINGS = 64
 _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
-
-_NO_FLAGS = Flags(0)
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +113,7 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._pings: dict[int, dict[int, float]] = {}
         self._ping_number = 0
-        self._outbox = Outbox(self._flush)
+        self._origin = Origin(log, self.replication, self._commit, self._replicate)
         self._timer: asyncio.TimerHandle | None = None
         self._repairs = Repairs(log)
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -133,7 +130,7 @@ class TreeNode:
             acknowledged, and raises LogError if it may not. None for QoS 0.
 
         """
-        return self._outbox.add(entry, control=control)
+        return self._origin.publish(entry, control=control)
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
@@ -142,54 +139,12 @@ class TreeNode:
 
         What was published by `publish` before is a batch of its own, and an earlier one.
         """
-        self._flush()
-        first = self.replication.next_logged if logged else 0
-        sends: list[replication.Action] = []
-        try:
-            if logged:
-                self._publish(logged, Flags.LOGGED, sends)
-        except LogError as error:
-            _log.error("%s", error)
-            if done is not None:
-                self._commit.refuse([partial(_tell, done, 0)], error)
-        else:
-            if done is not None:
-                self._commit.settle([partial(_tell, done, first)])
-        self._replicate(sends)  # local clients do not wait for the links
-        if unlogged:
-            self._publish(unlogged, _NO_FLAGS, sends := [])
-            self._replicate(sends)
+        self._origin.publish_all(logged, unlogged, done)
 
     @property
     def carries_unlogged(self) -> bool:
         """Whether QoS 0 messages are wanted: there is someone to send them to."""
         return bool(self.links) or self._spool_unlogged
-
-    def _flush(self) -> None:
-        if self._outbox.is_empty:
-            return
-        gathered, waiting = self._outbox.take()
-        sends: list[replication.Action] = []
-        try:
-            for flags, rows in gathered.items():
-                self._publish(rows, flags, sends)
-        except LogError as error:
-            _log.error("%s", error)
-            self._commit.refuse(waiting, error)
-        else:
-            self._commit.settle(waiting)
-        self._replicate(sends)
-
-    def _publish(self, rows: Sequence[Row], flags: Flags, sends: list[replication.Action]) -> None:
-        """Make batches and log them; what is to be sent then is added to ``sends``."""
-        now_us = time.time_ns() // 1000
-        for part in batch.cut(rows):
-            for action in self.replication.publish(part, flags, now_us):
-                if isinstance(action, Append):
-                    self.log.append(action.frame, action.header)
-                    sends += self.replication.appended(action)
-                else:
-                    sends.append(action)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -414,7 +369,7 @@ class TreeNode:
 
     async def stop(self) -> None:
         """Send what is queued, close every link and commit what is under way."""
-        self._flush()
+        self._origin.flush()
         self._stopped = True
         self._arm()
         await asyncio.gather(*(link.finish() for link in self.links.values()))
@@ -422,7 +377,3 @@ class TreeNode:
             self._end(link, "this gateway stops")
         await self._repairs.stop()
         await self._commit.drain()
-
-
-def _tell(done: Committed, first: int, error: OSError | None) -> None:
-    done(first if error is None else 0, error)
