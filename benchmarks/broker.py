@@ -49,18 +49,19 @@ class Plan:
     measure_s: float
     latency_s: float
     limit_s: float
+    shows_variants: bool
 
 
 def full_plan() -> Plan:
-    """Every case, three rounds: some fifteen minutes with all peers."""
-    return Plan(cases.rate_loads(), cases.latency_loads(), 3, 0.2, 1.0, 4.0, math.inf)
+    """Every case, three rounds: some twenty minutes with all peers."""
+    return Plan(cases.rate_loads(), cases.latency_loads(), 3, 0.15, 0.7, 2.0, math.inf, True)
 
 
 def quick_plan() -> Plan:
     """One short round of a few cases; what there is no time for is left out by name."""
     light = cases.latency_loads()[:1]
     limit_s = comparison.QUICK_S - _STOP_S
-    return Plan(cases.quick_rate_loads(), light, 1, 0.1, 0.25, 1.0, limit_s)
+    return Plan(cases.quick_rate_loads(), light, 1, 0.1, 0.25, 0.5, limit_s, False)
 
 
 class Benchmark:
@@ -101,10 +102,17 @@ class Benchmark:
             yield figures.rate_result(load, *self._rounds(load, plan.measure_s))
 
     def _rounds(self, load: cases.Load, measure_s: float) -> tuple[dict[str, list[Run]], Run]:
-        runs: dict[str, list[Run]] = {broker.name: [] for broker in self._brokers}
+        runs: dict[str, list[Run]] = {
+            broker.name: []
+            for broker in self._brokers
+            # What a part of a gateway costs is seen with the small payload.
+            if load.payload_bytes == cases.SMALL_BYTES or not is_variant(broker.name)
+        }
         alone = self._run(load, self._null_port, measure_s)
         for _ in range(self._plan.rounds):
             for broker in self._brokers:
+                if broker.name not in runs:
+                    continue
                 of_broker = runs[broker.name]
                 if not any(run.fault for run in of_broker):
                     of_broker.append(self._run(load, broker.port, measure_s))
@@ -173,20 +181,27 @@ def _measure(
 ) -> Iterator[figures.CaseResult]:
     programs = load_generator.compile_programs(folder)
     peers, missing = broker_peers.peers(_subfolder(folder, "npm"))
-    ours = [broker_peers.ours("write"), broker_peers.ours("sync")]
+    ours = [broker_peers.ours(figures.OURS), broker_peers.ours(figures.OURS_SYNCED, "sync")]
+    variants = broker_peers.variants() if plan.shows_variants else []
     null_port = stack.enter_context(load_generator.null_broker(programs))
     starting = [
         stack.enter_context(launched(broker, _subfolder(folder, f"broker-{number}")))
-        for number, broker in enumerate([*ours, *peers])
+        for number, broker in enumerate([*ours, *variants, *peers])
     ]
-    brokers = [broker.wait() for broker in starting[: len(ours)]]
-    for peer in starting[len(ours) :]:
+    count = len(ours) + len(variants)
+    brokers = [broker.wait() for broker in starting[:count]]
+    for peer in starting[count:]:
         try:
             brokers.append(peer.wait())
         except StartError as error:
             missing.append(str(error))
-    print("\n".join(_heading(plan, folder, [*ours, *peers], missing)), flush=True)
+    print("\n".join(_heading(plan, folder, [*ours, *variants, *peers], missing)), flush=True)
     yield from Benchmark(plan, programs, null_port, brokers, started_s).results()
+
+
+def is_variant(broker: str) -> bool:
+    """Whether it is a gateway that shows what a part of it costs."""
+    return figures.is_ours(broker) and broker not in {figures.OURS, figures.OURS_SYNCED}
 
 
 def our_faults(results: Sequence[figures.CaseResult]) -> list[str]:
@@ -195,9 +210,7 @@ def our_faults(results: Sequence[figures.CaseResult]) -> list[str]:
         f"{result.case}: {figure.broker}: {figure.fault}"
         for result in results
         for figure in result.figures
-        if figure.broker in (figures.OURS, figures.OURS_SYNCED)
-        and figure.value is None
-        and figure.fault != "out of time"
+        if figures.is_ours(figure.broker) and figure.value is None and figure.fault != "out of time"
     ]
 
 
@@ -208,15 +221,25 @@ def summary(results: Sequence[figures.CaseResult]) -> Iterator[str]:
         (figure.value / result.alone, figure.broker, result.case)
         for result in rates
         for figure in result.figures
-        if figure.value is not None and result.alone
+        if figure.value is not None and result.alone and not result.one_in_flight
     ]
     if shares:
         share, broker, case = max(shares)
-        near = sum(share > figures.NEAR_LIMIT for share, _, _ in shares)
         yield "Is the generator the bottleneck? Each case was also run against a null broker, which"
         yield "only hands packets on; a broker well below that rate was not held back."
-        yield f"The most that a broker reached of it: {share:.0%} ({broker}, {case})."
-        yield f"Figures above {figures.NEAR_LIMIT:.0%} of it, marked: {near} of {len(shares)}."
+        yield f"The most that a broker reached of it, pipelined: {share:.0%} ({broker}, {case})."
+    busy = [
+        (figure.generator_cpu, figure.broker, result.case)
+        for result in rates
+        for figure in result.figures
+        if result.one_in_flight and figure.generator_cpu is not None
+    ]
+    if busy:
+        share, broker, case = max(busy)
+        yield "One in flight, what counts is whether the generator waited for the broker: it used"
+        yield f"at most {share:.0%} of a core ({broker}, {case})."
+    marked = [f for result in rates for f in result.figures if result.is_near_limit(f)]
+    yield f"Figures that it may have held back, marked: {len(marked)}."
     faults = our_faults(results)
     if faults:
         yield "Ours failed:"

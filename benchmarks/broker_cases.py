@@ -77,10 +77,10 @@ def quick_rate_loads() -> list[Load]:
     (one, ten, fan_out) = _TOPOLOGIES
     return [
         *(Load(one[0], one[1], qos, window=one[2]) for qos in (0, 1, 2)),
-        Load(ten[0], ten[1], 1, window=ten[2]),
-        Load(fan_out[0], fan_out[1], 1, window=fan_out[2]),
         Load(100, 100, 0),
         Load(100, 100, 1),
+        Load(ten[0], ten[1], 1, window=ten[2]),
+        Load(fan_out[0], fan_out[1], 1, window=fan_out[2]),
     ]
 
 

@@ -7,17 +7,20 @@ its name, because it is half of what its figure means.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from benchmarks import broker_figures as figures
 from benchmarks.load_generator import SOURCES
+from gateway.event_loop import CHOICE_VARIABLE
 
 AEDES_VERSION = "1.2.0"
 _INSTALL_LIMIT_S = 20.0
@@ -32,22 +35,58 @@ class MissingPeerError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that can be started. `keeps` is what outlives a crash of it."""
+    """A broker that can be started.
+
+    Attributes:
+        name: as it is shown.
+        keeps: what outlives a crash of it.
+        prepare: see `Prepare`.
+        environment: variables that it gets besides this program's.
+        neighbour: the command of a program that is started with it, prints a line when it is
+            ready, and ends when its stdin does; takes the folder and the port.
+
+    """
 
     name: str
     keeps: str
     prepare: Prepare
+    environment: Mapping[str, str] = field(default_factory=dict)
+    neighbour: Prepare | None = None
 
 
-def ours(durability: str) -> Broker:
-    """A gateway with ``log.durability`` as given: ``write`` or ``sync``."""
+def ours(
+    name: str,
+    durability: str = "write",
+    *,
+    loop: str = "",
+    with_rules: bool = True,
+    with_neighbour: bool = True,
+    with_log: bool = True,
+) -> Broker:
+    """A gateway with a policy of access and a neighbour, unless something is to be left out.
+
+    Args:
+        name: as it is shown.
+        durability: ``write`` or ``sync``.
+        loop: ``asyncio``, or empty for what a gateway takes by itself.
+        with_rules: whether it has a policy (that allows all).
+        with_neighbour: whether it has a link, so that it stamps QoS 0 messages too.
+        with_log: whether it appends to its log at all.
+
+    """
     keeps = {
         "write": "QoS 1 and 2 outlive a kill",
         "sync": "QoS 1 and 2 outlive a power cut",
     }[durability]
+    program = "gateway.cli" if with_log else "benchmarks.without_log"
 
     def prepare(folder: Path, port: int) -> list[str]:
         (folder / "tree.key").write_text("5a" * 32)
+        rules: dict[str, str] = {}
+        if with_rules:
+            policy = folder / "access.toml"
+            policy.write_text('[default]\npublish = ["#"]\nsubscribe = ["#"]\n')
+            rules = {"policy_file": str(policy)}
         config = folder / "gateway.toml"
         config.write_text(
             _toml_table("gateway", id="bench", state_dir=str(folder / "state"))
@@ -55,11 +94,37 @@ def ours(durability: str) -> Broker:
             + _toml_table("coap", port=0)
             + _toml_table("tree", key_file=str(folder / "tree.key"), discovery=False)
             + _toml_table("log", durability=durability)
-            + _toml_table("access", anonymous=True)
+            + _toml_table("access", anonymous=True, **rules)
         )
-        return [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+        return [sys.executable, "-m", program, "run", "--config", str(config)]
 
-    return Broker(f"hedgerow ({durability})", keeps, prepare)
+    def neighbour(folder: Path, port: int) -> list[str]:
+        beside = folder / "neighbour"
+        beside.mkdir()
+        arguments = [str(port), str(folder / "tree.key"), str(beside)]
+        return [sys.executable, "-m", "benchmarks.neighbour", *arguments]
+
+    return Broker(
+        name,
+        keeps if with_log else "nothing",
+        prepare,
+        {CHOICE_VARIABLE: loop} if loop else {},
+        neighbour if with_neighbour else None,
+    )
+
+
+def variants() -> list[Broker]:
+    """Gateways that differ in one thing each from the one that is compared: what is its price?"""
+    without_uvloop = [
+        ours(figures.OURS_ASYNCIO, loop="asyncio"),
+        ours(figures.OURS_ASYNCIO_SYNCED, "sync", loop="asyncio"),
+    ]
+    return [
+        *(without_uvloop if importlib.util.find_spec("uvloop") else []),
+        ours("hedgerow without access rules", with_rules=False),
+        ours("hedgerow without a link's stamps", with_neighbour=False),
+        ours("hedgerow without a log", with_log=False),
+    ]
 
 
 def peers(folder: Path) -> tuple[list[Broker], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 
@@ -55,9 +57,10 @@ class LaunchedBroker:
     port: int
     log: Path
     process: subprocess.Popen[bytes]
+    neighbour: subprocess.Popen[bytes] | None = None
 
     def wait(self) -> RunningBroker:
-        """Wait until it accepts connections.
+        """Wait until it accepts connections, and its neighbour is linked to it.
 
         Raises:
             StartError: it has ended, or takes too long.
@@ -66,8 +69,20 @@ class LaunchedBroker:
         end_s = time.monotonic() + START_LIMIT_S
         while time.monotonic() < end_s and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return RunningBroker(self.name, self.port, self.process.pid)
+                break
             time.sleep(0.02)
+        else:
+            self._failed()
+        if self.neighbour is not None:
+            assert self.neighbour.stdout is not None
+            os.set_blocking(self.neighbour.stdout.fileno(), False)
+            while not self.neighbour.stdout.readline():
+                if time.monotonic() > end_s or self.neighbour.poll() is not None:
+                    self._failed()
+                time.sleep(0.02)
+        return RunningBroker(self.name, self.port, self.process.pid)
+
+    def _failed(self) -> NoReturn:
         tail = self.log.read_text(errors="replace").strip()[-_LOG_TAIL:]
         raise StartError(f"{self.name} did not start: {tail}")
 
@@ -90,11 +105,23 @@ def launched(broker: Broker, folder: Path) -> Iterator[LaunchedBroker]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env=os.environ | broker.environment,
             preexec_fn=_die_along,  # noqa: PLW1509  # this program has no threads
         )
+    neighbour: subprocess.Popen[bytes] | None = None
     try:
-        yield LaunchedBroker(broker.name, port, log, process)
+        if broker.neighbour is not None:
+            neighbour = subprocess.Popen(
+                broker.neighbour(folder, port),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # it tries until the broker is there
+                preexec_fn=_die_along,  # noqa: PLW1509
+            )
+        yield LaunchedBroker(broker.name, port, log, process, neighbour)
     finally:
+        if neighbour is not None:
+            _stop(neighbour)
         _stop(process)
 
 

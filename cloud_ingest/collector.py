@@ -92,7 +92,7 @@ class Collector:
             Identity(own.id, epoch, 0.0, tree.discovery_interface, transit=False),
             Parameters(hello_s=tree.hello_s),
             self._spool,
-            deliver=_ignore,
+            deliver=None,  # nobody subscribes here: Spark decodes the spool
             control=_ignore,
             sync=True,
             spool_unlogged=True,
@@ -119,8 +119,8 @@ class Collector:
         fresh.rename(path)
 
 
-def _ignore(_: list[Entry] | Entry, __: Header) -> None:
-    """Nobody subscribes here: Spark decodes the spool."""
+def _ignore(_: Entry, __: Header) -> None:
+    """It answers no queries and keeps no members."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -141,9 +141,9 @@ class Acceptance:
         self.durable: Durable | None = None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to commit."""
-        return not (self._runs or self.unlogged)
+    def has_due(self) -> bool:
+        """Whether there is anything to hand in."""
+        return bool(self._runs or self.unlogged)
 
     def is_to_retain(self, topic: str) -> bool:
         """Whether a message that waits for the log is to be retained on a topic."""
@@ -192,13 +192,12 @@ class Acceptance:
         self.run = None
 
     def commit(self) -> None:
-        """Hand the turn's messages in."""
+        """Hand in what the log is to have."""
+        if not self._runs:
+            return
         runs, self._runs = self._runs, []
         rows, self.rows = self.rows, []
-        unlogged, self.unlogged = self.unlogged, []
         self.run = None
-        if unlogged:
-            self._commit((), unlogged, None)
         for some, some_rows in _batches(runs, rows):
             self._commit_runs(some, some_rows)
 
@@ -214,6 +213,13 @@ class Acceptance:
             self._committed(runs, size_bytes, 0, error)
         if self._waiting_bytes > self._limit_bytes:
             self._stall(runs)
+
+    def pass_on(self) -> None:
+        """Hand in what the tree alone gets; those here have it already."""
+        if not self.unlogged:
+            return
+        unlogged, self.unlogged = self.unlogged, []
+        self._commit((), unlogged, None)
 
     def _stall(self, runs: Sequence[Run]) -> None:
         for run in runs:

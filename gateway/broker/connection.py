@@ -136,7 +136,7 @@ class Connection(Outgoing, asyncio.Protocol):
             self.heard_at_s = core.now()
             if session.is_busy:
                 self.send_waiting()  # what acknowledgements have made room for
-        core.has_read()
+        core.turns.has_read()
 
     def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
         """Handle every whole packet.
@@ -220,7 +220,10 @@ class Connection(Outgoing, asyncio.Protocol):
                             out.append(packet)
                     if other or core.gathers_unlogged:
                         payload = data[topic_end if is_311 else topic_end + 1 : end]
-                        core.forward(route, data[body + 2 : topic_end], payload, other)
+                        if other:
+                            core.forward(route, data[body + 2 : topic_end], payload, other)
+                        if core.gathers_unlogged:
+                            core.acceptance.unlogged.append((route.topic, 0, payload))
                 elif not publishing.receive(data, first, body, end):
                     self._keep(data, at)
                     return
@@ -382,7 +385,7 @@ class Connection(Outgoing, asyncio.Protocol):
                 data = b"".join(self._chunks)
                 self._chunks.clear()
                 self._read(data)
-            self.core.kick()
+            self.core.turns.kick()
 
         task.add_done_callback(decided)
 

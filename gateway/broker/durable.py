@@ -244,7 +244,7 @@ class Durable:
             LogError, StoreError: disk full or failing; the one before it holds.
 
         """
-        self._core.commit()
+        self._core.acceptance.commit()
         error = self.write()
         if error is not None:
             raise error

@@ -103,7 +103,7 @@ class Outgoing:
         if self.session is not None and self.session.connection is self:
             self.session.release()
             self.send_waiting()
-        self.core.kick()
+        self.core.turns.kick()
 
     def stall(self) -> None:
         """Do not read for now."""
@@ -223,7 +223,8 @@ class Outgoing:
         """Close, in 5.0 after a DISCONNECT [MQTT-4.13.2-1]."""
         if self.is_closing:
             return
-        self.core.commit()  # what it published before is acknowledged first, if that can be now
+        # What it published before is acknowledged first, if that can be now.
+        self.core.acceptance.commit()
         if self.version == Version.V5 and self.session is not None:
             self.close(self.with_reason(Disconnect(reason), why), linger=linger)
         else:

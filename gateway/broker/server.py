@@ -1,4 +1,4 @@
-"""The broker's state and its turns: what a loop turn gathered is committed and then written.
+"""The broker's state.
 
 `BrokerCore` owns sessions, subscriptions, routes and retained messages, and what is due with
 time (keep-alive, wills, expiry). It does no I/O but through connections and hooks.
@@ -38,11 +38,10 @@ from gateway.broker.topics import (
     SubscriptionTree,
     split_share,
 )
+from gateway.broker.turns import Turns
 from tree_handler.batch import Entry
 from tree_handler.repair import Epoch
 
-READS_ALONE = 8
-"""So many reads do not wait for the end of the turn, after one that was alone in its own."""
 SWEEP_S = 0.5
 """Keep-alive, wills and expiry are looked at so often."""
 
@@ -59,8 +58,8 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         dirty: connections with something to write.
+        turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
-        is_scheduled: whether the end of this turn is.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
     """
@@ -80,14 +79,17 @@ class BrokerCore:
         self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
+        self.turns = Turns(self.dirty, self._flush, self._turn_ended)
         self.acceptance = Acceptance(
-            hooks.commit, self._deliver_run, self.kick, self.now, self.limits.uncommitted_bytes
+            hooks.commit,
+            self._deliver_run,
+            self.turns.kick,
+            self.now,
+            self.limits.uncommitted_bytes,
         )
+        self.turns.acceptance = self.acceptance
         self.durable: Durable | None = None
-        self.is_scheduled = False
         self.gathers_unlogged = hooks.carries_unlogged()
-        self._reads = 0
-        self._reads_alone = 0
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
         self._offline: set[Session] = set()
@@ -124,7 +126,7 @@ class BrokerCore:
         now_s = self.now()
         for entry in entries:
             self._publish(entry, None, now_s)
-        self.kick()
+        self.turns.kick()
 
     def publish_logged(self, entries: Sequence[Entry], key: Epoch, last: int) -> None:
         """Give local subscribers what other gateways accepted.
@@ -142,7 +144,7 @@ class BrokerCore:
         for entry in entries:
             number += 1
             self._publish(entry, (key, number) if last else None, now_s)
-        self.kick()
+        self.turns.kick()
 
     def _publish(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
         try:
@@ -158,7 +160,7 @@ class BrokerCore:
             self.acceptance.add(message, None)
         else:
             self.pass_on(message, self.route(message.key), None)
-        self.kick()
+        self.turns.kick()
 
     def accept_retained(self, message: Message, publisher: Session | None) -> None:
         """Publish a retained QoS 0 message: nobody waits for the log, so neither does it.
@@ -177,14 +179,11 @@ class BrokerCore:
             self.acceptance.unlogged.append(message.row())
 
     def forward(self, route: Route, key: bytes, payload: bytes, others: list[Connection]) -> None:
-        """The rest of a QoS 0 message that the hot loop has passed on as it came."""
-        if others:
-            version = others[0].version
-            packet = Message(route.topic, key, payload, 0, False).packet(version, 0, 0, (), 0.0)
-            for receiver in others:
-                receiver.offer(packet)
-        if self.gathers_unlogged:
-            self.acceptance.unlogged.append((route.topic, 0, payload))
+        """Give a QoS 0 message to the clients of the other protocol version."""
+        version = others[0].version
+        packet = Message(route.topic, key, payload, 0, False).packet(version, 0, 0, (), 0.0)
+        for receiver in others:
+            receiver.offer(packet)
 
     def route(self, key: bytes) -> Route:
         """Where a topic's messages go.
@@ -305,7 +304,7 @@ class BrokerCore:
         self.set_expiry(session, expiry_s)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
-        self.kick()
+        self.turns.kick()
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
         """Keep a session so long once its client has gone."""
@@ -400,7 +399,7 @@ class BrokerCore:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
             self._publish_will(session)
-        self.kick()
+        self.turns.kick()
 
     def _publish_will(self, session: Session) -> None:
         self._delayed.discard(session)
@@ -411,52 +410,15 @@ class BrokerCore:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def kick(self) -> None:
-        """See that this turn's messages are committed and written at its end."""
-        if not self.is_scheduled and (self.dirty or not self.acceptance.is_empty):
-            self.is_scheduled = True
-            self._loop.call_soon(self._turn_ended)
-
-    def has_read(self) -> None:
-        """A read is dealt with: what it brought is due, at once if no other comes with it.
-
-        To wait for the turn's end gathers what all connections bring, but costs a single message
-        a round of the event loop. So while a turn has but one read the next few do not wait; then
-        one waits again, to see whether it is alone.
-        """
-        if self.is_scheduled:
-            self._reads += 1
-        elif self.dirty or not self.acceptance.is_empty:
-            if self._reads_alone:
-                self._reads_alone -= 1
-                self._end_turn()
-            else:
-                self._reads = 1
-                self.kick()
-
-    def commit(self) -> None:
-        """Hand in what was accepted in this turn."""
-        if not self.acceptance.is_empty:
-            self.acceptance.commit()
-
     def _turn_ended(self) -> None:
-        self._reads_alone = READS_ALONE if self._reads == 1 else 0
-        self._reads = 0
-        self._end_turn()
+        self.gathers_unlogged = self.hooks.carries_unlogged()
 
-    def _end_turn(self) -> None:
-        self.is_scheduled = True  # nothing that happens here needs another turn's end
-        if not self.acceptance.is_empty:
-            self.acceptance.commit()
-        self.is_scheduled = False
-        dirty = self.dirty[:]
-        self.dirty.clear()
+    def _flush(self, dirty: list[Outgoing]) -> None:
         if self.durable is not None:
             self.durable.flush(dirty)
             return
         for connection in dirty:
             connection.flush()
-        self.gathers_unlogged = self.hooks.carries_unlogged()
 
     def may_leave(self, connection: Outgoing) -> bool:
         """Whether what a connection has to write stands on nothing that a crash takes back."""
@@ -496,7 +458,7 @@ class BrokerCore:
         if self.durable is not None:
             self.durable.sweep(now_s)
         self.gathers_unlogged = self.hooks.carries_unlogged()
-        self.kick()
+        self.turns.kick()
 
     # -- the rest ------------------------------------------------------------------------------
 
@@ -514,7 +476,7 @@ class BrokerCore:
         """Close every connection; wills are not published."""
         self._is_stopping = True
         self._sweep_timer.cancel()
-        self.commit()
+        self.acceptance.commit()
         for connection in list(self.connections):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:

@@ -12,22 +12,21 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from gateway.broker.hooks import Committed
-from gateway.broker.message_log import Done, LogError, MessageLog
+from gateway.broker.message_log import Done, MessageLog
 from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link, accept, dial
 from gateway.links.neighbours import Address
-from gateway.links.outbox import Outbox
+from gateway.links.origin import Origin
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.report import report
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Flags, Header, Row
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.bpdu import Bpdu
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -61,8 +60,6 @@ _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
 
-_NO_FLAGS = Flags(0)
-
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +71,8 @@ class TreeNode:
         identity: what the spanning tree elects by.
         parameters: timers of the spanning tree.
         log: the open message log, or the collector's spool.
-        deliver: called with the messages of other gateways' clients, in order per origin.
+        deliver: called with the messages of other gateways' clients, in order per origin; None
+            where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
         sync: acknowledge after `fdatasync`.
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
@@ -90,7 +88,7 @@ class TreeNode:
         parameters: Parameters,
         log: MessageLog,
         *,
-        deliver: Callable[[list[Entry], Header], None],
+        deliver: Callable[[list[Entry], Header], None] | None,
         control: Callable[[Entry, Header], None],
         sync: bool = False,
         sync_interval_s: float = 1.0,
@@ -117,7 +115,7 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._pings: dict[int, dict[int, float]] = {}
         self._ping_number = 0
-        self._outbox = Outbox(self._flush)
+        self._origin = Origin(self.replication, self._commit, self._replicate)
         self._timer: asyncio.TimerHandle | None = None
         self._repairs = Repairs(log)
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -134,7 +132,7 @@ class TreeNode:
             acknowledged, and raises LogError if it may not. None for QoS 0.
 
         """
-        return self._outbox.add(entry, control=control)
+        return self._origin.publish(entry, control=control)
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
@@ -143,20 +141,7 @@ class TreeNode:
 
         What was published by `publish` before is a batch of its own, and an earlier one.
         """
-        self._flush()
-        first = self.replication.next_logged if logged else 0
-        refused: LogError | None = None
-        try:
-            if logged:
-                self._publish(logged, Flags.LOGGED)
-        except LogError as error:
-            refused = error
-        if unlogged:
-            self._publish(unlogged, _NO_FLAGS)
-        if done is not None and refused is None:
-            self._commit.settle([partial(_tell, done, first)])
-        elif done is not None and refused is not None:
-            self._commit.refuse([partial(_tell, done, 0)], refused)
+        self._origin.publish_all(logged, unlogged, done)
 
     def remember(self, frame: bytes, done: Done) -> None:
         """Put what only this gateway has to remember into the log, behind all published so far.
@@ -171,44 +156,12 @@ class TreeNode:
             LogError: the log did not take it; ``done`` is not called.
 
         """
-        self._flush()
-        made = batch.make(
-            self.replication.origin,
-            self.replication.epoch,
-            self.replication.next_logged,
-            [("", 0, frame)],
-            flags=Flags.LOCAL,
-            origin_time_us=time.time_ns() // 1000,
-        )
-        refused = self._commit.append(*made)
-        if refused is not None:
-            raise refused
-        self._commit.settle([done])
+        self._origin.remember(frame, done)
 
     @property
     def carries_unlogged(self) -> bool:
         """Whether QoS 0 messages are wanted: there is someone to send them to."""
         return bool(self.links) or self._spool_unlogged
-
-    def _flush(self) -> None:
-        if self._outbox.is_empty:
-            return
-        gathered, waiting = self._outbox.take()
-        refused: LogError | None = None
-        for flags, rows in gathered.items():
-            try:
-                self._publish(rows, flags)
-            except LogError as error:
-                refused = error
-        if refused is None:
-            self._commit.settle(waiting)
-        else:
-            self._commit.refuse(waiting, refused)
-
-    def _publish(self, rows: Sequence[Row], flags: Flags) -> None:
-        now_us = time.time_ns() // 1000
-        for part in batch.cut(rows):
-            self._replicate(self.replication.publish(part, flags, now_us))
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -362,9 +315,7 @@ class TreeNode:
                 case Append():
                     self._append(action)
                 case SendBatch(number, frame):
-                    self._send(number, _BATCH, frame)
-                    if number in self.links and self.links[number].full:
-                        self.replication.link_full(number)
+                    self._send_live(number, frame)
                 case Deliver(frame, header, first):
                     self._hand_out(frame, header, first)
                 case DeliverLogged(key, first, last):
@@ -379,12 +330,19 @@ class TreeNode:
                     self._repairs.serve(self.links[number], request)
 
     def _append(self, action: Append) -> None:
-        if (refused := self._commit.append(action.frame, action.header)) is None:
+        if self._commit.append(action.frame, action.header) is None:
             self._replicate(self.replication.appended(action))
-        elif action.source is None:
-            raise refused
-        else:
+        elif action.source is not None:
             self._repairs.refused.add(action.source)
+
+    def _send_live(self, number: int, frame: bytes) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        if not link.full:  # else the log is its queue: what is left out is asked for later
+            link.send(wire.publish(_BATCH, frame))
+        if link.full:
+            self.replication.link_full(number)
 
     def _send(self, number: int, topic: bytes, payload: bytes) -> None:
         link = self.links.get(number)
@@ -394,6 +352,8 @@ class TreeNode:
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
+        if self._deliver is None and not header.control:
+            return
         try:
             entries = batch.decode(frame, header)[first - header.first :]
         except ProtocolError as error:
@@ -402,7 +362,7 @@ class TreeNode:
         if header.control:
             for entry in entries:
                 self._control(entry, header)
-        else:
+        elif self._deliver is not None:
             self._deliver(entries, header)
 
     # -- time ----------------------------------------------------------------------------------
@@ -435,7 +395,7 @@ class TreeNode:
 
     async def stop(self) -> None:
         """Send what is queued, close every link and commit what is under way."""
-        self._flush()
+        self._origin.flush()
         self._stopped = True
         self._arm()
         await asyncio.gather(*(link.finish() for link in self.links.values()))
@@ -443,7 +403,3 @@ class TreeNode:
             self._end(link, "this gateway stops")
         await self._repairs.stop()
         await self._commit.drain()
-
-
-def _tell(done: Committed, first: int, error: OSError | None) -> None:
-    done(first if error is None else 0, error)

@@ -248,7 +248,7 @@ async def _turn(core: BrokerCore) -> None:
     core._sweep()
     await asyncio.sleep(0)
     assert not core.dirty
-    assert core.acceptance.is_empty
+    assert not core.acceptance.has_due
 
 
 def _check_packets(written: bytes, version: int) -> None:

@@ -1,0 +1,98 @@
+"""What this gateway publishes: gathered into batches, logged, settled, and sent on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from gateway.broker.hooks import Committed
+from gateway.broker.message_log import Done, LogError
+from gateway.links.commit import GroupCommit
+from gateway.links.outbox import Outbox
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Row
+from tree_handler.replication import Action, Append, Replication
+
+_NO_FLAGS = Flags(0)
+
+
+class Origin:
+    """This gateway as the origin of batches.
+
+    Args:
+        replication: numbers the batches and says where they go.
+        commit: appends them to the log, and tells who waits when it has them.
+        replicate: carries out what replication decides.
+
+    """
+
+    def __init__(
+        self,
+        replication: Replication,
+        commit: GroupCommit,
+        replicate: Callable[[Iterable[Action]], None],
+    ) -> None:
+        self._replication = replication
+        self._commit = commit
+        self._replicate = replicate
+        self._outbox = Outbox(self.flush)
+
+    def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
+        """See `TreeNode.publish`."""
+        return self._outbox.add(entry, control=control)
+
+    def publish_all(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        """See `TreeNode.publish_all`."""
+        self.flush()
+        first = self._replication.next_logged if logged else 0
+        waiting: list[Done] = [] if done is None else [partial(_tell, done, first)]
+        self._accept(((Flags.LOGGED, logged), (_NO_FLAGS, unlogged)), waiting)
+
+    def remember(self, frame: bytes, done: Done) -> None:
+        """See `TreeNode.remember`."""
+        self.flush()
+        made = batch.make(
+            self._replication.origin,
+            self._replication.epoch,
+            self._replication.next_logged,
+            [("", 0, frame)],
+            flags=Flags.LOCAL,
+            origin_time_us=time.time_ns() // 1000,
+        )
+        refused = self._commit.append(*made)
+        if refused is not None:
+            raise refused
+        self._commit.settle([done])
+
+    def flush(self) -> None:
+        """Make batches of what `publish` has gathered."""
+        if not self._outbox.is_empty:
+            gathered, waiting = self._outbox.take()
+            self._accept(gathered.items(), waiting)
+
+    def _accept(self, gathered: Iterable[tuple[Flags, Sequence[Row]]], waiting: list[Done]) -> None:
+        now_us = time.time_ns() // 1000
+        sends: list[Action] = []  # after who waits: local clients do not wait for links
+        refused: LogError | None = None
+        for flags, rows in gathered:
+            for part in batch.cut(rows):
+                for action in self._replication.publish(part, flags, now_us):
+                    if not isinstance(action, Append):
+                        sends.append(action)
+                    elif (error := self._commit.append(action.frame, action.header)) is None:
+                        sends += self._replication.appended(action)
+                    else:
+                        refused = error
+        if refused is None:
+            self._commit.settle(waiting)
+        else:
+            self._commit.refuse(waiting, refused)
+        self._replicate(sends)
+
+
+def _tell(done: Committed, first: int, error: OSError | None) -> None:
+    done(first if error is None else 0, error)
