@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.message_log import Done
+from gateway.broker.hooks import Committed
 from gateway.broker.packets import (
     ConnAck,
     Connect,
@@ -24,7 +25,7 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Row
 
 LIMIT_S = 20
 
@@ -145,10 +146,18 @@ class Bench:
             peer.close()
         await self.broker.shutdown()
 
-    def _commit(self, entries: list[Entry], done: Done | None) -> None:
-        self.entries += entries
+    def hand_out(self, entry: Entry) -> None:
+        """Deliver what came from another gateway."""
+        self.broker.core.publish((entry,))
+
+    def _commit(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        self.entries += [
+            Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4)) for row in (*logged, *unlogged)
+        ]
         if done is not None:
-            done(None)
+            done(1 if logged else 0, None)
 
     async def _link(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes

@@ -167,7 +167,7 @@ async def test_what_may_not_be_delivered_is_not_whatever_the_subscription(start:
     await alice.subscribe("#")
     assert await bob.publish("secret") == 0
     assert await bob.publish("open/x", b"seen") == 0
-    bench.broker.hand_out(Entry("secret", b"from another gateway", 1))
+    bench.hand_out(Entry("secret", b"from another gateway", 1))
     assert (await alice.next()).payload == b"seen"
     await alice.nothing_came()
 
@@ -182,7 +182,7 @@ async def test_a_shared_subscription_passes_over_members_that_may_not_receive(
     for peer in (alice, bob):
         assert await peer.subscribe("$share/g/#") == 1
     for i in range(4):
-        bench.broker.hand_out(Entry("secret", b"%d" % i, 0))
+        bench.hand_out(Entry("secret", b"%d" % i, 0))
     assert [(await bob.next()).payload for _ in range(4)] == [b"0", b"1", b"2", b"3"]
     await alice.nothing_came()
 
@@ -193,8 +193,8 @@ async def test_messages_that_wait_for_a_client_are_checked_as_well(start: Start)
     await alice.subscribe("#")
     alice.close()
     await gone(bench)
-    bench.broker.hand_out(Entry("secret", b"no", 1))
-    bench.broker.hand_out(Entry("open/x", b"yes", 1))
+    bench.hand_out(Entry("secret", b"no", 1))
+    bench.hand_out(Entry("open/x", b"yes", 1))
     alice = await bench.connect("a", **who("alice"), **KEPT)
     assert (await alice.next()).payload == b"yes"
     await alice.nothing_came()
@@ -212,7 +212,7 @@ async def test_no_client_gets_at_topics_that_start_with_a_dollar(
         assert await peer.subscribe(topic_filter) >= 0x80
     assert await peer.subscribe("#") == 1
     assert await peer.subscribe("+/x") == 1
-    bench.broker.hand_out(Entry("$SYS/x", b"statistics", 0, True))
+    bench.hand_out(Entry("$SYS/x", b"statistics", 0, True))
     await peer.nothing_came()
     assert bench.entries == []
 
@@ -225,7 +225,7 @@ async def test_statistics_are_read_where_a_rule_names_them_or_there_is_no_policy
         for name in ("alice", "bob"):
             peer = await bench.connect(name, **who(name))
             assert (await peer.subscribe("$SYS/#") == 1) == (name in readers)
-            bench.broker.hand_out(Entry("$SYS/x", b"statistics", 0))
+            bench.hand_out(Entry("$SYS/x", b"statistics", 0))
             if name in readers:
                 assert (await peer.next()).topic == "$SYS/x"
             await peer.nothing_came()
@@ -244,7 +244,7 @@ async def test_a_client_identifier_never_widens_a_rule(start: Start, client_id: 
         assert await peer.publish(topic) == REFUSED
     for topic_filter in ("of/#", "of/+/x", f"of/{client_id}", "#", "+/#", "$SYS/#", "a/b/#"):
         assert await peer.subscribe(topic_filter) >= 0x80
-    bench.broker.hand_out(Entry("of/x", b"x", 0))
+    bench.hand_out(Entry("of/x", b"x", 0))
     await peer.nothing_came()
 
 
@@ -300,7 +300,7 @@ async def test_a_policy_that_is_read_again_holds_for_those_who_are_there(start: 
     revise(bench, rules(alice=Rules(publish=("open/#",), subscribe=("open/#",))))
     peer.send(Publish("closed", b"x", 0, False, False, None, {}))
     assert await peer.publish("closed") == REFUSED
-    bench.broker.hand_out(Entry("closed", b"x", 1))
+    bench.hand_out(Entry("closed", b"x", 1))
     peer.send(Publish("open/x", b"y", 0, False, False, None, {}))
     assert (await peer.next()).payload == b"y"
     assert bench.entries[-1].topic == "open/x"
@@ -316,7 +316,7 @@ async def test_subscriptions_that_no_rule_covers_any_more_end(start: Start) -> N
     revise(bench, rules(alice=Rules(subscribe=("a",), deliver=("#",))))
     (session,) = bench.broker.core.sessions.values()
     assert set(session.subscriptions) == {"a", "$share/g/a"}
-    bench.broker.hand_out(Entry("b", b"x", 0))
+    bench.hand_out(Entry("b", b"x", 0))
     await peer.nothing_came()
 
 

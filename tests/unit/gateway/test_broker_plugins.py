@@ -209,8 +209,8 @@ async def test_amqtts_taboo_plugin_is_obeyed_in_publish_subscribe_delivery_and_w
     assert await peer.subscribe("#") == 1
     admin = await bench.connect("b", username="admin")
     assert await admin.publish("prohibited") == 0  # so says the plugin
-    bench.broker.hand_out(Entry("prohibited", b"no", 1))
-    bench.broker.hand_out(Entry("allowed", b"yes", 1))
+    bench.hand_out(Entry("prohibited", b"no", 1))
+    bench.hand_out(Entry("allowed", b"yes", 1))
     assert (await peer.next()).payload == b"yes"
     await peer.nothing_came()
     assert [entry.topic for entry in bench.entries] == ["allowed", "prohibited"]
@@ -244,7 +244,7 @@ async def test_a_plugin_that_takes_time_is_obeyed_in_delivery(start: Start) -> N
     await peer.subscribe("#")
     for i in range(3):  # the answer about the first message comes after it
         for topic in ("closed", "open"):
-            bench.broker.hand_out(Entry(topic, b"%d" % i, 0))
+            bench.hand_out(Entry(topic, b"%d" % i, 0))
         while None in bench.broker._questions._deliveries.values():
             await peer.nothing_came()
     for i in (1, 2):
