@@ -11,12 +11,12 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 from gateway.broker.certificates import CertificateError, identify
 from gateway.broker.connection import Connection
 from gateway.broker.server import BrokerCore
 from gateway.broker.tls import Tls
+from gateway.broker.tls_layer import TlsLayer
 from gateway.broker.websocket import WebSocket, WebSocketRules
 
 
@@ -86,7 +86,7 @@ async def listen(
             return carried
         current = tls()
         assert current is not None
-        return TlsHandshake(connection, carried, current)
+        return _tls_layer(connection, carried, current)
 
     loop = asyncio.get_running_loop()
     try:
@@ -95,67 +95,25 @@ async def listen(
         raise ListenError(listener, error) from error
 
 
-class TlsHandshake(asyncio.Protocol):
-    """Takes a connection through its TLS handshake, then puts TLS under what it carries.
+def _tls_layer(connection: Connection, carried: asyncio.Protocol, tls: Tls) -> TlsLayer:
+    """TLS under a connection, or under its websocket."""
 
-    Args:
-        connection: what serves the client.
-        carried: what gets the bytes: the connection, or its websocket.
-        tls: the server's side.
+    def accepted(transport: asyncio.Transport) -> bool:
+        connection.connection_made(transport)  # counted, and may be over a limit
+        return not connection.is_closing
 
-    """
-
-    def __init__(self, connection: Connection, carried: asyncio.Protocol, tls: Tls) -> None:
-        self._connection = connection
-        self._carried = carried
-        self._tls = tls
-        self._early: list[bytes] = []
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
-        self._connection.connection_made(transport)  # counted, and may be over a limit
-        if not self._connection.is_closing:
-            transport = cast(asyncio.Transport, transport)
-            transport.pause_reading()
-            self._connection.core.start_task(self._shake_hands(transport))
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the event loop, with what came along with the end of the handshake."""
-        self._early.append(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
-        self._connection.connection_lost(exc)
-
-    async def _shake_hands(self, transport: asyncio.Transport) -> None:
-        connection = self._connection
-        core = connection.core
+    def secured(der: bytes | None) -> bool:
         try:
-            secured = await asyncio.get_running_loop().start_tls(
-                transport,
-                self,
-                self._tls.context,
-                server_side=True,
-                ssl_handshake_timeout=core.limits.connect_s,
-            )
-            # None, or told to be gone, where the client left at that moment.
-            if secured is None or connection.transport is None:
-                connection.connection_lost(None)
-                return
-            tls = secured.get_extra_info("ssl_object")
-            der = tls.getpeercert(binary_form=True)
             connection.certificate = None if der is None else identify(der)
-        except (OSError, CertificateError) as error:
-            if not connection.is_closing:
-                why = _why(error)
-                core.refused("TLS handshake failed", f"{connection.address}: {why}")
-            transport.abort()
-            connection.connection_lost(None)
-            return
-        secured.set_protocol(self._carried)
-        self._carried.connection_made(secured)
-        for data in self._early:
-            self._carried.data_received(data)
+        except CertificateError as error:
+            failed(error)
+            return False
+        return True
+
+    def failed(error: Exception) -> None:
+        connection.core.refused("TLS handshake failed", f"{connection.address}: {_why(error)}")
+
+    return TlsLayer(carried, tls.context, accepted=accepted, secured=secured, failed=failed)
 
 
 def _why(error: Exception) -> str:

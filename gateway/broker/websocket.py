@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
+
+from gateway.broker.layers import LayerTransport
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
@@ -52,6 +54,7 @@ class WebSocket(asyncio.Protocol):
     """
 
     def __init__(self, connection: Connection, rules: WebSocketRules) -> None:
+        self.carried: asyncio.Protocol = connection
         self._connection = connection
         connection.takes_links = False
         self._rules = rules
@@ -70,7 +73,7 @@ class WebSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
         self._transport = cast(asyncio.Transport, transport)
-        self._connection.connection_made(WebSocketTransport(self._transport, self))
+        self._connection.connection_made(LayerTransport(self._transport, self))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -175,61 +178,3 @@ class WebSocket(asyncio.Protocol):
 
     def _refused(self, kind: str) -> None:
         self._connection.core.refused(kind, str(self._connection))
-
-
-class WebSocketTransport(asyncio.Transport):
-    """What a connection writes to.
-
-    Args:
-        below: the transport of the frames.
-        websocket: makes frames of what is written.
-
-    """
-
-    def __init__(self, below: asyncio.Transport, websocket: WebSocket) -> None:
-        super().__init__()
-        self._below = below
-        self._websocket = websocket
-        self._is_closing = False
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the transport below knows."""
-        return self._below.get_extra_info(name, default)
-
-    def is_closing(self) -> bool:
-        """Whether it is closing or closed."""
-        return self._is_closing or self._below.is_closing()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the connection is told to pause."""
-        self._below.set_write_buffer_limits(high, low)
-
-    def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent yet."""
-        return self._below.get_write_buffer_size()
-
-    def pause_reading(self) -> None:
-        """Do not read for now."""
-        if not self._below.is_closing():
-            self._below.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Read again."""
-        if not self._below.is_closing():
-            self._below.resume_reading()
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send a binary frame."""
-        if not self.is_closing():
-            self._websocket.send(bytes(data))
-
-    def close(self) -> None:
-        """Send what is written, and close the websocket and what carries it."""
-        if not self._is_closing:
-            self._is_closing = True
-            self._websocket.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._is_closing = True
-        self._below.abort()

@@ -1,0 +1,158 @@
+"""TLS between a socket and what it carries, by an `ssl.SSLObject`, which does no I/O.
+
+The event loops bring TLS of their own, which tells of a client only after its handshake. Here the
+handshake is a part of the connection's life: what is above knows of it from the first byte on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from gateway.broker.layers import LayerTransport
+
+_READ_BYTES = 1 << 18
+
+
+class TlsLayer(asyncio.Protocol):
+    """The server's side of one TLS connection.
+
+    Attributes:
+        carried: what gets the bytes.
+
+    Args:
+        carried: the same.
+        context: certificates and rules.
+        accepted: called before what is carried; given the raw transport, it returns whether to
+            go on.
+        secured: called when the handshake is done, with the client's certificate, if it showed
+            one; returns whether to go on.
+        failed: told of an error in the handshake.
+
+    """
+
+    def __init__(
+        self,
+        carried: asyncio.Protocol,
+        context: ssl.SSLContext,
+        *,
+        accepted: Callable[[asyncio.Transport], bool],
+        secured: Callable[[bytes | None], bool],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.carried = carried
+        self._accepted = accepted
+        self._secured = secured
+        self._failed = failed
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_secure = False
+        self._transport: asyncio.Transport | None = None
+
+    # -- the transport's calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        transport = cast(asyncio.Transport, transport)
+        if self._accepted(transport):
+            self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self._transport = None
+        self.carried.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called by the event loop."""
+        self.carried.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop."""
+        self.carried.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        if self._transport is None:
+            return
+        self._incoming.write(data)
+        try:
+            if not self._is_secure and not self._shake_hands():
+                return
+            self._read()
+        except ssl.SSLError as error:
+            if not self._is_secure:
+                self._failed(error)
+            self._end()
+
+    # -- bytes -----------------------------------------------------------------------------------
+
+    def _shake_hands(self) -> bool:
+        assert self._transport is not None
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return False
+        self._is_secure = True
+        self._flush()
+        if not self._secured(self._tls.getpeercert(binary_form=True)):
+            self._end()
+            return False
+        self.carried.connection_made(LayerTransport(self._transport, self))
+        return True
+
+    def _read(self) -> None:
+        """Hand up what is there, then go on to the end, if there was one.
+
+        Raises:
+            ssl.SSLError: the client broke the protocol.
+
+        """
+        found: list[bytes] = []
+        is_over, error = False, None
+        try:
+            while data := self._tls.read(_READ_BYTES):
+                found.append(data)
+            is_over = True  # the client has closed
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as broken:
+            error = broken
+        if found:
+            self.carried.data_received(found[0] if len(found) == 1 else b"".join(found))
+        if error is not None:
+            raise error
+        self._flush()  # answers of TLS itself
+        if is_over:
+            self._end()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes of what is carried."""
+        if self._transport is None:
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError:  # it has failed at something that the client sent
+            self._transport.abort()
+        else:
+            self._flush()
+
+    def close(self) -> None:
+        """Say that no more comes, and close."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._transport is None:
+            return
+        with contextlib.suppress(ssl.SSLError):  # it would wait for the client's answer
+            self._tls.unwrap()
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._outgoing.pending:
+            self._transport.write(self._outgoing.read())
