@@ -14,9 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gateway import event_loop
 
+# How long one example takes says something of the machine, not of the code.
+settings.register_profile("hedgerow", deadline=None)
+settings.load_profile("hedgerow")
 # What tests share, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
 

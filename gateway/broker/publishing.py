@@ -251,7 +251,7 @@ class Publishing:
         if connection.version != Version.V5:
             connection.close()
             return
-        self.unacknowledged -= 1
+        self.unacknowledged = max(0, self.unacknowledged - 1)
         kind = PubAck if packet_id > 0 else PubRec
         connection.send(encode(kind(abs(packet_id), reason), Version.V5))
 

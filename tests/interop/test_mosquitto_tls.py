@@ -38,6 +38,7 @@ class Gateway:
         self.passwords.write_text(f"carol:{CHEAP.hash('secret')}\n")
         self.policy.write_text(
             '[roles.sensor]\npublish = ["sensors/%u/#"]\n'
+            '[roles.reader]\nsubscribe = ["sensors/#"]\n'
             '[users.alice]\nsubscribe = ["sensors/#"]\n'
             '[users.carol]\npublish = ["sensors/#"]\n'
         )
@@ -110,16 +111,18 @@ policy_file = "{self.policy}"
             given += ["--cert", str(issued.certificate), "--key", str(issued.key)]
         return given
 
-    async def publish(self, issued: Issued | None, topic: str, *more: str) -> tuple[int, str]:
+    async def run(self, program: str, issued: Issued | None, *more: str) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
-            *("mosquitto_pub", *self.arguments(issued), "-V", "5", "-q", "1"),
-            *("-t", topic, "-m", "x", *more),
+            *(program, *self.arguments(issued), "-V", "5", "-q", "1", *more),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         async with asyncio.timeout(LIMIT_S):
             output, _ = await process.communicate()
         return process.returncode or 0, output.decode()
+
+    async def publish(self, issued: Issued | None, topic: str, *more: str) -> tuple[int, str]:
+        return await self.run("mosquitto_pub", issued, "-t", topic, "-m", "x", *more)
 
     async def subscribe(self, issued: Issued | None, topic: str) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
@@ -269,3 +272,20 @@ async def test_at_sighup_a_wrong_file_is_named_and_nothing_changes(
     await gateway.said("nothing is read again: ")
     assert str(path) in gateway.lines[-1]
     assert (await gateway.publish(probe, "sensors/probe/x"))[0] == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_session_of_a_certificate_and_its_roles_outlive_the_gateway(
+    gateway: Gateway, how: signal.Signals
+) -> None:
+    reader = gateway.authority.issue("carl", roles=["reader"])
+    session = ("-i", "kept", "-c", "-x", "1000", "-t", "sensors/#")
+    assert (await gateway.run("mosquitto_sub", reader, *session, "-E"))[0] == 0
+    gateway.process.send_signal(how)
+    await gateway.process.communicate()
+    await gateway.start()
+    probe = gateway.authority.issue("probe", roles=["sensor"])
+    assert (await gateway.publish(probe, "sensors/probe/t"))[0] == 0
+    renewed = gateway.authority.issue("carl", roles=["reader"])
+    received = await gateway.run("mosquitto_sub", renewed, *session, "-C", "1", "-F", "%t")
+    assert received == (0, "sensors/probe/t\n")

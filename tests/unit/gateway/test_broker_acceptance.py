@@ -20,6 +20,9 @@ class Publisher:
         self.refusals: list[int] = []
         self.is_read = True
 
+    def release_incoming(self, *packet_ids: int) -> None:
+        self.incoming.difference_update(packet_ids)
+
     def answer(self, answers: list[bytes]) -> None:
         self.answers += answers
 
@@ -88,7 +91,7 @@ def test_a_refused_qos_2_message_is_unknown_afterwards(acceptance: Acceptance, l
     acceptance.again(publisher, publisher, 6)  # type: ignore[arg-type]
     acceptance.commit()
     log.tell(OSError(28, "disk full"))
-    assert (publisher.answers, publisher.refusals) == ([], [-6])
+    assert (publisher.answers, publisher.refusals) == ([], [-6, -6])
     assert publisher.incoming == set()
 
 

@@ -20,7 +20,11 @@ class Receiver:
 
 
 def make(dirty: list[Any]) -> Turns:
-    turns = Turns(dirty, lambda: None)
+    def flush(some: list[Any]) -> None:
+        for receiver in some:
+            receiver.flush()
+
+    turns = Turns(dirty, flush, lambda: None)
     turns.acceptance = Acceptance(
         lambda *_: None, lambda *_: None, turns.kick, asyncio.get_running_loop().time, 1 << 20
     )
