@@ -29,6 +29,7 @@ class Figure:
     """One broker's figure; `value` is None where `fault` says why there is none.
 
     `generator_cpu` is the generator's share of a core, in the run in which it was largest.
+    `broker_cpu_us` is what the broker takes of a core for a message, in the median of the rounds.
     `spread` is the rounds' lowest and highest value, where there were several.
     """
 
@@ -36,6 +37,7 @@ class Figure:
     value: float | None
     fault: str = ""
     generator_cpu: float | None = None
+    broker_cpu_us: float | None = None
     spread: tuple[float, float] | None = None
 
 
@@ -88,6 +90,8 @@ class CaseResult:
             notes = []
             if own is not None and own.value and figure.broker not in (OURS, OURS_SYNCED):
                 notes.append(f"ours is {own.value / figure.value:.3g} x")
+            if figure.broker_cpu_us is not None:
+                notes.append(f"{figure.broker_cpu_us:.3g} us of a core each")
             if figure.generator_cpu is not None:
                 notes.append(f"generator {figure.generator_cpu:.0%} of a core")
             if figure.spread is not None:
@@ -121,10 +125,12 @@ def rate_figure(broker: str, runs: Sequence[Run]) -> Figure:
     if fault:
         return Figure(broker, None, fault)
     rates_hz = [run.rate_hz for run in runs]
+    times_us = [run.broker_cpu_us for run in runs if run.broker_cpu_us is not None]
     return Figure(
         broker,
         median(rates_hz),
         generator_cpu=max(run.generator_cpu for run in runs),
+        broker_cpu_us=median(times_us) if times_us else None,
         spread=(min(rates_hz), max(rates_hz)) if len(rates_hz) > 1 else None,
     )
 

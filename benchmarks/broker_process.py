@@ -37,6 +37,17 @@ class RunningBroker:
     port: int
     pid: int
 
+    def cpu_s(self) -> float:
+        """Processor time that the process and its children have taken.
+
+        Raises:
+            psutil.Error: it has ended.
+
+        """
+        process = psutil.Process(self.pid)
+        times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+        return float(sum(one.user + one.system for one in times))
+
     def rss_mib(self) -> float:
         """Resident memory of the process and its children.
 

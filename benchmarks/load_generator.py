@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,22 @@ class Run:
     `generator_cpu` is the generator's share of one core meanwhile. `latencies_us` are from
     before the write of a message to after the read of it, in the order of arrival; they are
     recorded only under a light load. `fault` is empty if every message arrived once, in order
-    and with its QoS; else the figures say nothing.
+    and with its QoS; else the figures say nothing. `delivered` counts the whole run;
+    `broker_cpu_us` is what the broker took of a core for each of these, if that is known.
     """
 
     rate_hz: float
     generator_cpu: float
     latencies_us: tuple[float, ...]
     fault: str
+    delivered: int = 0
+    broker_cpu_us: float | None = None
+
+    def of_broker(self, cpu_s: float) -> Run:
+        """The same run, in which the broker took so much processor time in all."""
+        if not self.delivered:
+            return self
+        return replace(self, broker_cpu_us=cpu_s * 1e6 / self.delivered)
 
 
 def compile_programs(folder: Path) -> Programs:
@@ -123,6 +132,7 @@ def parse_run(line: str) -> Run:
             generator_cpu=found["generator_cpu_s"] / measured_s,
             latencies_us=tuple(found["latencies_us"]),
             fault=_fault(found),
+            delivered=found["delivered"],
         )
     except (ValueError, KeyError, TypeError) as error:
         raise GeneratorError(f"generator wrote {line[:200]!r}: {error!r}") from error

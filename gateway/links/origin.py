@@ -37,6 +37,7 @@ class Origin:
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
+        self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
 
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
@@ -76,7 +77,7 @@ class Origin:
 
     def _accept(self, gathered: Iterable[tuple[Flags, Sequence[Row]]], waiting: list[Done]) -> None:
         now_us = time.time_ns() // 1000
-        sends: list[Action] = []  # after who waits: local clients do not wait for links
+        sends: list[Action] = []
         refused: LogError | None = None
         for flags, rows in gathered:
             for part in batch.cut(rows):
@@ -91,7 +92,8 @@ class Origin:
             self._commit.settle(waiting)
         else:
             self._commit.refuse(waiting, refused)
-        self._replicate(sends)
+        if sends:  # when this turn has written: local clients do not wait for links
+            self._loop.call_soon(self._replicate, sends)
 
 
 def _tell(done: Committed, first: int, error: OSError | None) -> None:

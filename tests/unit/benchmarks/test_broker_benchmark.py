@@ -90,7 +90,8 @@ def test_a_json_file_in_a_folder_that_is_not_there_is_refused_before_anything_ru
 
 def test_a_run_is_read() -> None:
     run = load_generator.parse_run(json.dumps(GOOD))
-    assert run == Run(rate_hz=500.0, generator_cpu=0.2, latencies_us=(3.0, 1.0), fault="")
+    assert run == Run(500.0, 0.2, latencies_us=(3.0, 1.0), fault="", delivered=300)
+    assert run.of_broker(cpu_s=0.003).broker_cpu_us == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,19 @@ def test_a_percentile_is_a_sample_that_this_share_does_not_exceed(
 def test_the_median_of_the_rounds_counts() -> None:
     figure = broker_figures.rate_figure("peer", [a_run(90), a_run(500), a_run(100)])
     assert (figure.value, figure.spread) == (100, (90, 500))
+
+
+def test_one_in_flight_a_figure_is_marked_if_the_generator_had_no_idle_time() -> None:
+    idle, busy = Figure(OURS, 90.0, generator_cpu=0.8), Figure("peer", 90.0, generator_cpu=0.95)
+    result = CaseResult(
+        "100->100", broker_cases.RATE, [idle, busy], alone=100.0, one_in_flight=True
+    )
+    assert [result.is_near_limit(figure) for figure in result.figures] == [False, True]
+
+
+def test_variants_of_ours_are_compared_with_ours_alone() -> None:
+    figures = [Figure(OURS, 3.0), Figure(OURS_SYNCED, 2.0), Figure("hedgerow without a log", 4.0)]
+    assert [one.ratio for one in case(figures).comparisons()] == [0.75]
 
 
 def test_one_faulty_round_leaves_a_broker_without_a_figure() -> None:
