@@ -69,14 +69,22 @@ class GatewaySection:
 
 @dataclass(frozen=True, slots=True)
 class MqttSection:
-    """The broker's listener, which links use too; port 0 takes a free one, printed at start."""
+    """The broker's listener, which links use too; port 0 takes a free one, printed at start.
+
+    ``$SYS`` is published every ``sys_interval_s``, or never if that is 0.
+    """
 
     host: str = "127.0.0.1"
     port: int = 1883
+    sys_interval_s: float = 10.0
 
     def __post_init__(self) -> None:
         _check_address("host", self.host)
         _check_port("port", self.port)
+        if self.sys_interval_s and not 0.1 <= self.sys_interval_s <= 3600:
+            raise ConfigError(
+                "sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600"
+            )
 
 
 @dataclass(frozen=True, slots=True)

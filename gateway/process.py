@@ -181,6 +181,7 @@ class GatewayProcess:
                 links=self._node.accept,
                 carries_unlogged=lambda: self._node.carries_unlogged,
                 access=control,
+                sys_interval_s=mqtt.sys_interval_s,
             )
         except (AccessFileError, OSError) as error:
             raise ConfigError("access", str(error)) from error

@@ -33,7 +33,7 @@ def refuse(connection: Connection, reason: int, why: str = "") -> None:
     if answer and connection.version == Version.V5:
         answer = connection.with_reason(ConnAck(False, reason), why)
     if answer:
-        connection.out.append(answer)
+        connection.send(answer)
     connection.close()  # [MQTT-3.2.2-7]
 
 

@@ -29,6 +29,7 @@ from gateway.broker.message_log import Done
 from gateway.broker.passwords import Passwords
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
+from gateway.broker.sys_topics import PREFIX, SysTopics
 from tree_handler.batch import Entry
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
@@ -54,6 +55,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         carries_unlogged: whether the tree wants QoS 0 messages now.
         limits: what a client may take.
         access: which topics a client may use; None for all that clients may use at all.
+        sys_interval_s: how often ``$SYS`` is published; 0 for never.
 
     Raises:
         AccessFileError: the password file has a wrong line.
@@ -73,6 +75,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
         access: AccessControl | None = None,
+        sys_interval_s: float = 10.0,
     ) -> None:
         plugins: dict[str, dict[str, Any]] = {}
         if anonymous:
@@ -90,6 +93,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self._verifying = asyncio.Semaphore(MAX_VERIFYING)
         self._hooks = self._make_hooks(commit, links, carries_unlogged)
         self._core: BrokerCore | None = None
+        self._sys_interval_s = sys_interval_s
+        self._sys_topics: SysTopics | None = None
 
     def _make_hooks(
         self, commit: Commit, links: Links, carries_unlogged: Callable[[], bool]
@@ -141,6 +146,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             raise
         finally:
             self.logger.setLevel(level)
+        if self._sys_interval_s:
+            self._sys_topics = SysTopics(self._core, self._sys_interval_s)
 
     async def shutdown(self) -> None:
         """Close every client and stop listening."""
@@ -148,6 +155,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             server.instance.close()
             # Not waited for: since Python 3.12 that would wait for links too, which end later.
             server.instance = None
+        if self._sys_topics is not None:
+            self._sys_topics.stop()
         self.core.stop()
         await super().shutdown()
 
@@ -177,7 +186,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
     @property
     def client_count(self) -> int:
         """Clients that are connected."""
-        return sum(connection.session is not None for connection in self.core.connections)
+        return self.core.client_count
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -189,7 +198,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
         """What a plugin publishes; it stays on this gateway."""
-        self.core.publish((Entry(topic, bytes(data), qos or 0),))
+        if not topic.startswith(PREFIX):  # amqtt's own plugin would publish twice what we do
+            self.core.publish((Entry(topic, bytes(data), qos or 0),))
 
     async def retain_message(
         self,
@@ -199,7 +209,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         qos: int | None = None,
     ) -> None:
         """What a plugin retains; it stays on this gateway."""
-        if topic_name is not None:
+        if topic_name is not None and not topic_name.startswith(PREFIX):
             self.core.publish((Entry(topic_name, bytes(data or b""), qos or 0, True),))
 
     # -- who may what --------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from gateway.broker.packets import (
 )
 from gateway.broker.publishing import Publishing
 from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
+from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -94,6 +95,7 @@ class Connection(Outgoing, asyncio.Protocol):
         """Called by the event loop."""
         if self.is_closing:
             return
+        self.core.traffic.bytes_received += len(data)
         if self.session is not None:  # before that, what counts is when it was opened
             self.heard_at_s = self.core.now()
         if self._chunks:
@@ -118,7 +120,7 @@ class Connection(Outgoing, asyncio.Protocol):
         if not core.is_scheduled and (core.dirty or not core.acceptance.is_empty):
             core.kick()
 
-    def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
+    def _walk(self, data: bytes) -> None:  # noqa: PLR0912, PLR0915  # a call costs more
         """Handle every whole packet.
 
         Raises:
@@ -143,6 +145,8 @@ class Connection(Outgoing, asyncio.Protocol):
         id_bytes = 2 if is_311 else 3  # with the length of no properties
         permitted = publishing.permitted
         size = len(data)
+        began = at
+        wanted_bytes = count = others = other_bytes = ones = twos = 0
         while size - at > 1:
             first = data[at]
             length = data[at + 1]
@@ -150,10 +154,7 @@ class Connection(Outgoing, asyncio.Protocol):
             if length > 127:
                 length &= 127
                 shift = 7
-                while True:
-                    if body >= size:
-                        self._keep(data, at)
-                        return
+                while body < size:
                     byte = data[body]
                     body += 1
                     length |= (byte & 127) << shift
@@ -162,13 +163,15 @@ class Connection(Outgoing, asyncio.Protocol):
                     shift += 7
                     if shift > 21:
                         raise PacketError(ReasonCode.MALFORMED_PACKET, "remaining length")
+                else:
+                    break
                 if body + length - at > limit:
                     size_bytes = body + length - at
                     raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", size_bytes)
             end = body + length
             if end > size:
-                self._keep(data, at, end - at)
-                return
+                wanted_bytes = end - at
+                break
             if first == 0x30:
                 if length < 3:
                     raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
@@ -198,8 +201,7 @@ class Connection(Outgoing, asyncio.Protocol):
                         payload = data[topic_end if is_311 else topic_end + 1 : end]
                         core.forward(route, data[body + 2 : topic_end], payload, other)
                 elif not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
             elif first in {0x32, 0x34}:
                 if length < 5:
                     raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
@@ -216,32 +218,52 @@ class Connection(Outgoing, asyncio.Protocol):
                 ):
                     publishing.receive_plain(data, at, topic_end, data[payload_at:end], route)
                 elif not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
+                if first == 0x32:
+                    ones += 1
+                else:
+                    twos += 1
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
+                ones += first >> 1 & 1
+                twos += first >> 2 & 1
             elif first == 0x40 and length == 2:
                 session.puback(data[body] << 8 | data[body + 1])
+                others += 1
             elif first == 0x50 and length == 2:
                 self._pubrec(data[body] << 8 | data[body + 1], failed=False)
+                others += 1
             elif first == 0x62 and length == 2:
                 publishing.release(data[body] << 8 | data[body + 1])
+                others += 1
             elif first == 0x70 and length == 2:
                 session.pubcomp(data[body] << 8 | data[body + 1])
+                others += 1
             else:
                 self._control(first, data[body:end])
-                if self.is_closing:
-                    return
+                others += 1
+                other_bytes += end - at - ACKNOWLEDGEMENT_BYTES
                 if self._waiting is not None:
                     at = end
+                    count += 1
                     break
             at = end
+            count += 1
             if self.is_closing:
-                return
-        if at < size:
-            self._keep(data, at)
+                break
+        traffic = core.traffic
+        traffic.packets_received += count
+        published_bytes = at - began
+        if others:
+            traffic.received_others += others
+            published_bytes -= others * ACKNOWLEDGEMENT_BYTES + other_bytes
+        if ones or twos:
+            traffic.received_qos_1 += ones
+            traffic.received_qos_2 += twos
+        traffic.published_bytes += published_bytes
+        if at < size and not self.is_closing:
+            self._keep(data, at, wanted_bytes)
 
     def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
         """Keep what begins a packet that is not all there yet, or that has to wait."""
@@ -299,6 +321,10 @@ class Connection(Outgoing, asyncio.Protocol):
             handover.to_streams(self, data)
             return 0
         self.version = start.version
+        traffic = self.core.traffic
+        traffic.connects += 1
+        traffic.packets_received += 1
+        traffic.received_others += 1
         try:
             packet = decode(data[0], data[start.body : start.end], start.version)
         except PacketError as error:
@@ -355,6 +381,7 @@ class Connection(Outgoing, asyncio.Protocol):
         if self.is_paused:
             self.send(packet)
             return
+        self.others += 1
         out = self.out
         if not out:
             self.core.dirty.append(self)

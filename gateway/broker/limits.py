@@ -14,6 +14,12 @@ _log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 1.0
 
+UNREAD = "QoS 0 message for a client that does not read"
+TOO_LARGE = "message over the client's maximum packet size"
+NOT_QUEUED = "message dropped: queue full, expired or too large"
+DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED)
+"""What is counted when a message does not reach a subscriber."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.broker.aliases import OutgoingAliases
+from gateway.broker.limits import TOO_LARGE, UNREAD
 from gateway.broker.packets import (
     ConnAck,
     Disconnect,
@@ -21,6 +22,8 @@ from gateway.broker.packets import (
     encode,
 )
 from gateway.broker.packets.reason_codes import REASONS
+from gateway.broker.sessions import PUBREL
+from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -64,6 +67,10 @@ class Outgoing:
         self.is_paused = False
         """Whether the client does not read what is written."""
         self._held_bytes = 0
+        self.others = 0
+        """Packets in `out` that are no PUBLISH; counted like the next when they are written."""
+        self._other_bytes = 0
+        """Their bytes beyond those of an acknowledgement each."""
         self._not_reading = 0
         """For how many reasons reading is paused."""
 
@@ -119,6 +126,9 @@ class Outgoing:
         if not self.out:
             self.core.dirty.append(self)
         self.out.append(packet)
+        if packet[0] & 0xF0 != 0x30:
+            self.others += 1
+            self._other_bytes += len(packet) - ACKNOWLEDGEMENT_BYTES
         if self.is_paused:
             before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
             limit = self.core.limits.held_bytes
@@ -134,11 +144,11 @@ class Outgoing:
     def offer(self, packet: bytes) -> None:
         """Send a QoS 0 message, unless the client does not read."""
         if self.packet_bytes_max is not None and len(packet) > self.packet_bytes_max:
-            self.core.refused("message over the client's maximum packet size", str(self))
+            self.core.refused(TOO_LARGE, str(self))
             return
         if self.is_paused:
             if self._held_bytes + len(packet) > self.core.limits.held_bytes:
-                self.core.refused("QoS 0 message for a client that does not read", str(self))
+                self.core.refused(UNREAD, str(self))
                 return
             self._held_bytes += len(packet)
         if self.outgoing_aliases is not None:
@@ -155,7 +165,10 @@ class Outgoing:
             return
         if self.is_closing:
             return
+        is_resending = session.is_resending
         packets = session.send_waiting(self.core.now())
+        if is_resending:
+            self.others += sum(packet[0] == PUBREL for packet in packets)
         if self.outgoing_aliases is not None:
             packets = [
                 self.outgoing_aliases.shorten(packet) if packet[0] & 0xF0 == 0x30 else packet
@@ -171,7 +184,15 @@ class Outgoing:
         if self.is_closing:
             out.clear()
         elif out and not self.is_paused and self.transport is not None:
-            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+            data = out[0] if len(out) == 1 else b"".join(out)
+            self.transport.write(data)
+            traffic = self.core.traffic
+            traffic.packets_sent += len(out)
+            traffic.bytes_sent += len(data)
+            if self.others:
+                traffic.sent_others += self.others
+                traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
+                self.others = self._other_bytes = 0
             out.clear()
 
     # -- the end ------------------------------------------------------------------------------
@@ -182,7 +203,7 @@ class Outgoing:
             return
         self.core.commit()  # what it published before is acknowledged first, if that can be now
         if self.version == Version.V5 and self.session is not None:
-            self.out.append(self.with_reason(Disconnect(reason), why))
+            self.send(self.with_reason(Disconnect(reason), why))
         self.close()
 
     def with_reason(self, packet: Disconnect | ConnAck, why: str) -> bytes:
@@ -206,12 +227,11 @@ class Outgoing:
         """Send what has gathered and close."""
         if self.is_closing:
             return
+        self.is_paused = False
+        self.flush()
         self.is_closing = True
         self.closing_at_s = self.core.now()
         if self.transport is not None:
-            if self.out:
-                self.transport.write(b"".join(self.out))
-                self.out.clear()
             self.transport.close()
 
     def abort(self) -> None:

@@ -143,7 +143,7 @@ def _send_retained(
     core = connection.core
     grant = Grant(request.qos, True, (identifier,) if identifier else ())
     now_s = core.now()
-    for topic, message in core.retained.match(request.filter, now_s):
+    for topic, message in core.retained_for(request.filter):
         if core.may_deliver(session, topic):
             core.delivery.give(session, message, grant, now_s, retained=True)
 

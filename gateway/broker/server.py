@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Any
 
 from gateway.broker import wills
@@ -18,7 +18,7 @@ from gateway.broker.acceptance import Acceptance
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.hooks import Client, Hooks
-from gateway.broker.limits import Budget, Limits, Refusals
+from gateway.broker.limits import DROPS, NOT_QUEUED, Budget, Limits, Refusals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
@@ -31,6 +31,7 @@ from gateway.broker.topics import (
     SubscriptionTree,
     split_share,
 )
+from gateway.broker.traffic import Traffic
 from tree_handler.batch import Entry
 
 SWEEP_S = 0.5
@@ -46,6 +47,9 @@ class BrokerCore:
         sessions: by client identifier.
         connections: all that are open.
         routes: where topics go.
+        retained: of clients and of the tree.
+        statistics: the broker's own retained messages, ``$SYS``.
+        traffic: what has passed.
         dirty: connections with something to write.
         is_scheduled: whether the end of this turn is.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
@@ -58,6 +62,7 @@ class BrokerCore:
         self.now = asyncio.get_running_loop().time
         self.budget = Budget(self.limits.all_queues_bytes)
         self.refusals = Refusals()
+        self.traffic = Traffic()
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
         self.tree: SubscriptionTree[Session, Subscription] = SubscriptionTree(
@@ -65,6 +70,7 @@ class BrokerCore:
         )
         self.routes: RouteCache[Route] = RouteCache()
         self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
+        self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
         self.acceptance = Acceptance(
@@ -76,6 +82,7 @@ class BrokerCore:
         self._by_address: Counter[str] = Counter()
         self._offline: set[Session] = set()
         self._delayed: set[Session] = set()
+        self._connected = 0
         self._connects = 0
         self._connects_since_s = self.now()
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -101,6 +108,21 @@ class BrokerCore:
         else:
             self.pass_on(message, self.route(message.key), None)
         self.kick()
+
+    def announce(self, topic: str, payload: bytes) -> None:
+        """Publish a statistic, retained: for those who may read it, and for this broker alone."""
+        message = Message(topic, topic.encode(), payload, 0, True)
+        self.statistics.set(topic, message)
+        now_s = self.now()
+        # Without the cache, whose `#` is cheaper to touch where it holds no `$` topics.
+        route = resolve(message.key, self.tree, self.may_deliver)
+        self.delivery.deliver(message, route, None, now_s)
+        self.kick()
+
+    def retained_for(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
+        """What is retained for a new subscription."""
+        kept = self.statistics if topic_filter.startswith("$SYS") else self.retained
+        return kept.match(topic_filter, self.now())
 
     def pass_on(self, message: Message, route: Route, publisher: Session | None) -> None:
         """Deliver a QoS 0 message and give it to the tree."""
@@ -207,6 +229,8 @@ class BrokerCore:
     ) -> None:
         """An accepted connection serves a session from now on."""
         self.sessions[client.client_id] = session
+        self._connected += 1
+        self.traffic.clients_max = max(self.traffic.clients_max, self._connected)
         self._offline.discard(session)
         self._delayed.discard(session)
         session.connection = connection
@@ -253,6 +277,7 @@ class BrokerCore:
 
     def _detach(self, session: Session, connection: Connection) -> None:
         session.connection = None
+        self._connected -= 1
         session.detach(self.now())
         self._offline.add(session)
         self._touch(session)
@@ -263,11 +288,27 @@ class BrokerCore:
         for topic_filter in session.subscriptions:
             self.routes.touched(topic_filter)
 
+    @property
+    def offline_count(self) -> int:
+        """Sessions that wait for their client."""
+        return len(self._offline)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that did not reach a subscriber for want of room or time."""
+        return self.budget.dropped + sum(self.refusals.counts[kind] for kind in DROPS)
+
+    @property
+    def client_count(self) -> int:
+        """Clients that are connected."""
+        return self._connected
+
     # -- connections ---------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
         """A connection has come; it may be closed at once."""
         limits, now_s = self.limits, self.now()
+        self.traffic.sockets += 1
         self.connections.add(connection)
         self._by_address[connection.address] += 1
         if now_s - self._connects_since_s >= 1:
@@ -359,10 +400,10 @@ class BrokerCore:
             self._publish_will(session)
         for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
             self.end(session)
+            self.traffic.sessions_expired += 1
         if self.budget.dropped:
             dropped, self.budget.dropped = self.budget.dropped, 0
-            what = "message dropped: queue full, expired or too large"
-            self.refusals.count(what, "sessions", now_s, dropped)
+            self.refusals.count(NOT_QUEUED, "sessions", now_s, dropped)
         for topic in self.retained.expire(now_s):
             if self.hooks.keeper is not None:
                 self.hooks.keeper.retained_deleted(topic)

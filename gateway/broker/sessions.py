@@ -136,6 +136,21 @@ class Session:
         return len(self._queue)
 
     @property
+    def queued_bytes(self) -> int:
+        """Their size."""
+        return self._queued_bytes
+
+    @property
+    def inflight_bytes(self) -> int:
+        """Size of the messages sent and not acknowledged."""
+        return self._inflight_bytes
+
+    @property
+    def is_resending(self) -> bool:
+        """Whether what was in flight at the reconnect is still being sent again."""
+        return bool(self._unsent)
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything waits to be sent as soon as there is room."""
         return bool(self._queue or self._unsent)

@@ -32,13 +32,15 @@ class SubscriptionTree(Generic[S, V]):
 
     """
 
-    __slots__ = ("_count", "_levels_max", "_plain", "_shared")
+    __slots__ = ("_count", "_levels_max", "_plain", "_shared", "shared_count")
 
     def __init__(self, levels_max: int = LEVELS_MAX) -> None:
         self._levels_max = levels_max
         self._plain: _FilterTree[S, V] = _FilterTree()
         self._shared: _FilterTree[tuple[str, str], dict[S, V]] = _FilterTree()
         self._count = 0
+        self.shared_count = 0
+        """How many of the subscriptions are shared."""
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -68,6 +70,7 @@ class SubscriptionTree(Generic[S, V]):
                 self._shared.set(levels, group, members)
             is_new = subscriber not in members
             members[subscriber] = value
+            self.shared_count += is_new
         else:
             is_new = self._plain.set(levels, subscriber, value)
         self._count += is_new
@@ -88,6 +91,7 @@ class SubscriptionTree(Generic[S, V]):
             if members is None or subscriber not in members:
                 return False
             del members[subscriber]
+            self.shared_count -= 1
             if not members:
                 self._shared.delete(levels, group)
         elif not self._plain.delete(levels, subscriber):
