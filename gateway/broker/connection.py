@@ -8,14 +8,12 @@ and handled here without an object for the packet; all others go through the cod
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from gateway.broker import handover
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
-from gateway.broker.outgoing import Outgoing
+from gateway.broker.incoming import Incoming
 from gateway.broker.packets import (
     Auth,
     Connect,
@@ -42,31 +40,21 @@ from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
 
-T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
-
-
-class Connection(Outgoing, asyncio.Protocol):
+class Connection(Incoming, asyncio.Protocol):
     """Serves one client.
 
     Attributes:
         will: to be published unless the client says DISCONNECT.
         keep_alive_s: 0 for none.
-        heard_at_s: when it last sent anything, on the loop's clock.
 
     """
 
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
-        self.heard_at_s = core.now()
         self.will: Will | None = None
         self.keep_alive_s = 0
         self._publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
-        self._chunks: list[bytes] = []
-        self._chunk_bytes = 0
-        self._wanted_bytes = 0
-        self._waiting: asyncio.Future[Any] | None = None
 
     # -- the transport's calls -----------------------------------------------------------------
 
@@ -84,31 +72,10 @@ class Connection(Outgoing, asyncio.Protocol):
         self.is_closing = True
         self.transport = None
         self.out.clear()
-        self._chunks.clear()
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._forget()
         self.core.closed(self)
 
     # -- reading -------------------------------------------------------------------------------
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the event loop."""
-        if self.is_closing:
-            return
-        self.core.traffic.bytes_received += len(data)
-        if self.session is not None:  # before that, what counts is when it was opened
-            self.heard_at_s = self.core.now()
-        if self._chunks:
-            self._chunks.append(data)
-            self._chunk_bytes += len(data)
-            if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        elif self._waiting is not None:
-            self._keep(data, 0)
-            return
-        self._read(data)
 
     def _read(self, data: bytes) -> None:
         try:
@@ -265,12 +232,6 @@ class Connection(Outgoing, asyncio.Protocol):
         if at < size and not self.is_closing:
             self._keep(data, at, wanted_bytes)
 
-    def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
-        """Keep what begins a packet that is not all there yet, or that has to wait."""
-        self._wanted_bytes = wanted_bytes
-        self._chunks.append(data[at:] if at else data)
-        self._chunk_bytes = len(data) - at
-
     def _control(self, first: int, body: bytes) -> None:
         if first >> 4 == PacketType.CONNECT:  # whatever it says
             raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
@@ -336,36 +297,6 @@ class Connection(Outgoing, asyncio.Protocol):
             )
         admit(self, packet)
         return start.end
-
-    # -- waiting for decisions -----------------------------------------------------------------
-
-    def wait_for(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
-        """Let the client's further packets wait; ``then`` gets the result, None if it failed."""
-        task = asyncio.ensure_future(verdict)
-        self._waiting = task
-        self.stall()
-
-        def decided(done: asyncio.Future[T]) -> None:
-            if done.cancelled() or self._waiting is not done:
-                return
-            self._waiting = None
-            self.resume()
-            error = done.exception()
-            if error is not None:
-                _log.error("%s: a decision failed: %s", self.address, error, exc_info=error)
-            if self.is_closing:
-                return
-            try:
-                then(None if error is not None else done.result())
-            except PacketError as broken:
-                self.fail(broken)
-            if self._waiting is None and not self.is_closing and self._chunks:
-                data = b"".join(self._chunks)
-                self._chunks.clear()
-                self._read(data)
-            self.core.kick()
-
-        task.add_done_callback(decided)
 
     # -- answers to a PUBLISH -----------------------------------------------------------------
 

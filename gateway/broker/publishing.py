@@ -77,6 +77,9 @@ class Publishing:
             PacketError: it is malformed or breaks a limit.
 
         """
+        if self._connection.has_had_its_turn:
+            self._connection.give_way()
+            return False
         key, packet_id, at = _start(data, first, body, end)
         properties: dict[int, Any] | None = None
         if self._connection.version == Version.V5:
