@@ -8,6 +8,8 @@ reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2].
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 Accepted = tuple[Message | None, "Session | None", "Connection | None", int]
 """A message, or None for one that was accepted before and came again; its publisher; the packet
 identifier, negative for QoS 2 and 0 where nobody waits."""
+
+TURN_S = 0.01
+"""Delivering goes on for so long before others have their turn."""
+_LOOK_EVERY = 4
+"""Messages between two looks at the clock."""
 
 
 class Acceptance:
@@ -45,6 +52,7 @@ class Acceptance:
         "_limit_bytes",
         "_now",
         "_settled",
+        "_settling",
         "_stalled",
         "_turn_bytes",
         "_unlogged",
@@ -69,6 +77,13 @@ class Acceptance:
         self._waiting_bytes = 0
         self._turn_bytes = 0
         self._stalled: set[Connection] = set()
+        self._settling: deque[tuple[deque[Accepted], int]] = deque()
+        """Commits that are durable and not delivered to the end, in their order."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Payloads of what is accepted and not delivered yet."""
+        return self._waiting_bytes
 
     @property
     def is_empty(self) -> bool:
@@ -117,26 +132,50 @@ class Acceptance:
         self._commit(entries, done)
 
     def _committed(self, accepted: list[Accepted], size_bytes: int, error: OSError | None) -> None:
-        self._waiting_bytes -= size_bytes
-        if error is None:
-            self._settle(accepted)
-        else:
+        if error is not None:
             for _, session, connection, packet_id in accepted:
                 self._refuse(session, connection, packet_id)
+            accepted = []
+        self._settling.append((deque(accepted), size_bytes))
+        if len(self._settling) == 1:
+            self._go_on()
+
+    def finish(self) -> None:
+        """Deliver and acknowledge all that is durable, however long it takes."""
+        self._settle(float("inf"))
+
+    def _go_on(self) -> None:
+        self._settle(self._now() + TURN_S)
+        if self._settling:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _settle(self, until_s: float) -> None:
+        """Deliver and acknowledge in the order of the commits, until a time or the end."""
+        while self._settling:
+            accepted, size_bytes = self._settling[0]
+            self._deliver_some(accepted, until_s)
+            if accepted:
+                break
+            self._settling.popleft()
+            self._waiting_bytes -= size_bytes
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for connection in stalled:
                 connection.resume()
         self._settled()
 
-    def _settle(self, accepted: list[Accepted]) -> None:
+    def _deliver_some(self, accepted: deque[Accepted], until_s: float) -> None:
         now_s = self._now()
-        deliver = self._deliver
-        for message, session, connection, packet_id in accepted:
-            if connection is not None and packet_id:
-                connection.acknowledge(packet_id)
-            if message is not None:
-                deliver(message, session, now_s)
+        deliver, take = self._deliver, accepted.popleft
+        while accepted:
+            for _ in range(min(_LOOK_EVERY, len(accepted))):
+                message, session, connection, packet_id = take()
+                if connection is not None and packet_id:
+                    connection.acknowledge(packet_id)
+                if message is not None:
+                    deliver(message, session, now_s)
+            if accepted and self._now() > until_s:
+                return
 
     def _refuse(
         self, session: Session | None, connection: Connection | None, packet_id: int

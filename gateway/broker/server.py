@@ -427,6 +427,7 @@ class BrokerCore:
         self._is_stopping = True
         self._sweep_timer.cancel()
         self.commit()
+        self.acceptance.finish()
         for connection in list(self.connections):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused:
