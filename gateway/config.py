@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gateway.broker.limits import LimitRangeError, Limits
 from gateway.links.handshake import MIN_KEY_BYTES
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
@@ -192,6 +193,7 @@ class GatewaySettings:
     mqtt: MqttSection = field(default_factory=MqttSection)
     coap: CoapSection = field(default_factory=CoapSection)
     log: LogSection = field(default_factory=LogSection)
+    limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
 
@@ -241,7 +243,7 @@ def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
             raise ConfigError(where, "missing")
     try:
         return cls(**values)
-    except ConfigError as error:
+    except (ConfigError, LimitRangeError) as error:
         raise ConfigError(f"{prefix}{error.where}", error.why) from error
 
 

@@ -180,6 +180,7 @@ class GatewayProcess:
                 commit=self._node.publish_all,
                 links=self._node.accept,
                 carries_unlogged=lambda: self._node.carries_unlogged,
+                limits=self._settings.limits,
                 access=control,
                 sys_interval_s=mqtt.sys_interval_s,
             )

@@ -235,6 +235,8 @@ class Connection(Incoming, asyncio.Protocol):
     def _control(self, first: int, body: bytes) -> None:
         if first >> 4 == PacketType.CONNECT:  # whatever it says
             raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
+        if len(body) > self.core.limits.connect_bytes:
+            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", len(body))
         packet = decode(first, body, self.version)
         check_sent_by_client(packet)
         session = self.session

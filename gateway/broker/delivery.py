@@ -107,12 +107,13 @@ class Delivery:
         turn = self._turns[group]
         self._turns[group] = turn + 1
         count = len(members)
-        order = [members[(turn + i) % count] for i in range(count)]
-        for session, subscription in order:
+        for i in range(count):
+            session, subscription = members[(turn + i) % count]
             if session.connection is not None:
                 self.give(session, message, _grant(subscription), now_s)
                 return
-        for session, subscription in order:
+        for i in range(count if message.qos else 0):
+            session, subscription = members[(turn + i) % count]
             if min(subscription.qos, message.qos):
                 self.give(session, message, _grant(subscription), now_s)
                 return

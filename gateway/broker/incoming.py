@@ -56,9 +56,9 @@ class Incoming(Outgoing):
         raise NotImplementedError
 
     @property
-    def unhandled_bytes(self) -> int:
-        """What was read and waits."""
-        return self._chunk_bytes if self._chunks else 0
+    def buffered_bytes(self) -> int:
+        """What waits to be written, and what was read and waits."""
+        return super().buffered_bytes + (self._chunk_bytes if self._chunks else 0)
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""

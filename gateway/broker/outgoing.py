@@ -82,6 +82,7 @@ class Outgoing:
         self._held_bytes = 0
         if self.session is not None and self.session.connection is self:
             self.session.hold()
+        self.core.upkeep.clients_do_not_read()
 
     def resume_writing(self) -> None:
         """Called by the event loop: the client reads again."""
@@ -118,6 +119,12 @@ class Outgoing:
     def is_unread(self) -> bool:
         """Whether the client does not read, so that it is not read from either."""
         return self.is_paused and self._held_bytes > self.core.limits.held_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written, in the transport and here."""
+        transport = self.transport
+        return self._held_bytes + (0 if transport is None else transport.get_write_buffer_size())
 
     # -- writing -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from gateway.broker.targets import Route
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
+    from gateway.broker.sessions import Session
 
 
 class Publishing:
@@ -65,7 +66,7 @@ class Publishing:
             self._accept(message, packet_id, allowed=True)
             return
         if qos == 2:
-            session.incoming.add(packet_id)
+            self._begin(session, packet_id)
             packet_id = -packet_id
         self.unacknowledged += 1
         self._core.acceptance.add(message, session, connection, packet_id)
@@ -171,12 +172,25 @@ class Publishing:
                 return
             # 3.1.1 can't say so: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
             if packet_id < 0:
-                session.incoming.add(-packet_id)
+                self._begin(session, -packet_id)
             connection.acknowledge(packet_id)
             return
         if packet_id < 0:
-            session.incoming.add(-packet_id)
+            self._begin(session, -packet_id)
         core.acceptance.add(message, session, connection, packet_id)
+
+    def _begin(self, session: Session, packet_id: int) -> None:
+        """A QoS 2 exchange begins; a client that leaves too many open is not served.
+
+        Raises:
+            PacketError: too many are not released.
+
+        """
+        if len(session.incoming) >= self._core.upkeep.unreleased_max:
+            raise PacketError(
+                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "unreleased messages", len(session.incoming)
+            )
+        session.incoming.add(packet_id)
 
     # -- acknowledgements ----------------------------------------------------------------------
 

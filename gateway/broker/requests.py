@@ -19,8 +19,8 @@ from gateway.broker.packets import (
     Version,
     encode,
 )
+from gateway.broker.retained_sending import RetainedSending
 from gateway.broker.sessions import Session, Subscription
-from gateway.broker.targets import Grant
 from gateway.broker.topics import FilterError, split_share
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
     session = connection.session
     may_subscribe = connection.core.hooks.may_subscribe
     assert session is not None
+    _check_count(connection, len(packet.requests))
     if may_subscribe is None:
         _grant(connection, packet, [True] * len(packet.requests))
         return
@@ -51,6 +52,17 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
         _decisions(verdicts),
         lambda allowed: _grant(connection, packet, allowed or [False] * len(verdicts)),
     )
+
+
+def _check_count(connection: Connection, count: int) -> None:
+    """Refuse a packet of more filters than a session may have.
+
+    Raises:
+        PacketError: there are too many.
+
+    """
+    if count > connection.core.limits.subscriptions_per_session:
+        raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
 
 
 async def _decisions(verdicts: list[Verdict]) -> list[bool]:
@@ -80,8 +92,14 @@ def _grant(connection: Connection, packet: Subscribe, allowed: list[bool]) -> No
             reasons[-1] = _REFUSED_311
     # The answer goes first, then what is retained, in one write.
     connection.send(encode(SubAck(packet.packet_id, reasons, {}), connection.version))
+    retained = RetainedSending(connection, session)
     for request, is_new in granted:
-        _send_retained(connection, session, request, identifiers[0], is_new=is_new)
+        # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
+        if request.retain_handling <= (_IF_NEW if is_new else _AT_SUBSCRIBE) and not (
+            request.filter.startswith("$share/")
+        ):
+            retained.add(request.filter, request.qos, identifiers[0])
+    retained.start()
 
 
 def _one(
@@ -97,12 +115,13 @@ def _one(
         core.refused("subscription to a forbidden filter", str(connection))
         return ReasonCode.NOT_AUTHORIZED, False
     limits = core.limits
-    if (
-        request.filter not in session.subscriptions
-        and len(session.subscriptions) >= limits.subscriptions_per_session
-    ):
-        core.refused("subscription over the limit of a session", str(connection))
-        return ReasonCode.QUOTA_EXCEEDED, False
+    if request.filter not in session.subscriptions:
+        if len(session.subscriptions) >= limits.subscriptions_per_session:
+            core.refused("subscription over the limit of a session", str(connection))
+            return ReasonCode.QUOTA_EXCEEDED, False
+        if core.tree.bytes_held > limits.subscriptions_bytes:
+            core.refused("subscription over the limit of all", str(connection))
+            return ReasonCode.QUOTA_EXCEEDED, False
     try:
         share, proper = split_share(request.filter)
         if share and request.no_local:  # [MQTT-3.8.3-4]
@@ -126,32 +145,11 @@ def _is_open(topic_filter: str) -> bool:
     return not topic_filter.startswith("$") or topic_filter.startswith("$SYS/")
 
 
-def _send_retained(
-    connection: Connection,
-    session: Session,
-    request: SubscriptionRequest,
-    identifier: int,
-    *,
-    is_new: bool,
-) -> None:
-    handling = request.retain_handling
-    # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
-    if handling > _IF_NEW or (handling == _IF_NEW and not is_new):
-        return
-    if request.filter.startswith("$share/"):
-        return
-    core = connection.core
-    grant = Grant(request.qos, True, (identifier,) if identifier else ())
-    now_s = core.now()
-    for topic, message in core.retained_for(request.filter):
-        if core.may_deliver(session, topic):
-            core.delivery.give(session, message, grant, now_s, retained=True)
-
-
 def unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
     """Answer an UNSUBSCRIBE."""
     session = connection.session
     assert session is not None
+    _check_count(connection, len(packet.filters))
     reasons: list[int] = []
     for topic_filter in packet.filters:
         existed = connection.core.unsubscribe(session, topic_filter)

@@ -1,7 +1,7 @@
 """The broker's state and its turns: what a loop turn gathered is committed and then written.
 
-`BrokerCore` owns sessions, subscriptions, routes and retained messages, and what is due with
-time (keep-alive, wills, expiry). It does no I/O but through connections and hooks.
+`BrokerCore` owns sessions, subscriptions, routes and retained messages. It does no I/O but
+through connections and hooks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.broker.acceptance import Acceptance
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.hooks import Client, Hooks
-from gateway.broker.limits import DROPS, NOT_QUEUED, Budget, Limits, Refusals
+from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
@@ -32,10 +32,8 @@ from gateway.broker.topics import (
     split_share,
 )
 from gateway.broker.traffic import Traffic
+from gateway.broker.upkeep import Upkeep
 from tree_handler.batch import Entry
-
-SWEEP_S = 0.5
-"""Keep-alive, wills and expiry are looked at so often."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +48,7 @@ class BrokerCore:
         retained: of clients and of the tree.
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
+        offline: sessions that wait for their client.
         dirty: connections with something to write.
         is_scheduled: whether the end of this turn is.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
@@ -69,7 +68,9 @@ class BrokerCore:
             self.limits.topic_levels
         )
         self.routes: RouteCache[Route] = RouteCache()
-        self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
+        self.retained: RetainedMessages[Message] = RetainedMessages(
+            lambda m: m.size_bytes, self.limits.retained_messages, self.limits.retained_bytes
+        )
         self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
@@ -80,13 +81,12 @@ class BrokerCore:
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
-        self._offline: set[Session] = set()
-        self._delayed: set[Session] = set()
+        self.offline: set[Session] = set()
         self._connected = 0
         self._connects = 0
         self._connects_since_s = self.now()
         self._tasks: set[asyncio.Future[Any]] = set()
-        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
+        self.upkeep = Upkeep(self)
         self._is_stopping = False
 
     # -- messages ------------------------------------------------------------------------------
@@ -203,16 +203,16 @@ class BrokerCore:
         """End a subscription [MQTT-3.10.4-1]; whether there was one."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
-        self._forget(session, topic_filter)
+        self.routes.touched(topic_filter)
+        self._leave(session, topic_filter)
         if self.hooks.keeper is not None:
             self.hooks.keeper.unsubscribed(session, topic_filter)
         if self.hooks.events is not None:
             self.hooks.events.unsubscribed(session, topic_filter)
         return True
 
-    def _forget(self, session: Session, topic_filter: str) -> None:
+    def _leave(self, session: Session, topic_filter: str) -> None:
         self.tree.remove(topic_filter, session)
-        self.routes.touched(topic_filter)
         share, proper = split_share(topic_filter)
         if share:
             self.delivery.forget_turns((share, proper))
@@ -231,8 +231,8 @@ class BrokerCore:
         self.sessions[client.client_id] = session
         self._connected += 1
         self.traffic.clients_max = max(self.traffic.clients_max, self._connected)
-        self._offline.discard(session)
-        self._delayed.discard(session)
+        self.offline.discard(session)
+        self.upkeep.delayed.discard(session)
         session.connection = connection
         waiting = session.attach(client, receive_maximum, connection.packet_bytes_max, self.now())
         for packet in waiting:
@@ -263,13 +263,14 @@ class BrokerCore:
 
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
+        self._touch(session)
         for topic_filter in session.subscriptions:
-            self._forget(session, topic_filter)
+            self._leave(session, topic_filter)
         session.subscriptions.clear()
-        self._publish_will(session)
+        self.publish_will(session)
         session.end()
-        self._offline.discard(session)
-        self._delayed.discard(session)
+        self.offline.discard(session)
+        self.upkeep.delayed.discard(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
         if self.hooks.keeper is not None:
@@ -279,19 +280,13 @@ class BrokerCore:
         session.connection = None
         self._connected -= 1
         session.detach(self.now())
-        self._offline.add(session)
+        self.offline.add(session)
         self._touch(session)
         if self.hooks.events is not None:
             self.hooks.events.disconnected(session)
 
     def _touch(self, session: Session) -> None:
-        for topic_filter in session.subscriptions:
-            self.routes.touched(topic_filter)
-
-    @property
-    def offline_count(self) -> int:
-        """Sessions that wait for their client."""
-        return len(self._offline)
+        self.routes.touched_by(session.subscriptions)
 
     @property
     def dropped(self) -> int:
@@ -340,15 +335,16 @@ class BrokerCore:
         self._detach(session, connection)
         if will is not None and not self._is_stopping:
             session.will = (self.now() + wills.delay_s(will), will)
-            self._delayed.add(session)
+            self.upkeep.delayed.add(session)
         if not session.expiry_s:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
-            self._publish_will(session)
+            self.publish_will(session)
         self.kick()
 
-    def _publish_will(self, session: Session) -> None:
-        self._delayed.discard(session)
+    def publish_will(self, session: Session) -> None:
+        """Publish the will of a session whose client has gone."""
+        self.upkeep.delayed.discard(session)
         if session.will is not None:
             _, will = session.will
             session.will = None
@@ -376,40 +372,6 @@ class BrokerCore:
         for connection in dirty:
             connection.flush()
 
-    def _sweep(self) -> None:
-        """Look at what is due: silent clients, wills, sessions, retained messages."""
-        now_s = self.now()
-        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
-        limits = self.limits
-        for connection in list(self.connections):
-            silent_s = now_s - connection.heard_at_s
-            if connection.is_closing:
-                if now_s - connection.closing_at_s > limits.close_s:
-                    connection.abort()
-            elif connection.session is None:
-                if silent_s > limits.connect_s:
-                    self.refused("connection without CONNECT", connection.address)
-                    connection.abort()
-            elif (
-                0 < 1.5 * connection.keep_alive_s < silent_s  # [MQTT-3.1.2-22]
-                # A client that is not read from can't be heard, unless that is its own doing.
-                and (connection.is_unread or not connection.is_stalled)
-            ):
-                connection.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
-        for session in [s for s in self._delayed if s.will is not None and s.will[0] <= now_s]:
-            self._publish_will(session)
-        for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
-            self.end(session)
-            self.traffic.sessions_expired += 1
-        if self.budget.dropped:
-            dropped, self.budget.dropped = self.budget.dropped, 0
-            self.refusals.count(NOT_QUEUED, "sessions", now_s, dropped)
-        for topic in self.retained.expire(now_s):
-            if self.hooks.keeper is not None:
-                self.hooks.keeper.retained_deleted(topic)
-        self.gathers_unlogged = self.hooks.carries_unlogged()
-        self.kick()
-
     # -- the rest ------------------------------------------------------------------------------
 
     def refused(self, kind: str, who: str) -> None:
@@ -425,7 +387,7 @@ class BrokerCore:
     def stop(self) -> None:
         """Close every connection; wills are not published."""
         self._is_stopping = True
-        self._sweep_timer.cancel()
+        self.upkeep.stop()
         self.commit()
         self.acceptance.finish()
         for connection in list(self.connections):

@@ -29,7 +29,7 @@ def counts(core: BrokerCore) -> dict[str, int]:
     traffic, waiting = core.traffic, statistics.waiting(core)
     stored = len(core.retained) + waiting.queued_messages + waiting.inflight_messages
     stored_bytes = core.retained.bytes_held + waiting.queued_bytes + waiting.inflight_bytes
-    connected, offline = core.client_count, core.offline_count
+    connected, offline = core.client_count, len(core.offline)
     return {
         "clients/total": len(core.sessions),
         "clients/maximum": traffic.clients_max,

@@ -124,9 +124,9 @@ async def test_a_session_whose_time_is_over_is_counted_as_expired_and_others_are
     clean, lasting = connected(core, b"aa"), connected(core, b"bb", clean=False)
     clean.connection_lost(None)
     lasting.connection_lost(None)
-    assert (core.offline_count, core.traffic.sessions_expired) == (1, 0)
+    assert (len(core.offline), core.traffic.sessions_expired) == (1, 0)
     async with asyncio.timeout(10):
         while core.sessions:
             await asyncio.sleep(0.05)
-    assert (core.offline_count, core.traffic.sessions_expired) == (0, 1)
+    assert (len(core.offline), core.traffic.sessions_expired) == (0, 1)
     core.stop()
