@@ -172,6 +172,19 @@ class LogSection:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSection:
+    """The HTTP listener for metrics and health; port 0 takes a free one, printed at start."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        _check_address("host", self.host)
+        _check_port("port", self.port)
+
+
+@dataclass(frozen=True, slots=True)
 class AccessSection:
     """Who may connect to the broker, and what for.
 
@@ -195,6 +208,7 @@ class GatewaySettings:
     log: LogSection = field(default_factory=LogSection)
     limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
+    console: ConsoleSection = field(default_factory=ConsoleSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

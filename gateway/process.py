@@ -22,14 +22,17 @@ from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import sd_notify
+from gateway import garbage, sd_notify
 from gateway.broker.access import AccessControl
 from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.statistics import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings
+from gateway.console import health, metrics
+from gateway.console.server import Console
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
@@ -103,6 +106,7 @@ class GatewayProcess:
         self._broker = await self._start_broker()
         attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(attachment.stop)
+        self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         self._coap = await self._start_coap(keystore, sensors)
         try:
@@ -193,6 +197,24 @@ class GatewayProcess:
         self._stack.push_async_callback(broker.shutdown)
         return broker
 
+    async def _start_console(self) -> Console | None:
+        own = self._settings.console
+        if not own.enabled:
+            return None
+        core, node = self._broker.core, self._node
+        console = Console(
+            {
+                "/metrics": lambda: metrics.page(core, node),
+                "/healthz": lambda: health.page(node.log),
+            }
+        )
+        try:
+            await console.start(own.host, own.port)
+        except OSError as error:
+            raise ConfigError("console.port", f"{own.host}:{own.port}: {_reason(error)}") from error
+        self._stack.push_async_callback(console.stop)
+        return console
+
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
         self._site = GatewaySite(
@@ -241,12 +263,16 @@ class GatewayProcess:
 
     def _tell_listeners(self, state_dir: Path) -> None:
         mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
+        http = None
+        if self._console is not None:
+            http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
             "id": self._settings.gateway.id,
             "pid": os.getpid(),
             "mqtt": f"{mqtt}:{self._broker.port}",
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
+            "console": http,
         }
         path = state_dir / LISTENERS_NAME
         fresh = path.with_suffix(".new")
@@ -254,8 +280,8 @@ class GatewayProcess:
         fresh.rename(path)
         self._stack.callback(path.unlink, missing_ok=True)
         _log.info(
-            "%s is up: mqtt %s, coap %s, coaps %s",
-            *(listeners[key] for key in ("id", "mqtt", "coap", "coaps")),
+            "%s is up: mqtt %s, coap %s, coaps %s, console %s",
+            *(listeners[key] for key in ("id", "mqtt", "coap", "coaps", "console")),
         )
 
     # -- the way of a message --------------------------------------------------------------------
@@ -297,6 +323,7 @@ class GatewayProcess:
             "pid": os.getpid(),
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
+            "broker": report(self._broker.core),
             "members": [record.id for record in self._members.known],
             **self._node.status(),
         }
@@ -314,6 +341,7 @@ async def serve(settings: GatewaySettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     process = GatewayProcess(settings)
+    garbage.spare_the_loop()
     await process.start()
     try:
         sd_notify.notify("READY=1")

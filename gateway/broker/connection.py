@@ -34,7 +34,7 @@ from gateway.broker.packets import (
     decode,
 )
 from gateway.broker.publishing import Publishing
-from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
+from gateway.broker.requests import check_size, disconnected_by, subscribe, unsubscribe
 from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Connection(Incoming, asyncio.Protocol):
         self.out.clear()
         self._forget()
         self.core.closed(self)
+        del self._publishing  # which refers to this connection: no cycle is left
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -235,8 +236,7 @@ class Connection(Incoming, asyncio.Protocol):
     def _control(self, first: int, body: bytes) -> None:
         if first >> 4 == PacketType.CONNECT:  # whatever it says
             raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
-        if len(body) > self.core.limits.connect_bytes:
-            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", len(body))
+        check_size(body, first, self.version, self.core.limits)
         packet = decode(first, body, self.version)
         check_sent_by_client(packet)
         session = self.session

@@ -71,6 +71,8 @@ class Incoming(Outgoing):
         if self.session is not None:  # before that, what counts is when it was opened
             self.heard_at_s = now_s
         self.turn_ends_s = now_s + TURN_S
+        if core.is_behind and self._waiting is None:
+            self.wait_for(self._until_caught_up(), lambda _: None)
         if size <= SLICE_BYTES:
             self._take(data)
         else:
@@ -124,6 +126,10 @@ class Incoming(Outgoing):
     def give_way(self) -> None:
         """Let the client's further packets wait until other connections had their turn."""
         self.wait_for(asyncio.sleep(0), lambda _: None)
+
+    async def _until_caught_up(self) -> None:
+        while self.core.is_behind:  # noqa: ASYNC110  # turn by turn: what is awaited is the turns' end
+            await asyncio.sleep(0)
 
     def wait_for(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
         """Let the client's further packets wait; ``then`` gets the result, None if it failed."""

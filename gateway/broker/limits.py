@@ -32,7 +32,9 @@ class Limits:
     connect_s: float = 10.0
     """A connection that has not been accepted by then is closed."""
     connect_bytes: int = 128 * 1024
-    """A larger packet is refused until the client is accepted, and later if it is no PUBLISH."""
+    """A larger packet is refused until the client is accepted."""
+    request_bytes: int = 64 * 1024
+    """A larger packet that is neither PUBLISH nor (UN)SUBSCRIBE is refused from then on."""
     packet_bytes: int = (1 << 20) + (1 << 17)
     """At least 129: shorter packets are not looked at."""
     payload_bytes: int = 1 << 20
@@ -97,6 +99,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "connects_per_s": _COUNT,
     "connect_s": (0.1, 3600),
     "connect_bytes": (1024, 1 << 28),
+    "request_bytes": (1024, 1 << 28),
     "packet_bytes": (129, 1 << 28),
     "payload_bytes": (1, 1 << 28),
     "topic_bytes": (1, 65_535),

@@ -8,6 +8,7 @@ same limit of answers its requests are not read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.aliases import OutgoingAliases
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
+FLUSH_S = 0.01
+"""What a turn gathered is written for so long before others have their turn."""
+_LOOK_EVERY = 8
+"""Connections between two looks at the clock."""
 
 
 class Outgoing:
@@ -249,3 +254,21 @@ class Outgoing:
 
     def __str__(self) -> str:
         return str(self.session.client) if self.session is not None else self.address
+
+
+def flush_some(dirty: list[Outgoing], now: Callable[[], float]) -> None:
+    """Write for the connections that have something to send, as many as there is time for.
+
+    Args:
+        dirty: those; they are taken off once they are flushed.
+        now: the loop's clock, in seconds.
+
+    """
+    until_s = now() + FLUSH_S
+    count = 0
+    for connection in dirty:
+        connection.flush()
+        count += 1
+        if not count % _LOOK_EVERY and now() > until_s:
+            break
+    del dirty[:count]

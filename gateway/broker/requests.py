@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from gateway.broker.hooks import Verdict
+from gateway.broker.limits import Limits
 from gateway.broker.packets import (
     Disconnect,
     PacketError,
@@ -19,6 +20,7 @@ from gateway.broker.packets import (
     Version,
     encode,
 )
+from gateway.broker.packets.primitives import read_length
 from gateway.broker.retained_sending import RetainedSending
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError, split_share
@@ -30,6 +32,8 @@ _AT_SUBSCRIBE = 0
 _IF_NEW = 1
 """Retain handling (section 3.8.3.1)."""
 _REFUSED_311 = 0x80
+_SUBSCRIBE = 0x82
+_UNSUBSCRIBE = 0xA2
 
 
 def subscribe(connection: Connection, packet: Subscribe) -> None:
@@ -37,7 +41,7 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
     session = connection.session
     may_subscribe = connection.core.hooks.may_subscribe
     assert session is not None
-    _check_count(connection, len(packet.requests))
+    connection.core.routes.expect(len(packet.requests))
     if may_subscribe is None:
         _grant(connection, packet, [True] * len(packet.requests))
         return
@@ -54,15 +58,34 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
     )
 
 
-def _check_count(connection: Connection, count: int) -> None:
-    """Refuse a packet of more filters than a session may have.
+def check_size(body: bytes, first: int, version: int, limits: Limits) -> None:
+    """Refuse a packet that is no PUBLISH and would take long to look at.
+
+    Args:
+        body: of the packet.
+        first: the first byte of the packet.
+        version: of the protocol.
+        limits: in bytes, and for SUBSCRIBE and UNSUBSCRIBE in filters.
 
     Raises:
-        PacketError: there are too many.
+        PacketError: it is too large, or the property length is malformed.
 
     """
-    if count > connection.core.limits.subscriptions_per_session:
-        raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
+    if first not in {_SUBSCRIBE, _UNSUBSCRIBE}:
+        if len(body) > limits.request_bytes:
+            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", len(body))
+        return
+    at, end = 2, len(body)
+    if version == Version.V5 and end > at:
+        length, at = read_length("property length", body, at, end)
+        at += length
+    options = 1 if first == _SUBSCRIBE else 0
+    count = 0
+    while at < end - 1:
+        at += 2 + (body[at] << 8 | body[at + 1]) + options
+        count += 1
+        if count > limits.subscriptions_per_session:
+            raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
 
 
 async def _decisions(verdicts: list[Verdict]) -> list[bool]:
@@ -149,7 +172,7 @@ def unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
     """Answer an UNSUBSCRIBE."""
     session = connection.session
     assert session is not None
-    _check_count(connection, len(packet.filters))
+    connection.core.routes.expect(len(packet.filters))
     reasons: list[int] = []
     for topic_filter in packet.filters:
         existed = connection.core.unsubscribe(session, topic_filter)

@@ -104,11 +104,14 @@ class RouteCache(Generic[R]):
 
     def touched_by(self, topic_filters: Collection[str]) -> None:
         """Forget the routes of the topics that any of many filters matches, and perhaps more."""
-        if len(topic_filters) * len(self._routes) > _LOOKS_MAX:
-            self.clear()
-            return
+        self.expect(len(topic_filters))
         for topic_filter in topic_filters:
             self.touched(topic_filter)
+
+    def expect(self, filter_count: int) -> None:
+        """So many filters will be touched at once: forget all rather than look for each."""
+        if filter_count * len(self._routes) > _LOOKS_MAX:
+            self.clear()
 
     def clear(self) -> None:
         """Forget all routes."""

@@ -20,7 +20,7 @@ from gateway.broker.delivery import Delivery
 from gateway.broker.hooks import Client, Hooks
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.message import Message
-from gateway.broker.outgoing import Outgoing
+from gateway.broker.outgoing import Outgoing, flush_some
 from gateway.broker.packets import PacketError, ReasonCode
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
 from gateway.broker.targets import Route, resolve
@@ -51,6 +51,7 @@ class BrokerCore:
         offline: sessions that wait for their client.
         dirty: connections with something to write.
         is_scheduled: whether the end of this turn is.
+        is_behind: whether a turn's packets are not written to the end; nobody is read meanwhile.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
     """
@@ -78,6 +79,7 @@ class BrokerCore:
             hooks.commit, self._deliver, self.kick, self.now, self.limits.uncommitted_bytes
         )
         self.is_scheduled = False
+        self.is_behind = False
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
@@ -113,10 +115,9 @@ class BrokerCore:
         """Publish a statistic, retained: for those who may read it, and for this broker alone."""
         message = Message(topic, topic.encode(), payload, 0, True)
         self.statistics.set(topic, message)
-        now_s = self.now()
         # Without the cache, whose `#` is cheaper to touch where it holds no `$` topics.
         route = resolve(message.key, self.tree, self.may_deliver)
-        self.delivery.deliver(message, route, None, now_s)
+        self.delivery.deliver(message, route, None, self.now())
         self.kick()
 
     def retained_for(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
@@ -367,10 +368,10 @@ class BrokerCore:
         self.commit()
         self.is_scheduled = False
         self.gathers_unlogged = self.hooks.carries_unlogged()
-        dirty = self.dirty[:]
-        self.dirty.clear()
-        for connection in dirty:
-            connection.flush()
+        flush_some(self.dirty, self.now)
+        self.is_behind = self.is_scheduled = bool(self.dirty)
+        if self.is_behind:
+            self._loop.call_soon(self._turn_ended)
 
     # -- the rest ------------------------------------------------------------------------------
 
