@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLICE_BYTES = 16 * 1024
+SLICE_BYTES = 4 * 1024
+"""Walked before the first look at the clock; slices grow while they cost little."""
+SLICE_BYTES_MAX = 64 * 1024
 TURN_S = 0.01
 """A connection's packets are handled for so long before others have their turn."""
 _CHUNKS_MAX = 1_024
@@ -80,15 +82,21 @@ class Incoming(Outgoing):
 
     def _take_slices(self, data: bytes) -> None:
         size = len(data)
+        now_s = self.core.now
+        slice_bytes = SLICE_BYTES
         at = 0
         while at < size and not self.is_closing:
             if self._waiting is not None:
                 self._take(data[at:])
                 return
-            self._take(data[at : at + SLICE_BYTES])
-            at += SLICE_BYTES
-            if at < size and self._waiting is None and self.core.now() > self.turn_ends_s:
-                self.give_way()
+            self._take(data[at : at + slice_bytes])
+            at += slice_bytes
+            if at < size and self._waiting is None:
+                left_s = self.turn_ends_s - now_s()
+                if left_s < 0:
+                    self.give_way()
+                elif left_s > TURN_S / 2 and slice_bytes < SLICE_BYTES_MAX:
+                    slice_bytes *= 2
 
     def _take(self, data: bytes) -> None:
         if self._chunks:
