@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from gateway.broker import handover
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
+from gateway.broker.half_open import keep_watch
 from gateway.broker.incoming import Incoming
 from gateway.broker.packets import (
     Auth,
@@ -65,6 +66,7 @@ class Connection(Incoming, asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and peer:
             self.address = str(peer[0])
+        keep_watch(transport.get_extra_info("socket"))
         self.core.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import cast
 
 from gateway.broker.connection import Connection
@@ -129,4 +130,26 @@ async def test_a_session_whose_time_is_over_is_counted_as_expired_and_others_are
         while core.sessions:
             await asyncio.sleep(0.05)
     assert (len(core.offline), core.traffic.sessions_expired) == (0, 1)
+    core.stop()
+
+
+async def test_tcp_finds_a_client_that_is_gone_and_has_no_keep_alive() -> None:
+    core = make_core()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(core), "127.0.0.1", 0
+    )
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    async with asyncio.timeout(10):
+        while not core.connections:
+            await asyncio.sleep(0)
+    [connection] = core.connections
+    assert connection.transport is not None
+    ours = connection.transport.get_extra_info("socket")
+    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    seconds = ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) + ours.getsockopt(
+        socket.IPPROTO_TCP, socket.TCP_KEEPINTVL
+    ) * ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+    assert seconds == 120
+    writer.close()
+    server.close()
     core.stop()

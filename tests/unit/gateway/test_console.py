@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
+import tomllib
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
@@ -14,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import config
 from gateway.broker.histogram import BOUNDS_S, DurationHistogram
+from gateway.broker.limits import RANGES, Limits
 from gateway.console import health, server
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.request import HEAD_BYTES_MAX, RequestError, parse
@@ -283,3 +286,16 @@ def test_a_wrong_limit_or_listener_is_named(tmp_path: Path, section: str, field:
 def test_a_wrong_interval_of_sys_is_named(tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError, match=r"sys_interval_s"):
         config.MqttSection(sys_interval_s=-1)
+
+
+def test_the_documents_give_every_limit_with_its_default() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+    table = tomllib.loads(text.split("```toml\n")[1].split("```")[0])
+    assert table["limits"] == dataclasses.asdict(Limits())
+
+
+def test_the_documents_say_what_happens_at_every_limit() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+    for limit in RANGES:
+        if limit not in {"session_expiry_s", "keep_alive_s", "decided_topics", "close_s"}:
+            assert f"`{limit}`" in text, limit
