@@ -80,18 +80,11 @@ class Connection(Incoming, asyncio.Protocol):
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _read(self, data: bytes) -> None:
-        try:
-            self._walk(data)
-        except PacketError as error:
-            self.fail(error)
-        self.send_waiting()  # what acknowledgements have made room for
-        core = self.core
-        if not core.is_scheduled and (core.dirty or not core.acceptance.is_empty):
-            core.kick()
+    def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
+        """Handle every whole packet that begins before ``stop``.
 
-    def _walk(self, data: bytes) -> None:  # noqa: PLR0912, PLR0915  # a call costs more
-        """Handle every whole packet.
+        Returns:
+            Where to go on: at the end of the data if what is left of it has been kept.
 
         Raises:
             PacketError: the client broke the protocol.
@@ -99,14 +92,14 @@ class Connection(Incoming, asyncio.Protocol):
         """
         core = self.core
         session = self.session
-        at = 0
+        size = len(data)
         if session is None:
             at = self._greet(data)
             session = self.session
             if session is None:
                 if not self.is_closing:
                     self._keep(data, max(at, 0))
-                return
+                return size
         publishing = self._publishing
         find_route = core.routes.get
         dirty = core.dirty
@@ -114,10 +107,10 @@ class Connection(Incoming, asyncio.Protocol):
         is_311 = self.version == Version.V311
         id_bytes = 2 if is_311 else 3  # with the length of no properties
         permitted = publishing.permitted
-        size = len(data)
+        last = stop if stop < size else size - 1
         began = at
         wanted_bytes = count = others = other_bytes = ones = twos = 0
-        while size - at > 1:
+        while at < last:
             first = data[at]
             length = data[at + 1]
             body = at + 2
@@ -232,8 +225,10 @@ class Connection(Incoming, asyncio.Protocol):
             traffic.received_qos_1 += ones
             traffic.received_qos_2 += twos
         traffic.published_bytes += published_bytes
-        if at < size and not self.is_closing:
+        if at < stop and not self.is_closing:
             self._keep(data, at, wanted_bytes)
+            return size
+        return at
 
     def _control(self, first: int, body: bytes) -> None:
         if first >> 4 == PacketType.CONNECT:  # whatever it says

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLICE_BYTES = 4 * 1024
+SLICE_BYTES = 8 * 1024
 """Walked before the first look at the clock; slices grow while they cost little."""
 SLICE_BYTES_MAX = 64 * 1024
 TURN_S = 0.01
@@ -50,7 +50,7 @@ class Incoming(Outgoing):
         self._wanted_bytes = 0
         self._waiting: asyncio.Future[Any] | None = None
 
-    def _read(self, data: bytes) -> None:
+    def _walk(self, data: bytes, at: int, stop: int) -> int:
         raise NotImplementedError
 
     def fail(self, error: PacketError) -> None:
@@ -73,32 +73,8 @@ class Incoming(Outgoing):
         if self.session is not None:  # before that, what counts is when it was opened
             self.heard_at_s = now_s
         self.turn_ends_s = now_s + TURN_S
-        if core.is_behind and self._waiting is None:
+        if core.is_behind and size > SLICE_BYTES and self._waiting is None:
             self.wait_for(self._until_caught_up(), lambda _: None)
-        if size <= SLICE_BYTES:
-            self._take(data)
-        else:
-            self._take_slices(data)
-
-    def _take_slices(self, data: bytes) -> None:
-        size = len(data)
-        now_s = self.core.now
-        slice_bytes = SLICE_BYTES
-        at = 0
-        while at < size and not self.is_closing:
-            if self._waiting is not None:
-                self._take(data[at:])
-                return
-            self._take(data[at : at + slice_bytes])
-            at += slice_bytes
-            if at < size and self._waiting is None:
-                left_s = self.turn_ends_s - now_s()
-                if left_s < 0:
-                    self.give_way()
-                elif left_s > TURN_S / 2 and slice_bytes < SLICE_BYTES_MAX:
-                    slice_bytes *= 2
-
-    def _take(self, data: bytes) -> None:
         if self._chunks:
             self._chunks.append(data)
             self._chunk_bytes += len(data)
@@ -112,6 +88,31 @@ class Incoming(Outgoing):
             self._keep(data, 0)
             return
         self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        size = len(data)
+        at = 0
+        slice_bytes = SLICE_BYTES
+        try:
+            while True:
+                stop = at + slice_bytes
+                at = self._walk(data, at, stop if stop < size else size)
+                if at >= size or self.is_closing:
+                    break
+                left_s = self.turn_ends_s - self.core.now()
+                if self._waiting is None and left_s < 0:
+                    self.give_way()
+                if self._waiting is not None:
+                    self._keep(data, at)
+                    break
+                if left_s > TURN_S / 2 and slice_bytes < SLICE_BYTES_MAX:
+                    slice_bytes *= 2
+        except PacketError as error:
+            self.fail(error)
+        self.send_waiting()  # what acknowledgements have made room for
+        core = self.core
+        if not core.is_scheduled and (core.dirty or not core.acceptance.is_empty):
+            core.kick()
 
     def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
         """Keep what begins a packet that is not all there yet, or that has to wait."""
@@ -163,10 +164,7 @@ class Incoming(Outgoing):
                 data = b"".join(self._chunks)
                 self._chunks.clear()
                 self.turn_ends_s = self.core.now() + TURN_S
-                if len(data) <= SLICE_BYTES:
-                    self._read(data)
-                else:
-                    self._take_slices(data)
+                self._read(data)
             self.core.kick()
 
         task.add_done_callback(decided)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
-FLUSH_S = 0.01
+FLUSH_S = 0.02
 """What a turn gathered is written for so long before others have their turn."""
 _LOOK_EVERY = 8
 """Connections between two looks at the clock."""
@@ -264,6 +264,11 @@ def flush_some(dirty: list[Outgoing], now: Callable[[], float]) -> None:
         now: the loop's clock, in seconds.
 
     """
+    if len(dirty) <= _LOOK_EVERY:
+        for connection in dirty:
+            connection.flush()
+        dirty.clear()
+        return
     until_s = now() + FLUSH_S
     count = 0
     for connection in dirty:
