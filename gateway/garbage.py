@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 10_000
+YOUNG = 5_000
 """Containers made, less those freed, between two collections of the youngest."""
 FROZEN_MAX = 50_000
 """So many survivors are still looked at again: some tens of milliseconds."""
