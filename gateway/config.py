@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gateway.broker.limits import LimitRangeError, Limits
 from gateway.links.handshake import MIN_KEY_BYTES
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
@@ -72,7 +73,7 @@ class MqttSection:
     """The broker's listeners; links use the plain one. Port 0 takes a free one, printed at start.
 
     A listener whose port is missing does not exist. ``plugins`` are amqtt's: the dotted name of a
-    class -> its options.
+    class -> its options. ``$SYS`` is published every ``sys_interval_s``, or never if that is 0.
     """
 
     host: str = "127.0.0.1"
@@ -88,6 +89,7 @@ class MqttSection:
     client_ca_file: Path | None = None
     client_crl_file: Path | None = None
     plugins: dict[str, Any] = field(default_factory=dict)
+    sys_interval_s: float = 10.0
 
     def __post_init__(self) -> None:
         _check_address("host", self.host)
@@ -99,6 +101,10 @@ class MqttSection:
         for name, options in self.plugins.items():
             if not isinstance(options, dict):
                 raise ConfigError(f"plugins.{name}", "is not a table")
+        if self.sys_interval_s and not 0.1 <= self.sys_interval_s <= 3600:
+            raise ConfigError(
+                "sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600"
+            )
         self._check_certificates()
 
     def _check_certificates(self) -> None:
@@ -217,6 +223,19 @@ class LogSection:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSection:
+    """The HTTP listener for metrics and health; port 0 takes a free one, printed at start."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        _check_address("host", self.host)
+        _check_port("port", self.port)
+
+
+@dataclass(frozen=True, slots=True)
 class AccessSection:
     """Who may connect to the broker, and what for.
 
@@ -238,7 +257,9 @@ class GatewaySettings:
     mqtt: MqttSection = field(default_factory=MqttSection)
     coap: CoapSection = field(default_factory=CoapSection)
     log: LogSection = field(default_factory=LogSection)
+    limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
+    console: ConsoleSection = field(default_factory=ConsoleSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -287,7 +308,7 @@ def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
             raise ConfigError(where, "missing")
     try:
         return cls(**values)
-    except ConfigError as error:
+    except (ConfigError, LimitRangeError) as error:
         raise ConfigError(f"{prefix}{error.where}", error.why) from error
 
 

@@ -8,7 +8,6 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
-import gc
 import ipaddress
 import json
 import logging
@@ -23,16 +22,19 @@ from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import access_files, event_loop, sd_notify
+from gateway import access_files, event_loop, garbage, sd_notify
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.listeners import Listener, ListenError
 from gateway.broker.message_log import LogError, MessageLog
 from gateway.broker.plugins import PluginConfigError
+from gateway.broker.statistics import report
 from gateway.broker.store import StoreError
 from gateway.broker.websocket import WebSocketRules
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings, MqttSection
+from gateway.console import health, metrics
+from gateway.console.server import Console
 from gateway.history import LogHistory
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
@@ -58,9 +60,6 @@ PORT_FIELDS = {
     "wss": "secure_websocket_port",
 }
 """What the configuration calls the broker's ports."""
-YOUNG_OBJECTS = 10_000
-"""The collector of cycles runs when so many objects more are alive. Python's own 700 is less than
-one read's messages: it would go over them again and again while they are on their way."""
 
 _log = logging.getLogger(__name__)
 
@@ -123,6 +122,7 @@ class GatewayProcess:
         self._broker = await self._start_broker()
         attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(attachment.stop)
+        self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         self._coap = await self._start_coap(keystore, sensors)
         try:
@@ -204,6 +204,7 @@ class GatewayProcess:
                 commit=self._node.publish_all,
                 links=self._node.accept,
                 carries_unlogged=lambda: self._node.carries_unlogged,
+                limits=self._settings.limits,
                 access=files.access,
                 listeners=_listeners(mqtt),
                 tls=files.tls,
@@ -211,6 +212,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
             raise ConfigError("mqtt.plugins", str(error)) from error
@@ -233,6 +235,24 @@ class GatewayProcess:
             return
         self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
         _log.info("certificates, passwords and policy are read again")
+
+    async def _start_console(self) -> Console | None:
+        own = self._settings.console
+        if not own.enabled:
+            return None
+        core, node = self._broker.core, self._node
+        console = Console(
+            {
+                "/metrics": lambda: metrics.page(core, node),
+                "/healthz": lambda: health.page(node.log),
+            }
+        )
+        try:
+            await console.start(own.host, own.port)
+        except OSError as error:
+            raise ConfigError("console.port", f"{own.host}:{own.port}: {_reason(error)}") from error
+        self._stack.push_async_callback(console.stop)
+        return console
 
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
@@ -282,12 +302,16 @@ class GatewayProcess:
 
     def _tell_listeners(self, state_dir: Path) -> None:
         mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
+        http = None
+        if self._console is not None:
+            http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
             "id": self._settings.gateway.id,
             "pid": os.getpid(),
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
+            "console": http,
         }
         path = state_dir / LISTENERS_NAME
         fresh = path.with_suffix(".new")
@@ -298,7 +322,8 @@ class GatewayProcess:
             raise ConfigError("gateway.state_dir", f"{path}: {_reason(error)}") from error
         self._stack.callback(_unlink, path)
         told = (
-            f"{scheme} {listeners[scheme]}" for scheme in (*self._broker.ports, "coap", "coaps")
+            f"{scheme} {listeners[scheme]}"
+            for scheme in (*self._broker.ports, "coap", "coaps", "console")
         )
         _log.info("%s is up: %s", listeners["id"], ", ".join(told))
 
@@ -333,6 +358,7 @@ class GatewayProcess:
             "event_loop": event_loop.running(),
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
+            "broker": report(self._broker.core),
             "members": [record.id for record in self._members.known],
             **self._node.status(),
         }
@@ -352,9 +378,8 @@ async def serve(settings: GatewaySettings) -> None:
     hung_up = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     process = GatewayProcess(settings)
+    garbage.spare_the_loop()
     await process.start()
-    gc.freeze()  # what is there now stays: the collector need not look at it again
-    gc.set_threshold(YOUNG_OBJECTS)
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
     try:
         sd_notify.notify("READY=1")

@@ -24,10 +24,32 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"{status['mqtt_clients']} MQTT clients, log {status['log_bytes']} bytes",
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
+        *(_broker(status["broker"]) if "broker" in status else ()),
         "",
         *_table(status["neighbours"]),
     ]
     return "\n".join(lines)
+
+
+def _broker(broker: Mapping[str, Any]) -> list[str]:
+    clients, messages = broker["clients"], broker["messages"]
+    lines = [
+        f"clients: {clients['connected']} connected (at most {clients['maximum']}), "
+        f"{clients['disconnected']} away, {clients['expired']} expired; "
+        f"{broker['subscriptions']} subscriptions",
+        "messages: " + ", ".join(f"{count} {name}" for name, count in messages.items()),
+    ]
+    near = [
+        f"{name} {use['used']} of {use['limit']}"
+        for name, use in broker["limits"].items()
+        if 2 * use["used"] > use["limit"]
+    ]
+    if near:
+        lines.append("more than half used: " + ", ".join(near))
+    if broker["refusals"]:
+        counts = sorted(broker["refusals"].items(), key=lambda pair: -pair[1])
+        lines.append("refused: " + ", ".join(f"{kind} {count}" for kind, count in counts[:6]))
+    return lines
 
 
 def _table(neighbours: list[dict[str, Any]]) -> list[str]:

@@ -111,6 +111,7 @@ class Bench:
                 "commit": self._commit,
                 "links": self._link,
                 "carries_unlogged": lambda: True,
+                "sys_interval_s": 0,
                 **options,
             },
         )

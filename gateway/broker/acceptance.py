@@ -12,8 +12,11 @@ delivered topic by topic, so that a message of many costs little more than its b
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -81,6 +84,28 @@ class Run:
         )
 
 
+TURN_S = 0.01
+"""Delivering goes on for so long before others have their turn."""
+PORTION = 64
+"""Messages before the first look at the clock; more while they cost little."""
+
+
+@dataclass(slots=True)
+class _Commit:
+    """What is left to deliver of a commit.
+
+    Attributes:
+        runs: in their order.
+        first: the number of their first message in the log.
+        size_bytes: of all that was committed.
+
+    """
+
+    runs: deque[Run]
+    first: int
+    size_bytes: int
+
+
 class Acceptance:
     """Gathers what is accepted during a turn of the event loop.
 
@@ -107,6 +132,7 @@ class Acceptance:
         "_refused",
         "_runs",
         "_settled",
+        "_settling",
         "_stalled",
         "_to_retain",
         "_waiting_bytes",
@@ -139,6 +165,13 @@ class Acceptance:
         """QoS 2 messages refused while others wait, which may be the same ones again."""
         self._to_retain: Counter[str] = Counter()
         self.durable: Durable | None = None
+        self._settling: deque[_Commit] = deque()
+        """Those that are durable and not delivered to the end, in their order."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Payloads of what is accepted and not delivered yet."""
+        return self._waiting_bytes
 
     @property
     def has_due(self) -> bool:
@@ -230,15 +263,33 @@ class Acceptance:
     def _committed(
         self, runs: Sequence[Run], size_bytes: int, first: int, error: OSError | None
     ) -> None:
-        self._waiting_bytes -= size_bytes
-        if error is None:
-            if self.durable is not None and first:
-                _number(runs, self.durable.journal, first)
-            self._settle(runs)
-        else:
+        if error is not None:
             if self.durable is not None:
                 self.durable.journal.was_refused()
             self._refuse(runs)
+            runs = ()
+        self._settling.append(_Commit(deque(runs), first, size_bytes))
+        if len(self._settling) == 1:
+            self._go_on()
+
+    def finish(self) -> None:
+        """Deliver and acknowledge all that is durable, however long it takes."""
+        self._settle(math.inf)
+
+    def _go_on(self) -> None:
+        self._settle(self._now() + TURN_S)
+        if self._settling:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _settle(self, until_s: float) -> None:
+        """Deliver and acknowledge in the order of the commits, until a time or the end."""
+        while self._settling:
+            commit = self._settling[0]
+            self._settle_some(commit, until_s)
+            if commit.runs:
+                break
+            self._settling.popleft()
+            self._waiting_bytes -= commit.size_bytes
         if not self._waiting_bytes:
             self._refused.clear()
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
@@ -247,21 +298,39 @@ class Acceptance:
                 connection.resume()
         self._settled()
 
-    def _settle(self, runs: Sequence[Run]) -> None:
+    def _settle_some(self, commit: _Commit, until_s: float) -> None:
         now_s = self._now()
-        for run in runs:
-            if not run.messages:
-                self._answer_again(run)
-                continue
-            self._is_dealt_with(run)
-            if self._refused:
-                self._refused.difference_update(_exchanges(run))
-            if not run.is_delivered:  # first: who waits for it waits longer than its publisher
-                self._deliver(run, now_s)
-            elif self.durable is not None:
-                self.durable.retained_changed(run.messages[0].topic)  # now it has a place
-            if run.answers and run.connection is not None:
-                run.connection.answer(run.answers)
+        portion = PORTION
+        runs = commit.runs
+        while runs:
+            run = runs.popleft()
+            if len(run.messages) > portion:
+                run, rest = run.split(portion)
+                runs.appendleft(rest)
+            if self.durable is not None and commit.first:
+                _number(run, self.durable.journal, commit.first)
+                commit.first += len(run.messages)
+            self._settle_run(run, now_s)
+            if runs:
+                left_s = until_s - self._now()
+                if left_s < 0:
+                    break
+                if left_s > TURN_S / 2:
+                    portion *= 2
+
+    def _settle_run(self, run: Run, now_s: float) -> None:
+        if not run.messages:
+            self._answer_again(run)
+            return
+        self._is_dealt_with(run)
+        if self._refused:
+            self._refused.difference_update(_exchanges(run))
+        if not run.is_delivered:  # first: who waits for it waits longer than its publisher
+            self._deliver(run, now_s)
+        elif self.durable is not None:
+            self.durable.retained_changed(run.messages[0].topic)  # now it has a place
+        if run.answers and run.connection is not None:
+            run.connection.answer(run.answers)
 
     def _answer_again(self, run: Run) -> None:
         """What came before says whether it is in the log."""
@@ -309,17 +378,13 @@ def _exchanges(run: Run) -> list[tuple[Session, int]]:
     ]
 
 
-def _number(runs: Sequence[Run], journal: Journal, first: int) -> None:
+def _number(run: Run, journal: Journal, first: int) -> None:
     """Tell messages where they stand in the log; those of them that anybody may ask."""
-    own, number = journal.own, first
-    for run in runs:
-        if not journal.has_sessions and len(run.messages) != 1:
-            number += len(run.messages)
-            continue
-        for message in run.messages:
-            message.ref = (own, number)
-            number += 1
-    journal.has_delivered(own, number - 1)
+    if journal.has_sessions or len(run.messages) == 1:
+        for number, message in enumerate(run.messages, first):
+            message.ref = (journal.own, number)
+    if run.messages:
+        journal.has_delivered(journal.own, first + len(run.messages) - 1)
 
 
 def _batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[Row]]]:

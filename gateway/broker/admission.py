@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.broker import wills
 from gateway.broker.aliases import OutgoingAliases
 from gateway.broker.hooks import Client
 from gateway.broker.packets import (
@@ -28,12 +29,13 @@ CLIENT_ID_BYTES_MAX = 1_024
 
 def refuse(connection: Connection, reason: int, why: str = "") -> None:
     """Answer a CONNECT with a failure, where the version has a code for it, and close."""
-    connection.core.refused("connection refused", f"{connection.address}: {why}")
+    kind = f"connection refused ({ReasonCode(reason).name.lower()})"
+    connection.core.refused(kind, f"{connection.address}: {why}")
     answer = refusal(reason, connection.version)
     if answer and connection.version == Version.V5:
         answer = connection.with_reason(ConnAck(False, reason), why)
     if answer:
-        connection.out.append(answer)
+        connection.send(answer)
     connection.close(linger=True)  # [MQTT-3.2.2-7]
 
 
@@ -97,6 +99,8 @@ def _check_will(connection: Connection, connect: Connect, client: Client) -> Non
         decided(False)
     elif not _is_within_limits(connection, will):
         refuse(connection, ReasonCode.PACKET_TOO_LARGE, "will over a limit")
+    elif not _is_room_for(connection, will):
+        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "all wills over the limit")
     elif may_publish is None:
         decided(True)
     else:
@@ -114,6 +118,11 @@ def _is_within_limits(connection: Connection, will: Will) -> bool:
         and len(will.topic.encode()) <= limits.topic_bytes
         and will.topic.count("/") < limits.topic_levels
     )
+
+
+def _is_room_for(connection: Connection, will: Will) -> bool:
+    core = connection.core
+    return core.upkeep.wills_bytes + wills.size_bytes(will) <= core.limits.all_wills_bytes
 
 
 def _open(connection: Connection, connect: Connect, client: Client) -> None:
@@ -137,6 +146,8 @@ def _open(connection: Connection, connect: Connect, client: Client) -> None:
         old = None
     session = old or Session(client, core.limits, core.budget)
     session.will = None
+    if connect.will is not None:
+        core.upkeep.wills_bytes += wills.size_bytes(connect.will)
     expiry_s = _expiry_s(connection, connect)
     properties = connect.properties
     connection.version = connect.version

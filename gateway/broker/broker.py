@@ -41,6 +41,7 @@ from gateway.broker.revision import recheck
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
 from gateway.broker.store import open_store
+from gateway.broker.sys_topics import PREFIX, SysTopics
 from gateway.broker.tls import Tls
 from gateway.broker.websocket import WebSocketRules
 from tree_handler.batch import Entry
@@ -73,6 +74,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         history: the log that sessions and retained messages outlive the process in; None if they
             need not.
         state_file: where checkpoints of it are kept, given with ``history``.
+        sys_interval_s: how often ``$SYS`` is published; 0 for never.
 
     Raises:
         PluginConfigError: a plugin can't be loaded.
@@ -97,6 +99,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         plugins: Plugins | None = None,
         history: History | None = None,
         state_file: Path | None = None,
+        sys_interval_s: float = 10.0,
     ) -> None:
         self._listeners = {PLAIN: Listener("mqtt", host, port)} | {
             listener.scheme: listener for listener in listeners
@@ -136,6 +139,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self._history = history
         self._state_file = state_file
         self._core: BrokerCore | None = None
+        self._sys_interval_s = sys_interval_s
+        self._sys_topics: SysTopics | None = None
 
     @property
     def core(self) -> BrokerCore:
@@ -168,6 +173,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             raise
         finally:
             self.logger.setLevel(level)
+        if self._sys_interval_s:
+            self._sys_topics = SysTopics(self._core, self._sys_interval_s)
 
     def _recover(self) -> None:
         if self._history is None or self._state_file is None:
@@ -183,6 +190,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             server.instance.close()
             # Not waited for: since Python 3.12 that would wait for links too, which end later.
             server.instance = None
+        if self._sys_topics is not None:
+            self._sys_topics.stop()
         self.core.stop()
         if self.core.durable is not None:
             await self.core.durable.stop()
@@ -217,7 +226,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
     @property
     def client_count(self) -> int:
         """Clients that are connected."""
-        return sum(connection.session is not None for connection in self.core.connections)
+        return self.core.client_count
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -229,7 +238,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
         """What a plugin publishes; it stays on this gateway."""
-        self.core.publish((Entry(topic, bytes(data), qos or 0),))
+        if not topic.startswith(PREFIX):  # amqtt's own plugin would publish twice what we do
+            self.core.publish((Entry(topic, bytes(data), qos or 0),))
 
     async def retain_message(
         self,
@@ -239,7 +249,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         qos: int | None = None,
     ) -> None:
         """What a plugin retains; it stays on this gateway."""
-        if topic_name is not None:
+        if topic_name is not None and not topic_name.startswith(PREFIX):
             self.core.publish((Entry(topic_name, bytes(data or b""), qos or 0, True),))
 
     # -- who may what --------------------------------------------------------------------------

@@ -10,15 +10,15 @@ are handled together.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from gateway.broker import handover
 from gateway.broker.acknowledgements import answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
-from gateway.broker.outgoing import Outgoing
+from gateway.broker.half_open import keep_watch
+from gateway.broker.incoming import Incoming
 from gateway.broker.packets import (
     Auth,
     Connect,
@@ -40,28 +40,24 @@ from gateway.broker.packets import (
     encode_length,
 )
 from gateway.broker.publishing import Publishing
-from gateway.broker.requests import disconnected_by, subscribe, unsubscribe
+from gateway.broker.requests import check_size, disconnected_by, subscribe, unsubscribe
+from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.certificates import PeerCertificate
     from gateway.broker.server import BrokerCore
 
-T = TypeVar("T")
-
 _V311 = int(Version.V311)  # comparing with an enum's member is slow
 _PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
 _ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
 
-_log = logging.getLogger(__name__)
 
-
-class Connection(Outgoing, asyncio.Protocol):
+class Connection(Incoming, asyncio.Protocol):
     """Serves one client.
 
     Attributes:
         will: to be published unless the client says DISCONNECT.
         keep_alive_s: 0 for none.
-        heard_at_s: when it last sent anything, on the loop's clock.
         certificate: what the client proved in the TLS handshake.
         takes_links: whether a neighbour may come this way.
 
@@ -69,7 +65,6 @@ class Connection(Outgoing, asyncio.Protocol):
 
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
-        self.heard_at_s = core.now()
         self.will: Will | None = None
         self.keep_alive_s = 0
         self.certificate: PeerCertificate | None = None
@@ -81,10 +76,6 @@ class Connection(Outgoing, asyncio.Protocol):
             *(core.limits.packet_bytes, core.limits.payload_bytes),
         )
         """What the hot loop needs at each read: looked up here once."""
-        self._chunks: list[bytes] = []
-        self._chunk_bytes = 0
-        self._wanted_bytes = 0
-        self._waiting: asyncio.Future[Any] | None = None
 
     # -- the transport's calls -----------------------------------------------------------------
 
@@ -97,6 +88,7 @@ class Connection(Outgoing, asyncio.Protocol):
         if isinstance(peer, tuple) and peer:
             self.address = str(peer[0])
         if is_new:
+            keep_watch(transport.get_extra_info("socket"))
             self.core.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -104,42 +96,17 @@ class Connection(Outgoing, asyncio.Protocol):
         self.is_closing = True
         self.transport = None
         self.out.clear()
-        self._chunks.clear()
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._forget()
         self.core.closed(self)
+        del self._publishing, self._at_hand  # which refer to this connection: no cycle is left
 
     # -- reading -------------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        """Called by the event loop."""
-        if self.is_closing:
-            return
-        if self._chunks or self._waiting is not None:
-            if self.session is not None:
-                self.heard_at_s = self.core.now()
-            self._chunks.append(data)
-            self._chunk_bytes += len(data)
-            if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        self._read(data)
+    def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
+        """Handle every whole packet that begins before ``stop``, and the run that goes beyond it.
 
-    def _read(self, data: bytes) -> None:
-        try:
-            self._walk(data)
-        except PacketError as error:
-            self.fail(error)
-        session, core = self.session, self.core
-        if session is not None:  # before that, what counts is when it was opened
-            self.heard_at_s = core.now()
-            if session.is_busy:
-                self.send_waiting()  # what acknowledgements have made room for
-        core.turns.has_read()
-
-    def _walk(self, data: bytes) -> None:  # noqa: PLR0911, PLR0912, PLR0915  # a call costs more
-        """Handle every whole packet.
+        Returns:
+            Where to go on: at the end of the data if what is left of it has been kept.
 
         Raises:
             PacketError: the client broke the protocol.
@@ -147,28 +114,27 @@ class Connection(Outgoing, asyncio.Protocol):
         """
         core = self.core
         session = self.session
-        at = 0
+        size = len(data)
         if session is None:
             at = self._greet(data)
             session = self.session
             if session is None:
                 if not self.is_closing:
                     self._keep(data, max(at, 0))
-                return
+                return size
         publishing, permitted, find_route, dirty, limit, payload_limit = self._at_hand
         is_311 = self.version == _V311
-        size = len(data)
-        while size - at > 1:
+        last = stop if stop < size else size - 1
+        began = at
+        wanted_bytes = count = others = other_bytes = ones = twos = 0
+        while at < last:
             first = data[at]
             length = data[at + 1]
             body = at + 2
             if length > 127:
                 length &= 127
                 shift = 7
-                while True:
-                    if body >= size:
-                        self._keep(data, at)
-                        return
+                while body < size:
                     byte = data[body]
                     body += 1
                     length |= (byte & 127) << shift
@@ -177,22 +143,23 @@ class Connection(Outgoing, asyncio.Protocol):
                     shift += 7
                     if shift > 21:
                         raise PacketError(ReasonCode.MALFORMED_PACKET, "remaining length")
+                else:
+                    break
                 if body + length - at > limit:
                     size_bytes = body + length - at
                     raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", size_bytes)
                 if not byte and body + length <= size:  # in more bytes than needed
                     end = body + length
                     self._walk_shortened(first, data[body:end])
+                    began += end - at  # it has been counted
                     at = end
-                    if self.is_closing:
-                        return
-                    if self._waiting is not None:
+                    if self.is_closing or self._waiting is not None:
                         break
                     continue
             end = body + length
             if end > size:
-                self._keep(data, at, end - at)
-                return
+                wanted_bytes = end - at
+                break
             if first == 0x30:
                 if length < 3:
                     raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
@@ -225,39 +192,65 @@ class Connection(Outgoing, asyncio.Protocol):
                         if core.gathers_unlogged:
                             core.acceptance.unlogged.append((route.topic, 0, payload))
                 elif not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
             elif first in {0x32, 0x34}:
+                before = len(core.acceptance.rows)
                 after = publishing.receive_run(data, at, body, end)
+                run = 1
                 if after > at:
                     end = after
+                    run = len(core.acceptance.rows) - before
+                    count += run - 1
                 elif not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
+                if first == 0x32:
+                    ones += run
+                else:
+                    twos += run
             elif length == 2 and first in _ACKNOWLEDGEMENTS:
                 if data[end : end + 2] == data[at:body]:
                     end = run_end(data, at)
                     self._acknowledged_all(first, data[at:end])
-                elif first == _PUBACK:
-                    session.puback(data[body] << 8 | data[body + 1])
+                    run = end - at >> 2
+                    others += run
+                    count += run - 1
                 else:
-                    self._acknowledged(first, data[body] << 8 | data[body + 1])
+                    others += 1
+                    if first == _PUBACK:
+                        session.puback(data[body] << 8 | data[body + 1])
+                    else:
+                        self._acknowledged(first, data[body] << 8 | data[body + 1])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
-                    self._keep(data, at)
-                    return
+                    break
+                ones += first >> 1 & 1
+                twos += first >> 2 & 1
             else:
                 self._control(first, data[body:end])
-                if self.is_closing:
-                    return
+                others += 1
+                other_bytes += end - at - ACKNOWLEDGEMENT_BYTES
                 if self._waiting is not None:
                     at = end
+                    count += 1
                     break
             at = end
+            count += 1
             if self.is_closing:
-                return
-        if at < size:
-            self._keep(data, at)
+                break
+        traffic = core.traffic
+        traffic.packets_received += count
+        published_bytes = at - began
+        if others:
+            traffic.received_others += others
+            published_bytes -= others * ACKNOWLEDGEMENT_BYTES + other_bytes
+        if ones or twos:
+            traffic.received_qos_1 += ones
+            traffic.received_qos_2 += twos
+        traffic.published_bytes += published_bytes
+        if at < stop and not self.is_closing:
+            self._keep(data, at, wanted_bytes)
+            return size
+        return at
 
     def _walk_shortened(self, first: int, body: bytes) -> None:
         """Handle a packet whose length has more bytes than needed; nobody is sent it like that.
@@ -268,17 +261,13 @@ class Connection(Outgoing, asyncio.Protocol):
         """
         if self.version == Version.V5:
             raise handover.long_length(len(body))
-        self._walk(b"%c%b%b" % (first, encode_length(len(body)), body))
-
-    def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
-        """Keep what begins a packet that is not all there yet, or that has to wait."""
-        self._wanted_bytes = wanted_bytes
-        self._chunks.append(data[at:] if at else data)
-        self._chunk_bytes = len(data) - at
+        packet = b"%c%b%b" % (first, encode_length(len(body)), body)
+        self._walk(packet, 0, len(packet))
 
     def _control(self, first: int, body: bytes) -> None:
         if first >> 4 == PacketType.CONNECT:  # whatever it says
             raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
+        check_size(body, first, self.version, self.core.limits)
         packet = decode(first, body, self.version)
         check_sent_by_client(packet)
         session = self.session
@@ -329,7 +318,7 @@ class Connection(Outgoing, asyncio.Protocol):
         elif first == _PUBREL:
             self._publishing.release_all(run)
         elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
-            self.send(answered(run, _PUBREL))
+            self.send(answered(run, _PUBREL), len(run) >> 2)
         else:
             for packet_id in identifiers(run):
                 self._acknowledged(first, packet_id)
@@ -347,6 +336,10 @@ class Connection(Outgoing, asyncio.Protocol):
             handover.to_streams(self, data)
             return 0
         self.version = start.version
+        traffic = self.core.traffic
+        traffic.connects += 1
+        traffic.packets_received += 1
+        traffic.received_others += 1
         try:
             packet = decode(data[0], data[start.body : start.end], start.version)
         except PacketError as error:
@@ -358,36 +351,6 @@ class Connection(Outgoing, asyncio.Protocol):
             )
         admit(self, packet)
         return start.end
-
-    # -- waiting for decisions -----------------------------------------------------------------
-
-    def wait_for(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
-        """Let the client's further packets wait; ``then`` gets the result, None if it failed."""
-        task = asyncio.ensure_future(verdict)
-        self._waiting = task
-        self.stall()
-
-        def decided(done: asyncio.Future[T]) -> None:
-            if done.cancelled() or self._waiting is not done:
-                return
-            self._waiting = None
-            self.resume()
-            error = done.exception()
-            if error is not None:
-                _log.error("%s: a decision failed: %s", self.address, error, exc_info=error)
-            if self.is_closing:
-                return
-            try:
-                then(None if error is not None else done.result())
-            except PacketError as broken:
-                self.fail(broken)
-            if self._waiting is None and not self.is_closing and self._chunks:
-                data = b"".join(self._chunks)
-                self._chunks.clear()
-                self._read(data)
-            self.core.turns.kick()
-
-        task.add_done_callback(decided)
 
     def forget_decisions(self) -> None:
         """Decide anew what the client may publish."""
@@ -401,7 +364,8 @@ class Connection(Outgoing, asyncio.Protocol):
             return
         if self.version != _V311:
             self._publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
-        self.send(answers[0] if len(answers) == 1 else b"".join(answers))
+        count = len(answers)
+        self.send(answers[0] if count == 1 else b"".join(answers), count)
 
     def refuse(self, packet_id: int, reason: int) -> None:
         """A message was not accepted."""

@@ -78,7 +78,7 @@ class Delivery:
             if ready is None:
                 ready = _made_ready(messages, version, granted, now_s)
                 made[version, granted] = ready
-            pieces = session.deliver_all(ready, now_s)
+            pieces, packets = session.deliver_all(ready, now_s)
             if pieces:
                 connection = session.connection
                 assert connection is not None
@@ -86,6 +86,7 @@ class Delivery:
                 if not out:
                     self._dirty.append(connection)
                 out += pieces
+                connection.joined += packets - len(pieces)
 
     def deliver_special(
         self, message: Message, route: Route, publisher: Session | None, now_s: float
@@ -140,17 +141,21 @@ class Delivery:
         turn = self._turns[group]
         self._turns[group] = turn + 1
         count = len(members)
-        order = [members[(turn + i) % count] for i in range(count)]
-        chosen = next(
-            (member for member in order if member[0].connection is not None),
-            next((member for member in order if min(member[1].qos, message.qos)), None),
-        )
+        online = away = None
+        for i in range(count):
+            member = members[(turn + i) % count]
+            if member[0].connection is not None:
+                online = member
+                break
+            if away is None and min(member[1].qos, message.qos):
+                away = member
+        chosen = online or away
         if chosen is None:
             return
         session, subscription = chosen
-        record = next((s.record for s, _ in order if s.record is not None), None)
-        if record is not None and message.ref is not None:
-            record.journal.shared(group, message.ref, session.record)
+        journal = next((s.record.journal for s, _ in members if s.record is not None), None)
+        if journal is not None and message.ref is not None:
+            journal.shared(group, message.ref, session.record)
         self.give(session, message, grant_of(subscription), now_s)
 
     def forget_turns(self, group: tuple[str, str]) -> None:

@@ -229,7 +229,8 @@ class Journal:
         self, record: SessionRecord, topic: str, flags: int, identifiers: tuple[int, ...]
     ) -> None:
         """A session was given a retained message because it subscribed."""
-        self._event(record, Event.RETAINED, record.number, topic, flags, identifiers)
+        # After a mark: which message is retained depends on what had been delivered.
+        self._decisive(record, Event.RETAINED, record.number, topic, flags, identifiers)
 
     def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
         """A message went to this member of a shared subscription; None: one that is not durable."""
@@ -243,7 +244,7 @@ class Journal:
         self._unmarked.add(key)
 
     def _decisive(self, record: SessionRecord, *event: Any) -> None:
-        """Note what changes who gets which message."""
+        """Note what depends on what has been delivered, or changes who gets which message."""
         for key in self._unmarked:
             self._events.append((int(Event.DELIVERED), *key, self.delivered[key]))
         self._unmarked.clear()

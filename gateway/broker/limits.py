@@ -14,6 +14,12 @@ _log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 1.0
 
+UNREAD = "QoS 0 message for a client that does not read"
+TOO_LARGE = "message over the client's maximum packet size"
+NOT_QUEUED = "message dropped: queue full, expired or too large"
+DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED)
+"""What is counted when a message does not reach a subscriber."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -32,6 +38,8 @@ class Limits:
     """So many of them are forgiven in a second."""
     connect_bytes: int = 128 * 1024
     """A larger packet is refused until the client is accepted."""
+    request_bytes: int = 64 * 1024
+    """A larger packet that is neither PUBLISH nor (UN)SUBSCRIBE is refused from then on."""
     packet_bytes: int = (1 << 20) + (1 << 17)
     """At least 129: shorter packets are not looked at."""
     payload_bytes: int = 1 << 20
@@ -41,12 +49,23 @@ class Limits:
     session_expiry_s: int = 7 * 24 * 3600
     """A session is kept at most so long after its client has gone."""
     subscriptions_per_session: int = 1_000
+    """Of one session, and of one SUBSCRIBE or UNSUBSCRIBE."""
+    subscriptions_bytes: int = 64 << 20
+    """Memory of all subscriptions, as estimated."""
+    retained_messages: int = 100_000
+    retained_bytes: int = 64 << 20
+    """Of all retained messages, their topics and index."""
+    all_wills_bytes: int = 16 << 20
     inflight_messages: int = 1_000
     """QoS 1 and 2 messages on their way to one client; a 5.0 client may ask for fewer."""
     inflight_bytes: int = 4 << 20
     """Their size in all; one more may begin below it."""
     receive_maximum: int = 1_000
     """QoS 1 and 2 messages that a 5.0 client may have on their way to the broker."""
+    unreleased_messages: int = 10_000
+    """QoS 2 messages of one session whose PUBREL has not come."""
+    all_unreleased_messages: int = 250_000
+    """Of all sessions: beyond it no session may begin one that has a hundred."""
     topic_aliases: int = 64
     """Topic aliases in each direction of a connection."""
     queue_messages: int = 100_000
@@ -57,6 +76,10 @@ class Limits:
     """Kept for a client that does not read: QoS 0 beyond it is dropped, and its own requests
     are no longer read."""
     write_buffer_bytes: int = 1 << 20
+    """Written for a client that does not read; beyond it counts as held."""
+    all_buffers_bytes: int = 128 << 20
+    """What all connections have written and held for clients, and read in part. The connections
+    with the most are closed beyond it."""
     uncommitted_bytes: int = 8 << 20
     """Published and not yet in the log; publishers are not read from beyond it."""
     keep_alive_s: int = 60
@@ -65,6 +88,69 @@ class Limits:
     """Decisions on topics that are remembered for one connection."""
     close_s: float = 5.0
     """A connection being closed that has not read its last bytes by then is aborted."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in RANGES.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise LimitRangeError(name, value, least, most)
+
+
+_COUNT = (1, 1_000_000)
+_BYTES = (1, 1 << 40)
+RANGES: dict[str, tuple[float, float]] = {
+    "connections": _COUNT,
+    "connections_per_address": _COUNT,
+    "connects_per_s": _COUNT,
+    "connect_s": (0.1, 3600),
+    "connect_bytes": (1024, 1 << 28),
+    "request_bytes": (1024, 1 << 28),
+    "packet_bytes": (129, 1 << 28),
+    "payload_bytes": (1, 1 << 28),
+    "topic_bytes": (1, 65_535),
+    "topic_levels": (1, 1_000),
+    "sessions": _COUNT,
+    "session_expiry_s": (0, 0xFFFF_FFFF),
+    "subscriptions_per_session": _COUNT,
+    "subscriptions_bytes": _BYTES,
+    "retained_messages": (0, 100_000_000),
+    "retained_bytes": (0, 1 << 40),
+    "all_wills_bytes": (0, 1 << 40),
+    "inflight_messages": (1, 65_535),
+    "inflight_bytes": _BYTES,
+    "receive_maximum": (1, 65_535),
+    "unreleased_messages": (1, 65_535),
+    "all_unreleased_messages": (1, 100_000_000),
+    "topic_aliases": (0, 65_535),
+    "queue_messages": (0, 100_000_000),
+    "queue_bytes": (0, 1 << 40),
+    "all_queues_bytes": (0, 1 << 40),
+    "held_bytes": _BYTES,
+    "write_buffer_bytes": _BYTES,
+    "all_buffers_bytes": _BYTES,
+    "uncommitted_bytes": _BYTES,
+    "keep_alive_s": (0, 65_535),
+    "decided_topics": _COUNT,
+    "close_s": (0.1, 3600),
+}
+"""The least and the most that each may be."""
+
+
+class LimitRangeError(ValueError):
+    """A limit is out of range; ``where`` is its field.
+
+    Args:
+        where: the field.
+        value: what it was to be.
+        least: what it may be at least.
+        most: and at most.
+
+    """
+
+    def __init__(self, where: str, value: float, least: float, most: float) -> None:
+        self.where = where
+        self.why = f"{value} is not within {least:g} and {most:.0f}"
+        super().__init__(f"{where}: {self.why}")
 
 
 class Refusals:

@@ -20,6 +20,7 @@ import fcntl
 import itertools
 import logging
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from pathlib import Path
 import msgpack
 
 from gateway.broker.damage import Damage
+from gateway.broker.histogram import DurationHistogram
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError
@@ -119,6 +121,12 @@ class MessageLog:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
         """Every logged number that the log holds, or held before it was trimmed."""
+        self.appends = 0
+        self.appended_bytes = 0
+        self.syncs = DurationHistogram()
+        """How long each `fdatasync` of a commit took."""
+        self.failure = ""
+        """Why the last append failed; empty if it did not."""
         self.cut_bytes = 0
         """Bytes of a torn tail that the last start cut off."""
         self._segment_bytes = segment_bytes
@@ -205,7 +213,11 @@ class MessageLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._cut_torn()
+            self.failure = error.strerror or str(error)
             raise LogError(f"{error.filename or segment.path}: {error.strerror}") from error
+        self.failure = ""
+        self.appends += 1
+        self.appended_bytes += len(frame)
         segment.note(segment.length, header)
         if header.logged:
             key = (header.origin, header.epoch)
@@ -227,6 +239,7 @@ class MessageLog:
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
 
         def finish() -> None:
+            began_s = time.perf_counter()
             try:
                 os.fdatasync(fd)
             except OSError:
@@ -235,6 +248,7 @@ class MessageLog:
                 raise
             finally:
                 os.close(fd)
+            self.syncs.observe(time.perf_counter() - began_s)
             if self._mark and segment.start + length > self._synced_length:
                 self._synced_length = segment.start + length
                 _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.broker.aliases import OutgoingAliases
+from gateway.broker.limits import TOO_LARGE, UNREAD
 from gateway.broker.packets import (
     ConnAck,
     Disconnect,
@@ -22,12 +23,18 @@ from gateway.broker.packets import (
     encode,
 )
 from gateway.broker.packets.reason_codes import REASONS
+from gateway.broker.sessions import PUBREL
+from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
+FLUSH_S = 0.02
+"""What a turn gathered is written for so long before others have their turn."""
+_LOOK_EVERY = 8
+"""Connections between two looks at the clock."""
 
 
 class Outgoing:
@@ -74,6 +81,12 @@ class Outgoing:
         self._unsafe_bytes = 0
         """Output that waits for the journal."""
         self._held_bytes = 0
+        self.joined = 0
+        """Packets in `out` less the pieces that it consists of."""
+        self.others = 0
+        """Packets in `out` that are no PUBLISH; counted like the next when they are written."""
+        self._other_bytes = 0
+        """Their bytes beyond those of an acknowledgement each."""
         self._not_reading = 0
         """For how many reasons reading is paused."""
 
@@ -88,6 +101,7 @@ class Outgoing:
         self._held_bytes = 0
         if self.session is not None and self.session.connection is self:
             self.session.hold()
+        self.core.upkeep.clients_do_not_read()
 
     def resume_writing(self) -> None:
         """Called by the event loop: the client reads again."""
@@ -128,13 +142,29 @@ class Outgoing:
         """Whether the client does not read, so that it is not read from either."""
         return self.is_paused and self._held_bytes > self.core.limits.held_bytes
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written, in the transport and here."""
+        transport = self.transport
+        return self._held_bytes + (0 if transport is None else transport.get_write_buffer_size())
+
     # -- writing -------------------------------------------------------------------------------
 
-    def send(self, packet: bytes) -> None:
-        """Send an answer or a QoS 1 or 2 message at the end of the loop's turn."""
+    def send(self, packet: bytes, count: int = 1) -> None:
+        """Send an answer or a QoS 1 or 2 message at the end of the loop's turn.
+
+        Args:
+            packet: the packet, or several acknowledgements.
+            count: how many.
+
+        """
         if not self.out:
             self.core.dirty.append(self)
         self.out.append(packet)
+        if packet[0] & 0xF0 != 0x30:
+            self.others += count
+            self.joined += count - 1
+            self._other_bytes += len(packet) - count * ACKNOWLEDGEMENT_BYTES
         if self.is_paused:
             before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
             limit = self.core.limits.held_bytes
@@ -150,11 +180,11 @@ class Outgoing:
     def offer(self, packet: bytes) -> None:
         """Send a QoS 0 message, unless the client does not read."""
         if self.packet_bytes_max is not None and len(packet) > self.packet_bytes_max:
-            self.core.refused("message over the client's maximum packet size", str(self))
+            self.core.refused(TOO_LARGE, str(self))
             return
         if self.is_paused:
             if self._held_bytes + len(packet) > self.core.limits.held_bytes:
-                self.core.refused("QoS 0 message for a client that does not read", str(self))
+                self.core.refused(UNREAD, str(self))
                 return
             self._held_bytes += len(packet)
         if self.outgoing_aliases is not None:
@@ -171,7 +201,10 @@ class Outgoing:
             return
         if self.is_closing:
             return
+        is_resending = session.is_resending
         packets = session.send_waiting(self.core.now())
+        if is_resending:
+            self.others += sum(packet[0] == PUBREL for packet in packets)
         if self.outgoing_aliases is not None:
             packets = [
                 self.outgoing_aliases.shorten(packet) if packet[0] & 0xF0 == 0x30 else packet
@@ -187,8 +220,20 @@ class Outgoing:
         if self.is_closing:
             out.clear()
         elif out and not self.is_paused and self.transport is not None:
-            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
-            out.clear()
+            self._write(out[0] if len(out) == 1 else b"".join(out), self.transport)
+
+    def _write(self, data: bytes, transport: asyncio.WriteTransport) -> None:
+        """Write and count what `out` came to."""
+        transport.write(data)
+        traffic = self.core.traffic
+        traffic.packets_sent += len(self.out) + self.joined
+        traffic.bytes_sent += len(data)
+        if self.others:
+            traffic.sent_others += self.others
+            traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
+            self.others = self._other_bytes = 0
+        self.joined = 0
+        self.out.clear()
 
     def take(self) -> bytes:
         """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""
@@ -198,6 +243,8 @@ class Outgoing:
         if not out or self.is_paused:
             return b""
         packets = b"".join(out)
+        self.core.traffic.packets_sent += len(out) + self.joined
+        self.joined = 0
         out.clear()
         return packets
 
@@ -213,6 +260,7 @@ class Outgoing:
         before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes - len(packets)
         if not self.is_closing and self.transport is not None:
             self.transport.write(packets)
+            self.core.traffic.bytes_sent += len(packets)
         limit = self.core.limits.held_bytes
         if self._unsafe_bytes <= limit < before:
             self.resume_writing()
@@ -265,9 +313,12 @@ class Outgoing:
             return
         if not self.core.may_leave(self):
             self.out.clear()  # it is sent again when the client comes back
-        if self.out or farewell:
-            transport.write(b"".join((*self.out, farewell)))
-            self.out.clear()
+        if farewell:
+            self.out.append(farewell)
+            self.others += 1
+            self._other_bytes += len(farewell) - ACKNOWLEDGEMENT_BYTES
+        if self.out:
+            self._write(b"".join(self.out), transport)
         if not linger or not transport.can_write_eof():
             transport.close()
             return

@@ -28,6 +28,7 @@ from gateway.broker.targets import Route
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
+    from gateway.broker.sessions import Session
 
 
 _V311 = int(Version.V311)
@@ -103,6 +104,8 @@ class Publishing:
                 packet_id = data[topic_end] << 8 | data[topic_end + 1]
                 if packet_id in session.incoming:  # the same message again
                     return at
+                if len(session.incoming) >= core.upkeep.unreleased_max:
+                    return at
             if version != _V311:
                 if tail[0]:
                     return at
@@ -140,6 +143,9 @@ class Publishing:
             PacketError: it is malformed or breaks a limit.
 
         """
+        if self._connection.has_had_its_turn:
+            self._connection.give_way()
+            return False
         key, packet_id, at = _start(data, first, body, end)
         properties: dict[int, Any] | None = None
         if self._connection.version == Version.V5:
@@ -227,12 +233,12 @@ class Publishing:
                 return
             # 3.1.1 can't say so: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
             if packet_id < 0:
-                session.incoming.add(-packet_id)
+                self._begin(session, -packet_id)
             number = abs(packet_id).to_bytes(2, "big")
             connection.answer([(PUBACK if packet_id > 0 else PUBREC) + number])
             return
         if packet_id < 0:
-            session.incoming.add(-packet_id)
+            self._begin(session, -packet_id)
         core.acceptance.add(message, session, connection, packet_id)
 
     def _count_unacknowledged(self) -> None:
@@ -242,6 +248,19 @@ class Publishing:
                 ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
                 *("messages on their way", self.unacknowledged, "MQTT-3.3.4-7"),
             )
+
+    def _begin(self, session: Session, packet_id: int) -> None:
+        """A QoS 2 exchange begins; a client that leaves too many open is not served.
+
+        Raises:
+            PacketError: too many are not released.
+
+        """
+        if len(session.incoming) >= self._core.upkeep.unreleased_max:
+            raise PacketError(
+                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "unreleased messages", len(session.incoming)
+            )
+        session.incoming.add(packet_id)
 
     # -- acknowledgements ----------------------------------------------------------------------
 
@@ -289,7 +308,7 @@ class Publishing:
         released = len(once & incoming)
         session.release_incoming(*once)
         self.unacknowledged = max(0, self.unacknowledged - released)
-        connection.send(answered(run, 0x70))
+        connection.send(answered(run, 0x70), len(packet_ids))
 
 
 def _start(data: bytes, first: int, body: int, end: int) -> tuple[bytes, int, int]:

@@ -30,7 +30,7 @@ from gateway.broker.journal import (
     Ref,
     SessionRecord,
 )
-from gateway.broker.limits import Budget
+from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
 from gateway.broker.saved import Checkpoint, SavedMessage, SavedSession
@@ -97,7 +97,9 @@ class Recovery:
         self._now_s = core.now()
         self._wall_us = wall_us
         self._limits = dataclasses.replace(
-            core.limits, queue_messages=_UNLIMITED, queue_bytes=_UNLIMITED
+            core.limits,
+            queue_messages=int(RANGES["queue_messages"][1]),
+            queue_bytes=int(RANGES["queue_bytes"][1]),
         )
         self._budget = Budget(_UNLIMITED)
         self._sessions: dict[int, Session] = {}
@@ -303,7 +305,8 @@ class Recovery:
                 self._subscribe(session, fields[1], Subscription(*fields[2:]))
             case Event.UNSUBSCRIBED:
                 if session.subscriptions.pop(fields[1], None) is not None:
-                    self._core.forget(session, fields[1])
+                    self._core.routes.touched(fields[1])
+                    self._core.leave(session, fields[1])
             case Event.RETAINED:
                 _, topic, flags, identifiers = fields
                 message = self._core.retained.get(topic)
@@ -340,8 +343,9 @@ class Recovery:
         return session
 
     def _end(self, session: Session, number: int) -> None:
+        self._core.routes.touched_by(session.subscriptions)
         for topic_filter in session.subscriptions:
-            self._core.forget(session, topic_filter)
+            self._core.leave(session, topic_filter)
         del self._sessions[number]
         self._ended.append(number)
         self._delivery.ended(session)

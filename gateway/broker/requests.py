@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from gateway.broker.hooks import Verdict
+from gateway.broker.limits import Limits
 from gateway.broker.packets import (
     Disconnect,
     PacketError,
@@ -19,8 +20,9 @@ from gateway.broker.packets import (
     Version,
     encode,
 )
+from gateway.broker.packets.primitives import read_length
+from gateway.broker.retained_sending import RetainedSending
 from gateway.broker.sessions import Session, Subscription
-from gateway.broker.targets import Grant
 from gateway.broker.topics import FilterError, split_share
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ _AT_SUBSCRIBE = 0
 _IF_NEW = 1
 """Retain handling (section 3.8.3.1)."""
 _REFUSED_311 = 0x80
+_SUBSCRIBE = 0x82
+_UNSUBSCRIBE = 0xA2
 
 
 def subscribe(connection: Connection, packet: Subscribe) -> None:
@@ -37,6 +41,7 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
     session = connection.session
     may_subscribe = connection.core.hooks.may_subscribe
     assert session is not None
+    connection.core.routes.expect(len(packet.requests))
     if may_subscribe is None:
         _grant(connection, packet, [True] * len(packet.requests))
         return
@@ -51,6 +56,36 @@ def subscribe(connection: Connection, packet: Subscribe) -> None:
         _decisions(verdicts),
         lambda allowed: _grant(connection, packet, allowed or [False] * len(verdicts)),
     )
+
+
+def check_size(body: bytes, first: int, version: int, limits: Limits) -> None:
+    """Refuse a packet that is no PUBLISH and would take long to look at.
+
+    Args:
+        body: of the packet.
+        first: the first byte of the packet.
+        version: of the protocol.
+        limits: in bytes, and for SUBSCRIBE and UNSUBSCRIBE in filters.
+
+    Raises:
+        PacketError: it is too large, or the property length is malformed.
+
+    """
+    if first not in {_SUBSCRIBE, _UNSUBSCRIBE}:
+        if len(body) > limits.request_bytes:
+            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", len(body))
+        return
+    at, end = 2, len(body)
+    if version == Version.V5 and end > at:
+        length, at = read_length("property length", body, at, end)
+        at += length
+    options = 1 if first == _SUBSCRIBE else 0
+    count = 0
+    while at < end - 1:
+        at += 2 + (body[at] << 8 | body[at + 1]) + options
+        count += 1
+        if count > limits.subscriptions_per_session:
+            raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
 
 
 async def _decisions(verdicts: list[Verdict]) -> list[bool]:
@@ -80,8 +115,14 @@ def _grant(connection: Connection, packet: Subscribe, allowed: list[bool]) -> No
             reasons[-1] = _REFUSED_311
     # The answer goes first, then what is retained, in one write.
     connection.send(encode(SubAck(packet.packet_id, reasons, {}), connection.version))
+    retained = RetainedSending(connection, session)
     for request, is_new in granted:
-        _send_retained(connection, session, request, identifiers[0], is_new=is_new)
+        # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
+        if request.retain_handling <= (_IF_NEW if is_new else _AT_SUBSCRIBE) and not (
+            request.filter.startswith("$share/")
+        ):
+            retained.add(request.filter, request.qos, identifiers[0])
+    retained.start()
 
 
 def _one(
@@ -92,19 +133,12 @@ def _one(
     *,
     may: bool,
 ) -> tuple[int, bool]:
-    core = connection.core
+    core, limits = connection.core, connection.core.limits
     if not may or not _is_open(_proper(request.filter)):
         core.refused("subscription to a forbidden filter", str(connection))
-        is_concealed = core.hooks.is_concealed
-        if is_concealed is not None and is_concealed(session.client, _proper(request.filter)):
-            return ReasonCode.UNSPECIFIED_ERROR, False  # "does not wish to reveal" (3.9.3)
-        return ReasonCode.NOT_AUTHORIZED, False
-    limits = core.limits
-    if (
-        request.filter not in session.subscriptions
-        and len(session.subscriptions) >= limits.subscriptions_per_session
-    ):
-        core.refused("subscription over the limit of a session", str(connection))
+        return _why_not(connection, session, request), False
+    if (over := _over_limit(connection, session, request)) is not None:
+        core.refused(over, str(connection))
         return ReasonCode.QUOTA_EXCEEDED, False
     try:
         share, proper = split_share(request.filter)
@@ -124,37 +158,37 @@ def _one(
     return request.qos, is_new
 
 
+def _why_not(connection: Connection, session: Session, request: SubscriptionRequest) -> int:
+    is_concealed = connection.core.hooks.is_concealed
+    if is_concealed is not None and is_concealed(session.client, _proper(request.filter)):
+        return ReasonCode.UNSPECIFIED_ERROR  # "does not wish to reveal" (section 3.9.3)
+    return ReasonCode.NOT_AUTHORIZED
+
+
+def _over_limit(
+    connection: Connection, session: Session, request: SubscriptionRequest
+) -> str | None:
+    """Which limit a subscription would break; None for one that is only replaced."""
+    core = connection.core
+    if request.filter in session.subscriptions:
+        return None
+    if len(session.subscriptions) >= core.limits.subscriptions_per_session:
+        return "subscription over the limit of a session"
+    if core.tree.bytes_held > core.limits.subscriptions_bytes:
+        return "subscription over the limit of all"
+    return None
+
+
 def _is_open(topic_filter: str) -> bool:
     """Of the topics that start with ``$`` clients may read the broker's statistics."""
     return not topic_filter.startswith("$") or topic_filter.startswith("$SYS/")
-
-
-def _send_retained(
-    connection: Connection,
-    session: Session,
-    request: SubscriptionRequest,
-    identifier: int,
-    *,
-    is_new: bool,
-) -> None:
-    handling = request.retain_handling
-    # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
-    if handling > _IF_NEW or (handling == _IF_NEW and not is_new):
-        return
-    if request.filter.startswith("$share/"):
-        return
-    core = connection.core
-    grant = Grant(request.qos, True, (identifier,) if identifier else ())
-    now_s = core.now()
-    for topic, message in core.retained.match(request.filter, now_s):
-        if core.may_deliver(session, topic):
-            core.delivery.give(session, message, grant, now_s, retained=True)
 
 
 def unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
     """Answer an UNSUBSCRIBE."""
     session = connection.session
     assert session is not None
+    connection.core.routes.expect(len(packet.filters))
     reasons: list[int] = []
     for topic_filter in packet.filters:
         existed = connection.core.unsubscribe(session, topic_filter)

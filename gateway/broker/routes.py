@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -13,6 +13,10 @@ R = TypeVar("R")
 
 TOPICS_MAX = 20_000
 BYTES_MAX = 16 << 20
+_DROPS_MAX = 2_000
+"""Routes dropped one by one; to clear them all takes a quarter of what 20,000 drops do."""
+_LOOKS_MAX = 2_000_000
+"""Filters times routes; beyond it the cache is cleared rather than searched."""
 _ENTRY_BYTES = 200
 """A route's entry in the dictionary and its key's own object."""
 
@@ -91,8 +95,23 @@ class RouteCache(Generic[R]):
         elif proper == "#" and not self._index.holds_dollar:
             self.clear()
         else:
-            for topic in self._index.matching(proper):
+            topics = self._index.matching(proper)
+            if len(topics) > _DROPS_MAX:
+                self.clear()
+                return
+            for topic in topics:
                 self._drop(topic)
+
+    def touched_by(self, topic_filters: Collection[str]) -> None:
+        """Forget the routes of the topics that any of many filters matches, and perhaps more."""
+        self.expect(len(topic_filters))
+        for topic_filter in topic_filters:
+            self.touched(topic_filter)
+
+    def expect(self, filter_count: int) -> None:
+        """So many filters will be touched at once: forget all rather than look for each."""
+        if filter_count * len(self._routes) > _LOOKS_MAX:
+            self.clear()
 
     def clear(self) -> None:
         """Forget all routes."""

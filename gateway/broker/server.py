@@ -1,7 +1,7 @@
 """The broker's state.
 
-`BrokerCore` owns sessions, subscriptions, routes and retained messages, and what is due with
-time (keep-alive, wills, expiry). It does no I/O but through connections and hooks.
+`BrokerCore` owns sessions, subscriptions, routes and retained messages. It does no I/O but
+through connections and hooks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -22,7 +22,7 @@ from gateway.broker.delivery import Delivery
 from gateway.broker.durable import Durable, History
 from gateway.broker.hooks import Client, Hooks
 from gateway.broker.journal import Ref
-from gateway.broker.limits import Budget, Limits, Refusals
+from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
@@ -38,12 +38,11 @@ from gateway.broker.topics import (
     SubscriptionTree,
     split_share,
 )
+from gateway.broker.traffic import Traffic
 from gateway.broker.turns import Turns
+from gateway.broker.upkeep import Upkeep
 from tree_handler.batch import Entry
 from tree_handler.repair import Epoch
-
-SWEEP_S = 0.5
-"""Keep-alive, wills and expiry are looked at so often."""
 
 _by_key = attrgetter("key")
 
@@ -57,6 +56,10 @@ class BrokerCore:
         sessions: by client identifier.
         connections: all that are open.
         routes: where topics go.
+        retained: of clients and of the tree.
+        statistics: the broker's own retained messages, ``$SYS``.
+        traffic: what has passed.
+        offline: sessions that wait for their client.
         dirty: connections with something to write.
         turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
@@ -70,13 +73,17 @@ class BrokerCore:
         self.now = asyncio.get_running_loop().time
         self.budget = Budget(self.limits.all_queues_bytes)
         self.refusals = Refusals()
+        self.traffic = Traffic()
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
         self.tree: SubscriptionTree[Session, Subscription] = SubscriptionTree(
             self.limits.topic_levels
         )
         self.routes: RouteCache[Route] = RouteCache()
-        self.retained: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
+        self.retained: RetainedMessages[Message] = RetainedMessages(
+            lambda m: m.size_bytes, self.limits.retained_messages, self.limits.retained_bytes
+        )
+        self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
         self.turns = Turns(self.dirty, self._flush, self._turn_ended)
@@ -92,12 +99,12 @@ class BrokerCore:
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
         self._by_address: Counter[str] = Counter()
-        self._offline: set[Session] = set()
-        self._delayed: set[Session] = set()
+        self.offline: set[Session] = set()
+        self._connected = 0
         self._connects = 0
         self._connects_since_s = self.now()
         self._tasks: set[asyncio.Future[Any]] = set()
-        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
+        self.upkeep = Upkeep(self)
         self._is_stopping = False
 
     def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
@@ -171,6 +178,20 @@ class BrokerCore:
         if is_delivered:
             self._deliver(message, publisher, self.now())
         self.acceptance.add(message, publisher, is_delivered=is_delivered)
+
+    def announce(self, topic: str, payload: bytes) -> None:
+        """Publish a statistic, retained: for those who may read it, and for this broker alone."""
+        message = Message(topic, topic.encode(), payload, 0, True)
+        self.statistics.set(topic, message)
+        # Without the cache, whose `#` is cheaper to touch where it holds no `$` topics.
+        route = resolve(message.key, self.tree, self.may_deliver)
+        self.delivery.deliver(message, route, None, self.now())
+        self.turns.kick()
+
+    def retained_for(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
+        """What is retained for a new subscription."""
+        kept = self.statistics if topic_filter.startswith("$SYS") else self.retained
+        return kept.match(topic_filter, self.now())
 
     def pass_on(self, message: Message, route: Route, publisher: Session | None) -> None:
         """Deliver a QoS 0 message and give it to the tree."""
@@ -267,17 +288,17 @@ class BrokerCore:
         """End a subscription [MQTT-3.10.4-1]; whether there was one."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
-        self.forget(session, topic_filter)
+        self.routes.touched(topic_filter)
+        self.leave(session, topic_filter)
         if session.record is not None:
             session.record.journal.unsubscribed(session.record, topic_filter)
         if self.hooks.events is not None:
             self.hooks.events.unsubscribed(session, topic_filter)
         return True
 
-    def forget(self, session: Session, topic_filter: str) -> None:
-        """Take a subscription from where routes find it."""
+    def leave(self, session: Session, topic_filter: str) -> None:
+        """Take a subscription from where routes find it, once they are touched."""
         self.tree.remove(topic_filter, session)
-        self.routes.touched(topic_filter)
         share, proper = split_share(topic_filter)
         if share:
             self.delivery.forget_turns((share, proper))
@@ -294,8 +315,10 @@ class BrokerCore:
     ) -> None:
         """An accepted connection serves a session from now on."""
         self.sessions[client.client_id] = session
-        self._offline.discard(session)
-        self._delayed.discard(session)
+        self._connected += 1
+        self.traffic.clients_max = max(self.traffic.clients_max, self._connected)
+        self.offline.discard(session)
+        self.upkeep.delayed.discard(session)
         session.connection = connection
         waiting = session.attach(client, receive_maximum, connection.packet_bytes_max, self.now())
         for packet in waiting:
@@ -326,13 +349,14 @@ class BrokerCore:
 
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
+        self._touch(session)
         for topic_filter in session.subscriptions:
-            self.forget(session, topic_filter)
+            self.leave(session, topic_filter)
         session.subscriptions.clear()
-        self._publish_will(session)
+        self.publish_will(session)
         session.end()
-        self._offline.discard(session)
-        self._delayed.discard(session)
+        self.offline.discard(session)
+        self.upkeep.delayed.discard(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
         if self.durable is not None:
@@ -340,6 +364,7 @@ class BrokerCore:
 
     def _detach(self, session: Session, connection: Outgoing) -> None:
         session.connection = None
+        self._connected -= 1
         self.is_offline(session)
         self._touch(session)
         if self.hooks.events is not None:
@@ -348,17 +373,27 @@ class BrokerCore:
     def is_offline(self, session: Session) -> None:
         """A session waits for its client from now on."""
         session.detach(self.now())
-        self._offline.add(session)
+        self.offline.add(session)
 
     def _touch(self, session: Session) -> None:
-        for topic_filter in session.subscriptions:
-            self.routes.touched(topic_filter)
+        self.routes.touched_by(session.subscriptions)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that did not reach a subscriber for want of room or time."""
+        return self.budget.dropped + sum(self.refusals.counts[kind] for kind in DROPS)
+
+    @property
+    def client_count(self) -> int:
+        """Clients that are connected."""
+        return self._connected
 
     # -- connections ---------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
         """A connection has come; it may be closed at once."""
         limits, now_s = self.limits, self.now()
+        self.traffic.sockets += 1
         self.connections.add(connection)
         self._by_address[connection.address] += 1
         if now_s - self._connects_since_s >= 1:
@@ -394,15 +429,16 @@ class BrokerCore:
         self._detach(session, connection)
         if will is not None and not self._is_stopping:
             session.will = (self.now() + wills.delay_s(will), will)
-            self._delayed.add(session)
+            self.upkeep.delayed.add(session)
         if not session.expiry_s:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
-            self._publish_will(session)
+            self.publish_will(session)
         self.turns.kick()
 
-    def _publish_will(self, session: Session) -> None:
-        self._delayed.discard(session)
+    def publish_will(self, session: Session) -> None:
+        """Publish the will of a session whose client has gone."""
+        self.upkeep.delayed.discard(session)
         if session.will is not None:
             _, will = session.will
             session.will = None
@@ -424,42 +460,6 @@ class BrokerCore:
         """Whether what a connection has to write stands on nothing that a crash takes back."""
         return self.durable is None or self.durable.may_leave(connection)
 
-    def _sweep(self) -> None:
-        """Look at what is due: silent clients, wills, sessions, retained messages."""
-        now_s = self.now()
-        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
-        limits = self.limits
-        for connection in list(self.connections):
-            silent_s = now_s - connection.heard_at_s
-            if connection.is_closing:
-                if now_s - connection.closing_at_s > limits.close_s:
-                    connection.abort()
-            elif connection.session is None:
-                if silent_s > limits.connect_s:
-                    self.refused("connection without CONNECT", connection.address)
-                    connection.abort()
-            elif (
-                0 < 1.5 * connection.keep_alive_s < silent_s  # [MQTT-3.1.2-22]
-                # A client that is not read from can't be heard, unless that is its own doing.
-                and (connection.is_unread or not connection.is_stalled)
-            ):
-                connection.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
-        for session in [s for s in self._delayed if s.will is not None and s.will[0] <= now_s]:
-            self._publish_will(session)
-        for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
-            self.end(session)
-        if self.budget.dropped:
-            dropped, self.budget.dropped = self.budget.dropped, 0
-            what = "message dropped: queue full, expired or too large"
-            self.refusals.count(what, "sessions", now_s, dropped)
-        for topic in self.retained.expire(now_s):
-            if self.durable is not None:
-                self.durable.retained_changed(topic)
-        if self.durable is not None:
-            self.durable.sweep(now_s)
-        self.gathers_unlogged = self.hooks.carries_unlogged()
-        self.turns.kick()
-
     # -- the rest ------------------------------------------------------------------------------
 
     def refused(self, kind: str, who: str) -> None:
@@ -475,8 +475,9 @@ class BrokerCore:
     def stop(self) -> None:
         """Close every connection; wills are not published."""
         self._is_stopping = True
-        self._sweep_timer.cancel()
+        self.upkeep.stop()
         self.acceptance.commit()
+        self.acceptance.finish()
         for connection in list(self.connections):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:

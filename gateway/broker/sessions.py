@@ -161,6 +161,21 @@ class Session:
         return self._taken, self._taken + len(self.queue)
 
     @property
+    def queued_bytes(self) -> int:
+        """Their size."""
+        return self._queued_bytes
+
+    @property
+    def inflight_bytes(self) -> int:
+        """Size of the messages sent and not acknowledged."""
+        return self._inflight_bytes
+
+    @property
+    def is_resending(self) -> bool:
+        """Whether what was in flight at the reconnect is still being sent again."""
+        return bool(self._unsent)
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything waits to be sent as soon as there is room."""
         return bool(self.queue or self._unsent)
@@ -224,8 +239,13 @@ class Session:
             return None
         return self._send((message, flags, identifiers), now_s)
 
-    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> list[bytes]:
-        """Do as `deliver` does with each; return the pieces of what is to be sent now."""
+    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> tuple[list[bytes], int]:
+        """Do as `deliver` does with each; return the pieces of what is to be sent now.
+
+        Returns:
+            The pieces, and how many packets they are.
+
+        """
         pieces: list[bytes] = []
         count = 0
         if self._open and not self.queue and not self._unsent and self._packet_bytes_max is None:
@@ -245,11 +265,12 @@ class Session:
                 if record is not None:
                     record.sent(packet_id, delivery[1], delivery[0].ref)
             self.last_packet_id, self._inflight_bytes = packet_id, inflight_bytes
-        for delivery, _, _ in islice(ready, count, None):
+        for delivery, _, _ in ready[count:]:
             packet = self.deliver(*delivery, now_s)
             if packet is not None:
                 pieces.append(packet)
-        return pieces
+                count += 1
+        return pieces, count
 
     def puback(self, *packet_ids: int) -> None:
         """QoS 1 messages have arrived.

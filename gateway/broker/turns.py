@@ -30,18 +30,19 @@ class Turns:
 
     Attributes:
         acceptance: what is to be committed; set by its owner, whom it calls back here.
+        is_scheduled: whether the end of this turn is.
 
     """
 
     __slots__ = (
         "_dirty",
         "_flush",
-        "_is_scheduled",
         "_loop",
         "_reads",
         "_reads_alone",
         "_when_ended",
         "acceptance",
+        "is_scheduled",
     )
 
     acceptance: Acceptance
@@ -56,19 +57,19 @@ class Turns:
         self._when_ended = ended
         self._loop = asyncio.get_running_loop()
         self._dirty = dirty
-        self._is_scheduled = False
+        self.is_scheduled = False
         self._reads = 0
         self._reads_alone = 0
 
     def kick(self) -> None:
         """See that what is due is dealt with at the end of this turn."""
-        if not self._is_scheduled and (self._dirty or self.acceptance.has_due):
-            self._is_scheduled = True
+        if not self.is_scheduled and (self._dirty or self.acceptance.has_due):
+            self.is_scheduled = True
             self._loop.call_soon(self._ended)
 
     def has_read(self) -> None:
         """A read is dealt with: what it brought is due, at once if no other comes with it."""
-        if self._is_scheduled:
+        if self.is_scheduled:
             self._reads += 1
         elif self._dirty or self.acceptance.has_due:
             if self._reads_alone:
@@ -84,9 +85,11 @@ class Turns:
         self._end()
 
     def _end(self) -> None:
-        self._is_scheduled = True  # nothing that happens here needs another turn's end
-        self.acceptance.commit()
-        self._is_scheduled = False
+        self.is_scheduled = True  # nothing that happens here needs another turn's end
+        try:
+            self.acceptance.commit()
+        finally:
+            self.is_scheduled = False
         dirty = self._dirty[:]
         self._dirty.clear()
         self._flush(dirty)

@@ -11,6 +11,11 @@ def delay_s(will: Will) -> int:
     return int(will.properties.get(PropertyId.WILL_DELAY_INTERVAL, 0))
 
 
+def size_bytes(will: Will) -> int:
+    """What it counts for against the limit on all wills."""
+    return len(will.topic) + len(will.payload)
+
+
 def message(will: Will, now_s: float) -> Message:
     """The message to publish now; its expiry counts from now on (section 3.1.3.2.4)."""
     properties = dict(will.properties)

@@ -110,6 +110,9 @@ class Transport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         pass
 
@@ -244,8 +247,8 @@ def _opened(core: BrokerCore) -> tuple[Connection, Transport]:
 async def _turn(core: BrokerCore) -> None:
     for _ in range(3):  # what is committed is delivered, and that is written
         await asyncio.sleep(0)
-    core._sweep_timer.cancel()
-    core._sweep()
+    core.upkeep.stop()
+    core.upkeep.sweep()
     await asyncio.sleep(0)
     assert not core.dirty
     assert not core.acceptance.has_due
@@ -278,8 +281,8 @@ def _check_nothing_left(core: BrokerCore) -> None:
     assert (core.connections, core.sessions) == (set(), {})
     assert (len(core.tree), core.tree.node_count) == (0, 0)
     assert core.budget.used_bytes == 0
-    assert not core._delayed
-    assert not core._offline
+    assert not core.upkeep.delayed
+    assert not core.offline
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {"parser": parser, "connection": connection}

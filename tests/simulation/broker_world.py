@@ -427,7 +427,7 @@ class World:
             if self.rng.random() < 0.5:  # what was on its way may still arrive, or not
                 client.read(self.rng.randrange(20))
             client.cut()
-        self.core._sweep_timer.cancel()
+        self.core.upkeep.stop()
         await self._settled()
         self.frames = self.log.survives()
         self._open.close()
@@ -527,7 +527,7 @@ class World:
                 break
 
     def close(self) -> None:
-        self.core._sweep_timer.cancel()
+        self.core.upkeep.stop()
         self._open.close()
         self._folder.cleanup()
 

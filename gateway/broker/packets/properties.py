@@ -54,6 +54,9 @@ class PropertyId(IntEnum):
     SHARED_SUBSCRIPTION_AVAILABLE = 0x2A
 
 
+BYTES_MAX = 128 * 1024
+"""Of all properties of a packet: twenty thousand small ones take as long as a packet may."""
+
 _Reader = Callable[[str, bytes, int, int], tuple[Any, int]]
 _Writer = Callable[[str, Any], bytes]
 
@@ -207,6 +210,8 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
     stop = at + length
     if stop > end:
         raise malformed("property length", length)
+    if length > BYTES_MAX:
+        raise PacketError(ReasonCode.PACKET_TOO_LARGE, "properties of bytes", length)
     properties: Properties = {}
     while at < stop:
         row = _ROWS.get(data[at])

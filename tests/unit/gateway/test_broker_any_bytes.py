@@ -95,7 +95,10 @@ def connect(version: int) -> bytes:
 
 
 async def feed(pieces: list[bytes]) -> bytearray:
-    """Give the pieces to a fresh broker's connection, a loop turn for each; what it wrote."""
+    """Give the pieces to a fresh broker's connection, each once the last is handled; its answers.
+
+    One turn is enough, but on a machine so busy that the connection has had its time.
+    """
     core = BrokerCore(
         Hooks(
             authenticate=lambda client, password: True,
@@ -111,6 +114,8 @@ async def feed(pieces: list[bytes]) -> bytearray:
             if not connection.is_closing:
                 connection.data_received(piece)
             await asyncio.sleep(0)
+            while connection.is_stalled or core.turns.is_scheduled or core.acceptance.waiting_bytes:
+                await asyncio.sleep(0)
         connection.connection_lost(None)
         await asyncio.sleep(0)
         assert (core.connections, core.sessions) == (set(), {})

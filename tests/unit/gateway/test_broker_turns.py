@@ -74,7 +74,7 @@ async def test_after_a_turn_of_several_reads_every_read_waits() -> None:
 
 async def test_a_read_that_brings_nothing_ends_no_turn() -> None:
     ended: list[bool] = []
-    turns = Turns([], lambda: ended.append(True))
+    turns = Turns([], lambda _: None, lambda: ended.append(True))
     turns.acceptance = make([]).acceptance
     turns.has_read()
     await asyncio.sleep(0)

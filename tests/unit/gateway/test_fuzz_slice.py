@@ -57,7 +57,7 @@ def writes_a_byte_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BrokerCore, "forget", lambda self, session, topic_filter: None)
+    monkeypatch.setattr(BrokerCore, "leave", lambda self, session, topic_filter: None)
 
 
 def breaks_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:

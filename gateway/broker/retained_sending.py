@@ -1,0 +1,83 @@
+"""Sends a new subscriber what is retained (section 3.3.1.3), in turns and as fast as it reads.
+
+A filter may match a hundred thousand messages. They are sent for `TURN_S` at a time and, while
+the client does not read, not at all; its further packets wait meanwhile, so that no client can
+ask for more before it has got what it asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gateway.broker.message import Message
+from gateway.broker.targets import Grant
+
+if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
+    from gateway.broker.sessions import Session
+
+TURN_S = 0.005
+_LOOK_EVERY = 16
+"""Messages between two looks at the clock."""
+_PAUSE_S = 0.02
+"""A client that does not read is looked at so often."""
+
+
+class RetainedSending:
+    """What is retained for the filters of one SUBSCRIBE.
+
+    Args:
+        connection: the subscriber's.
+        session: which it serves.
+
+    """
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
+        self._wanted: list[tuple[str, Grant]] = []
+
+    def add(self, topic_filter: str, qos: int, identifier: int) -> None:
+        """Send what this filter matches, too."""
+        self._wanted.append((topic_filter, Grant(qos, True, (identifier,) if identifier else ())))
+
+    def start(self) -> None:
+        """Send; what does not fit into this turn is sent later, and the client waits for it."""
+        if self._wanted:
+            rest = self._found()
+            if not self._send_some(rest):
+                self._connection.wait_for(self._send_all(rest), lambda _: None)
+
+    def _found(self) -> Iterator[tuple[str, Message, Grant]]:
+        core = self._connection.core
+        for topic_filter, grant in self._wanted:
+            for topic, message in core.retained_for(topic_filter):
+                yield topic, message, grant
+
+    def _send_some(self, rest: Iterator[tuple[str, Message, Grant]]) -> bool:
+        """Send for a turn; whether that was all."""
+        core, session = self._connection.core, self._session
+        now_s = core.now()
+        until_s = now_s + TURN_S
+        size_bytes = 0
+        for number, (topic, message, grant) in enumerate(rest, 1):
+            if core.may_deliver(session, topic):
+                core.delivery.give(session, message, grant, now_s, retained=True)
+                size_bytes += message.size_bytes
+            is_late = not number % _LOOK_EVERY and core.now() > until_s
+            if is_late or size_bytes > core.limits.write_buffer_bytes:
+                return False
+        return True
+
+    async def _send_all(self, rest: Iterator[tuple[str, Message, Grant]]) -> None:
+        connection = self._connection
+        is_done = False
+        while not is_done:
+            connection.core.turns.kick()
+            await asyncio.sleep(_PAUSE_S if connection.is_paused else 0)
+            if connection.is_closing or self._session.connection is not connection:
+                return
+            if not connection.is_paused:
+                is_done = self._send_some(rest)

@@ -1,0 +1,74 @@
+"""How much there is of what, and how much has passed: what ``$SYS`` and the metrics tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gateway.broker.server import BrokerCore
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """QoS 1 and 2 messages on their way to clients; one for several clients counts for each."""
+
+    queued_messages: int
+    queued_bytes: int
+    inflight_messages: int
+    inflight_bytes: int
+
+
+def waiting(core: BrokerCore) -> Waiting:
+    """Look at every session."""
+    queued = queued_bytes = inflight = inflight_bytes = 0
+    for session in core.sessions.values():
+        queued += session.queued_count
+        queued_bytes += session.queued_bytes
+        inflight += session.inflight_count
+        inflight_bytes += session.inflight_bytes
+    return Waiting(queued, queued_bytes, inflight, inflight_bytes)
+
+
+def use_of_limits(core: BrokerCore) -> dict[str, int]:
+    """How much there is of what all clients share, by the limit's name in `Limits`."""
+    return {
+        "connections": len(core.connections),
+        "sessions": len(core.sessions),
+        "subscriptions_bytes": core.tree.bytes_held,
+        "retained_messages": len(core.retained),
+        "retained_bytes": core.retained.bytes_held,
+        "all_queues_bytes": core.budget.used_bytes,
+        "all_wills_bytes": core.upkeep.wills_bytes,
+        "all_unreleased_messages": core.upkeep.unreleased,
+        "all_buffers_bytes": core.upkeep.buffers_bytes,
+        "uncommitted_bytes": core.acceptance.waiting_bytes,
+    }
+
+
+def report(core: BrokerCore) -> dict[str, Any]:
+    """The broker's part of a gateway's status, ready for JSON."""
+    traffic, now = core.traffic, waiting(core)
+    return {
+        "clients": {
+            "connected": core.client_count,
+            "disconnected": len(core.offline),
+            "maximum": traffic.clients_max,
+            "expired": traffic.sessions_expired,
+        },
+        "messages": {
+            "received": traffic.published,
+            "sent": traffic.delivered,
+            "dropped": core.dropped,
+            "queued": now.queued_messages,
+            "inflight": now.inflight_messages,
+            "retained": len(core.retained),
+        },
+        "bytes": {"received": traffic.bytes_received, "sent": traffic.bytes_sent},
+        "subscriptions": len(core.tree),
+        "limits": {
+            name: {"used": used, "limit": getattr(core.limits, name)}
+            for name, used in use_of_limits(core).items()
+        },
+        "refusals": dict(core.refusals.counts),
+    }

@@ -1,0 +1,121 @@
+"""``$SYS``: the broker's statistics as topics, named and written as Mosquitto does (mosquitto(8)).
+
+A topic is published when its text has changed. What differs from Mosquitto: ``$SYS`` itself is
+in none of the counts, ``publish/bytes`` are those of whole PUBLISH packets, ``store`` counts a
+message once for each client it waits for and in bytes as limits count it, and ``heap`` is the
+process's resident memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.broker import statistics
+from gateway.broker.load import MINUTES, LoadAverages
+
+if TYPE_CHECKING:
+    from gateway.broker.server import BrokerCore
+
+PREFIX = "$SYS/broker/"
+_STATM = Path("/proc/self/statm")
+
+
+def counts(core: BrokerCore) -> dict[str, int]:
+    """What is a number, by topic below `PREFIX`."""
+    traffic, waiting = core.traffic, statistics.waiting(core)
+    stored = len(core.retained) + waiting.queued_messages + waiting.inflight_messages
+    stored_bytes = core.retained.bytes_held + waiting.queued_bytes + waiting.inflight_bytes
+    connected, offline = core.client_count, len(core.offline)
+    return {
+        "clients/total": len(core.sessions),
+        "clients/maximum": traffic.clients_max,
+        "clients/inactive": offline,
+        "clients/disconnected": offline,
+        "clients/active": connected,
+        "clients/connected": connected,
+        "clients/expired": traffic.sessions_expired,
+        "messages/stored": stored,
+        "messages/received": traffic.packets_received,
+        "messages/sent": traffic.packets_sent,
+        "messages/inflight": waiting.inflight_messages,
+        "store/messages/count": stored,
+        "store/messages/bytes": stored_bytes,
+        "subscriptions/count": len(core.tree) - core.tree.shared_count,
+        "shared_subscriptions/count": core.tree.shared_count,
+        "retained messages/count": len(core.retained),
+        "heap/current": resident_bytes(),
+        "heap/maximum": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "publish/messages/dropped": core.dropped,
+        "publish/messages/received": traffic.published,
+        "publish/messages/sent": traffic.delivered,
+        "publish/bytes/received": traffic.published_bytes,
+        "publish/bytes/sent": traffic.delivered_bytes,
+        "bytes/received": traffic.bytes_received,
+        "bytes/sent": traffic.bytes_sent,
+    }
+
+
+def loads(core: BrokerCore) -> dict[str, int]:
+    """The counters whose load is averaged, by topic below ``load/``."""
+    traffic = core.traffic
+    return {
+        "messages/received": traffic.packets_received,
+        "messages/sent": traffic.packets_sent,
+        "publish/dropped": core.dropped,
+        "publish/received": traffic.published,
+        "publish/sent": traffic.delivered,
+        "bytes/received": traffic.bytes_received,
+        "bytes/sent": traffic.bytes_sent,
+        "sockets": traffic.sockets,
+        "connections": traffic.connects,
+    }
+
+
+class SysTopics:
+    """Publishes the statistics again and again.
+
+    Args:
+        core: whose they are.
+        interval_s: how often; more than 0.
+
+    """
+
+    def __init__(self, core: BrokerCore, interval_s: float) -> None:
+        self._core = core
+        self._interval_s = interval_s
+        self._loop = asyncio.get_running_loop()
+        self._started_s = core.now()
+        self._averages = LoadAverages(self._started_s)
+        self._published: dict[str, str] = {}
+        self._announce({"version": f"hedgerow version {version('hedgerow')}"})
+        self._timer = self._loop.call_soon(self._publish)
+
+    def stop(self) -> None:
+        """Publish no more."""
+        self._timer.cancel()
+
+    def _publish(self) -> None:
+        core = self._core
+        now_s = core.now()
+        self._timer = self._loop.call_later(self._interval_s, self._publish)
+        texts = {"uptime": f"{int(now_s - self._started_s)} seconds"}
+        texts |= {topic: str(count) for topic, count in counts(core).items()}
+        for name, averages in self._averages.update(loads(core), now_s).items():
+            for minutes, average in zip(MINUTES, averages, strict=True):
+                texts[f"load/{name}/{minutes}min"] = f"{average:.2f}"
+        self._announce(texts)
+
+    def _announce(self, texts: dict[str, str]) -> None:
+        for topic, text in texts.items():
+            if self._published.get(topic) != text:
+                self._published[topic] = text
+                self._core.announce(PREFIX + topic, text.encode())
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process (proc(5), statm)."""
+    return int(_STATM.read_text("ascii").split()[1]) * resource.getpagesize()

@@ -1,0 +1,1 @@
+"""What an operator's programs ask over HTTP: metrics and health."""

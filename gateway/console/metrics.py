@@ -1,0 +1,214 @@
+"""What ``/metrics`` tells. No label holds anything that a client or neighbour chose."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import psutil
+
+from gateway.broker import statistics
+from gateway.broker.histogram import BOUNDS_S
+from gateway.console.exposition import (
+    CONTENT_TYPE,
+    Metric,
+    Sample,
+    by_label,
+    counter,
+    gauge,
+    histogram,
+    render,
+)
+from gateway.console.server import Page
+
+if TYPE_CHECKING:
+    from gateway.broker.message_log import MessageLog
+    from gateway.broker.server import BrokerCore
+    from gateway.links.node import TreeNode
+
+_process = psutil.Process()
+
+
+def page(core: BrokerCore, node: TreeNode) -> Page:
+    """The page of all metrics."""
+    return Page(CONTENT_TYPE, render(collect(core, node)))
+
+
+def collect(core: BrokerCore, node: TreeNode) -> Iterator[Metric]:
+    """All metrics now."""
+    yield Metric(
+        "hedgerow_build_info",
+        "gauge",
+        "1, with the version in a label.",
+        (Sample(1, {"version": version("hedgerow"), "python": platform.python_version()}),),
+    )
+    yield from _traffic(core)
+    yield from _clients(core)
+    yield from _limits(core)
+    yield from _log(node.log)
+    yield from _tree(node)
+    yield from process_metrics()
+
+
+def _traffic(core: BrokerCore) -> Iterator[Metric]:
+    traffic = core.traffic
+    mqtt = "hedgerow_mqtt_"
+    received = {
+        "0": traffic.received_qos_0,
+        "1": traffic.received_qos_1,
+        "2": traffic.received_qos_2,
+    }
+    yield counter(mqtt + "received_bytes_total", "Bytes from clients.", traffic.bytes_received)
+    yield counter(mqtt + "sent_bytes_total", "Bytes to clients.", traffic.bytes_sent)
+    yield counter(mqtt + "received_packets_total", "Packets of any type.", traffic.packets_received)
+    yield counter(mqtt + "sent_packets_total", "Packets of any type.", traffic.packets_sent)
+    yield by_label(
+        "counter", mqtt + "received_publishes_total", "PUBLISH packets by QoS.", "qos", received
+    )
+    yield counter(mqtt + "sent_publishes_total", "PUBLISH packets to clients.", traffic.delivered)
+    yield counter(
+        mqtt + "received_publish_bytes_total",
+        "Bytes of PUBLISH packets, headers included.",
+        traffic.published_bytes,
+    )
+    yield counter(
+        mqtt + "sent_publish_bytes_total",
+        "Bytes of PUBLISH packets, headers included.",
+        traffic.delivered_bytes,
+    )
+    yield counter(
+        mqtt + "dropped_messages_total",
+        "Messages that did not reach a subscriber: not read, queue full, expired or too large.",
+        core.dropped,
+    )
+    yield counter(
+        mqtt + "sockets_total", "Connections opened, refused ones included.", traffic.sockets
+    )
+    yield counter(mqtt + "connects_total", "CONNECT packets.", traffic.connects)
+    yield by_label(
+        "counter",
+        mqtt + "refusals_total",
+        "What was refused or dropped, by kind.",
+        "kind",
+        dict(core.refusals.counts),
+    )
+    yield counter(
+        mqtt + "sessions_expired_total",
+        "Sessions that ended because their client stayed away.",
+        traffic.sessions_expired,
+    )
+
+
+def _clients(core: BrokerCore) -> Iterator[Metric]:
+    mqtt = "hedgerow_mqtt_"
+    waiting = statistics.waiting(core)
+    yield gauge(mqtt + "connected_clients", "Clients that are connected.", core.client_count)
+    yield gauge(
+        mqtt + "disconnected_clients",
+        "Sessions that wait for their client.",
+        len(core.offline),
+    )
+    yield gauge(
+        mqtt + "connected_clients_max",
+        "The most clients at a time since the start.",
+        core.traffic.clients_max,
+    )
+    yield gauge(
+        mqtt + "shared_subscriptions",
+        "Those of the subscriptions that are shared.",
+        core.tree.shared_count,
+    )
+    yield gauge(mqtt + "subscriptions", "Subscriptions.", len(core.tree))
+    yield gauge(
+        mqtt + "queued_messages",
+        "Messages that wait, once for each client.",
+        waiting.queued_messages,
+    )
+    yield gauge(
+        mqtt + "inflight_messages",
+        "Messages sent and not acknowledged.",
+        waiting.inflight_messages,
+    )
+    yield gauge(mqtt + "inflight_bytes", "Their size.", waiting.inflight_bytes)
+    yield gauge(mqtt + "cached_routes", "Topics whose receivers are known.", len(core.routes))
+
+
+def _limits(core: BrokerCore) -> Iterator[Metric]:
+    used = statistics.use_of_limits(core)
+    yield by_label(
+        "gauge",
+        "hedgerow_mqtt_limit_used",
+        "How much there is of what [limits] limits in all.",
+        "limit",
+        used,
+    )
+    yield by_label(
+        "gauge",
+        "hedgerow_mqtt_limit",
+        "How much there may be.",
+        "limit",
+        {name: getattr(core.limits, name) for name in used},
+    )
+
+
+def _log(log: MessageLog) -> Iterator[Metric]:
+    yield gauge("hedgerow_log_bytes", "Size of the message log.", log.length)
+    yield counter("hedgerow_log_appends_total", "Batches appended to the log.", log.appends)
+    yield counter(
+        "hedgerow_log_appended_bytes_total", "Bytes appended to the log.", log.appended_bytes
+    )
+    yield histogram(
+        "hedgerow_log_sync_seconds",
+        "Duration of each fdatasync.",
+        BOUNDS_S,
+        log.syncs.counts,
+        log.syncs.sum_s,
+    )
+
+
+def _tree(node: TreeNode) -> Iterator[Metric]:
+    report = node.status()
+    yield by_label(
+        "counter",
+        "hedgerow_tree_events_total",
+        "What the tree and its replication counted, by event.",
+        "event",
+        report["counters"],
+    )
+    yield gauge("hedgerow_tree_links", "Links to neighbours.", len(node.links))
+    yield gauge(
+        "hedgerow_tree_forwarding_links",
+        "Links over which messages are forwarded.",
+        sum(one["forwarding"] for one in report["neighbours"]),
+    )
+    yield gauge(
+        "hedgerow_tree_queued_bytes",
+        "Bytes that wait to be written to links.",
+        sum(link.queued_bytes for link in node.links.values()),
+    )
+    yield gauge("hedgerow_tree_hops", "Hops to the root.", report["hops"])
+    if report["cost_ms"] is not None:
+        yield gauge(
+            "hedgerow_tree_cost_seconds", "Cost of the way to the root.", report["cost_ms"] / 1000
+        )
+
+
+def process_metrics() -> Iterator[Metric]:
+    """This process, under the names that Prometheus' client libraries use."""
+    with _process.oneshot():
+        cpu, memory = _process.cpu_times(), _process.memory_info()
+        yield counter("process_cpu_seconds_total", "CPU time.", cpu.user + cpu.system)
+        yield gauge("process_resident_memory_bytes", "Resident memory.", memory.rss)
+        yield gauge("process_virtual_memory_bytes", "Virtual memory.", memory.vms)
+        yield gauge("process_threads", "Threads.", _process.num_threads())
+        yield gauge(
+            "process_start_time_seconds", "Start, seconds since 1970.", _process.create_time()
+        )
+    yield gauge("process_open_fds", "Open file descriptors.", _process.num_fds())
+    yield gauge(
+        "process_max_fds",
+        "Limit on open file descriptors.",
+        _process.rlimit(psutil.RLIMIT_NOFILE)[0],
+    )

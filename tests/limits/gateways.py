@@ -1,0 +1,127 @@
+"""Gateways with small limits, as processes of their own, met from outside with raw sockets."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from raw_client import Broker
+
+START_S = 30.0
+WAIT_S = 20.0
+
+
+class Gateway:
+    """A running gateway.
+
+    Args:
+        folder: for its files.
+        sections: further TOML.
+
+    """
+
+    def __init__(self, folder: Path, sections: str) -> None:
+        (folder / "tree.key").write_text("ab" * 32)
+        config = folder / "gateway.toml"
+        config.write_text(
+            f"""
+[gateway]
+id = "gw"
+state_dir = "{folder}/state"
+[mqtt]
+port = 0
+[coap]
+port = 0
+[tree]
+key_file = "{folder}/tree.key"
+discovery = false
+[access]
+anonymous = true
+{sections}
+"""
+        )
+        self._log = folder / "log.txt"
+        self._clients: list[Broker] = []
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)], stderr=log
+            )
+        listeners = folder / "state" / "listeners.json"
+        self.wait_for(listeners.exists, START_S)
+        found = json.loads(listeners.read_text())
+        host, _, port = found["mqtt"].rpartition(":")
+        self.address = (host, int(port))
+        self.console = found["console"]
+
+    def broker(self, level: int = 4) -> Broker:
+        """The broker, spoken to at a protocol level."""
+        made = Broker(self.address, level)
+        self._clients.append(made)
+        return made
+
+    def get(self, path: str) -> str:
+        """A page of the console."""
+        with urllib.request.urlopen(f"http://{self.console}{path}", timeout=WAIT_S) as answer:
+            return str(answer.read().decode())
+
+    def metric(self, sample: str) -> float:
+        """The value of a sample, as ``name`` or ``name{label="value"}``; 0 if it is not there."""
+        for line in self.get("/metrics").splitlines():
+            if line.startswith(f"{sample} "):
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+    def refused(self, kind: str) -> float:
+        """How often something was refused or dropped."""
+        return self.metric(f'hedgerow_mqtt_refusals_total{{kind="{kind}"}}')
+
+    def await_refusal(self, kind: str, least: int = 1) -> None:
+        """Wait until so many were counted, and see that the log has at most a line a second."""
+        self.wait_for(lambda: self.refused(kind) >= least)
+        stamps = [
+            line[:19]
+            for line in self._log.read_text().splitlines()
+            if re.search(rf": {re.escape(kind)} \(\d+ so far\)$", line)
+        ]
+        assert stamps, f"no line in the log about: {kind}"
+        # A second on the loop's clock may begin and end in the same two seconds of the wall's.
+        assert all(stamps.count(stamp) <= 2 for stamp in stamps), stamps
+
+    def rss_bytes(self) -> int:
+        """Its resident memory."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def wait_for(self, holds: Callable[[], Any], limit_s: float = WAIT_S) -> None:
+        """Wait until something holds; the gateway must run on meanwhile."""
+        end_s = time.monotonic() + limit_s
+        while not holds():
+            assert self.process.poll() is None, self._log.read_text()[-2000:]
+            assert time.monotonic() < end_s, "did not come about"
+            time.sleep(0.02)
+
+    def others_are_served(self) -> None:
+        """A message of one client reaches another."""
+        broker = self.broker()
+        topic = broker.topic()
+        subscriber = broker.subscriber((topic, 1))
+        broker.connect().publish(topic, b"still here", qos=1)
+        subscriber.acknowledge(subscriber.expect_publish(topic, b"still here", 1))
+
+    def stop(self) -> None:
+        """Stop it; it must not have broken anything."""
+        for broker in self._clients:
+            broker.close()
+        self.process.terminate()
+        self.process.wait(WAIT_S)
+        assert "Traceback" not in self._log.read_text(), self._log.read_text()[-3000:]
+
+
+Start = Callable[[str], Gateway]

@@ -1,0 +1,295 @@
+"""Every limit is reached from outside, is counted and logged, and others are still served."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import time
+
+import pytest
+from gateways import Start
+from raw_client import Client, ConnectionEndedError
+from raw_packets import Will
+
+OVER = b"\x30\xff\xff\xff\x7f"
+"""The start of a PUBLISH of 268,435,455 bytes, the longest there is."""
+
+
+def quietly(client: Client, *data: bytes) -> None:
+    """Send to a broker that may have closed."""
+    with contextlib.suppress(ConnectionEndedError):
+        client.send(*data)
+
+
+def drops(client: Client) -> int:
+    """Read until the broker closes; how many bytes came."""
+    count = 0
+    with contextlib.suppress(ConnectionError):
+        while data := client.socket.recv(1 << 16):
+            count += len(data)
+    return count
+
+
+def test_connections_in_all(start: Start) -> None:
+    gateway = start("connections = 4")
+    broker = gateway.broker()
+    served = [broker.connect() for _ in range(4)]
+    for _ in range(3):
+        broker.dial().expect_end()
+    for client in served:
+        client.ping()
+    gateway.await_refusal("connection over the limit", 3)
+    assert gateway.metric('hedgerow_mqtt_limit{limit="connections"}') == 4
+    served.pop().disconnect()
+    broker.connect()
+
+
+def test_connections_of_an_address(start: Start) -> None:
+    gateway = start("connections_per_address = 3")
+    broker = gateway.broker()
+    for _ in range(3):
+        broker.connect()
+    broker.dial().expect_end()
+    gateway.await_refusal("connection over the limit of an address")
+    with socket.create_connection(gateway.address, 5, ("127.0.0.2", 0)) as other:
+        other.sendall(broker.packets.connect(broker.client_id()))
+        assert other.recv(4) == b"\x20\2\0\0"
+
+
+def test_connections_in_a_second(start: Start) -> None:
+    gateway = start("connects_per_s = 10")
+    broker = gateway.broker()
+    served = broker.connect()
+    for _ in range(40):
+        broker.dial()
+    gateway.await_refusal("connection over the limit of a second")
+    served.ping()
+
+    def is_let_in() -> bool:
+        with contextlib.suppress(ConnectionEndedError):
+            broker.connect()
+            return True
+        return False
+
+    gateway.wait_for(is_let_in)  # in the next second
+
+
+@pytest.mark.parametrize("dribble", [b"", b"\x10\x40\0\4MQTT"])
+def test_time_without_a_connect(start: Start, dribble: bytes) -> None:
+    gateway = start("connect_s = 0.5")
+    broker = gateway.broker()
+    served, silent = broker.connect(), broker.dial()
+    with contextlib.suppress(ConnectionEndedError):
+        for byte in itertools.chain(dribble):  # a byte now and then does not help
+            silent.send(bytes((byte,)))
+            time.sleep(0.1)
+    silent.expect_end()
+    served.ping()
+    gateway.await_refusal("connection without CONNECT")
+
+
+@pytest.mark.parametrize("level", [4, 5])
+def test_size_of_a_packet_is_refused_by_its_header(start: Start, level: int) -> None:
+    gateway = start("packet_bytes = 1000")
+    broker = gateway.broker(level)
+    stranger = broker.dial()
+    stranger.send(b"\x10\xff\xff\xff\x7f")
+    stranger.expect_end()
+    client = broker.connect()
+    client.send(OVER)
+    client.expect_close(0x95)
+    gateway.await_refusal("protocol error (packet_too_large)", 2)
+    gateway.others_are_served()
+
+
+@pytest.mark.parametrize("topic", ["a/" * 64 + "b", "x" * 5000])
+def test_depth_and_length_of_a_topic(start: Start, topic: str) -> None:
+    gateway = start("")
+    broker = gateway.broker(5)
+    client = broker.connect()
+    assert client.subscribe(topic).reasons == (0x8F,)
+    gateway.await_refusal("filter over the limit")
+    client.publish(topic, b"x")
+    client.expect_close(0x90)
+    gateway.await_refusal("protocol error (topic_name_invalid)")
+    gateway.others_are_served()
+
+
+def test_a_topic_as_deep_as_allowed_is_delivered(start: Start) -> None:
+    gateway = start("")
+    broker = gateway.broker()
+    topic = broker.topic("/".join("x" * 63))
+    subscriber = broker.subscriber(topic)
+    broker.connect().publish(topic, b"deep")
+    subscriber.expect_publish(topic, b"deep")
+
+
+def test_sessions(start: Start) -> None:
+    gateway = start("sessions = 3")
+    broker = gateway.broker(5)
+    for _ in range(3):
+        broker.connect(props=[(0x11, 100)]).disconnect()
+    stranger = broker.dial()
+    stranger.send(broker.packets.connect(broker.client_id()))
+    stranger.expect_refusal(0x97)
+    gateway.await_refusal("connection refused (quota_exceeded)")
+
+
+def test_subscriptions_of_a_client(start: Start) -> None:
+    gateway = start("subscriptions_per_session = 5")
+    broker = gateway.broker(5)
+    client = broker.connect()
+    answers = [client.subscribe(f"t/{number}").reasons[0] for number in range(7)]
+    assert answers == [0] * 5 + [0x97] * 2
+    assert client.subscribe(("t/1", 1)).reasons == (1,)  # a replacement needs no room
+    gateway.await_refusal("subscription over the limit of a session", 2)
+    client.send(broker.packets.subscribe(1, *["t"] * 6))
+    client.expect_close(0x97)
+    gateway.others_are_served()
+
+
+def test_memory_of_all_subscriptions(start: Start) -> None:
+    gateway = start("subscriptions_bytes = 1000000")
+    broker = gateway.broker()
+    reasons: list[int] = []
+    for number in range(10):
+        client = broker.connect()
+        filters = [f"{number}/" + "/".join(f"{i}-{n}" for n in range(30)) for i in range(20)]
+        reasons += client.subscribe(*filters).reasons
+    assert reasons.count(0) in range(50, 100)
+    gateway.await_refusal("subscription over the limit of all", 100)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="subscriptions_bytes"}') < 1_050_000
+    broker.close()
+    gateway.wait_for(
+        lambda: gateway.metric('hedgerow_mqtt_limit_used{limit="subscriptions_bytes"}') == 0
+    )
+    gateway.others_are_served()
+
+
+@pytest.mark.parametrize("limits", ["retained_messages = 10", "retained_bytes = 20000"])
+def test_retained_messages_and_their_bytes(start: Start, limits: str) -> None:
+    gateway = start(limits)
+    broker = gateway.broker()
+    client = broker.connect()
+    for number in range(30):
+        client.publish(f"r/{number}", bytes(400), qos=1, retain=True)
+    count = gateway.metric('hedgerow_mqtt_limit_used{limit="retained_messages"}')
+    gateway.await_refusal("message not retained", int(30 - count))
+    assert count in range(8, 30)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="retained_bytes"}') <= 20_000
+    seen = broker.subscriber("r/#")
+    assert len({seen.expect_publish().topic for _ in range(int(count))}) == count
+    client.publish("r/0", b"", qos=1, retain=True)  # room again
+    client.publish("r/29", b"last", qos=1, retain=True)
+    broker.subscriber("r/29").expect_publish("r/29", b"last")
+
+
+def test_a_queue_and_what_is_beyond_it(start: Start) -> None:
+    gateway = start("queue_bytes = 20000\ninflight_messages = 10")
+    broker = gateway.broker()
+    name, topic = broker.client_id(), broker.topic()
+    away = broker.connect(name, clean=False)
+    away.subscribe((topic, 1))
+    away.close()
+    gateway.wait_for(lambda: gateway.metric("hedgerow_mqtt_disconnected_clients") == 1)
+    publisher = broker.connect()
+    for number in range(100):
+        publisher.publish(topic, b"%03d" % number + bytes(500), qos=1)
+    assert gateway.metric("hedgerow_mqtt_queued_messages") in range(20, 40)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="all_queues_bytes"}') <= 20_000
+    gateway.await_refusal("message dropped: queue full, expired or too large", 60)
+    back = broker.dial()
+    back.connect(name, clean=False)
+    first = back.expect_publish(topic, qos=1)
+    assert first.payload[:3] == b"000"  # the oldest are kept
+    gateway.others_are_served()
+
+
+def test_all_queues_together(start: Start) -> None:
+    gateway = start("all_queues_bytes = 50000\ninflight_messages = 1")
+    broker = gateway.broker()
+    topic = broker.topic()
+    for _ in range(10):
+        away = broker.connect(clean=False)
+        away.subscribe((topic, 1))
+        away.close()
+    gateway.wait_for(lambda: gateway.metric("hedgerow_mqtt_disconnected_clients") == 10)
+    publisher = broker.connect()
+    for _ in range(20):
+        publisher.publish(topic, bytes(500), qos=1)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="all_queues_bytes"}') <= 50_000
+    gateway.await_refusal("message dropped: queue full, expired or too large", 50)
+    gateway.others_are_served()
+
+
+def test_all_wills_together(start: Start) -> None:
+    gateway = start("all_wills_bytes = 10000")
+    broker = gateway.broker(5)
+    will = Will("w", bytes(3000))
+    for _ in range(3):
+        broker.connect(will=will)
+    stranger = broker.dial()
+    stranger.send(broker.packets.connect(broker.client_id(), will=will))
+    stranger.expect_refusal(0x97)
+    gateway.await_refusal("connection refused (quota_exceeded)")
+    gateway.others_are_served()
+
+
+@pytest.mark.parametrize("level", [4, 5])
+def test_exchanges_of_qos_2_left_open(start: Start, level: int) -> None:
+    gateway = start("unreleased_messages = 50")
+    broker = gateway.broker(level)
+    client = broker.connect()
+    flood = [
+        broker.packets.publish("t", b"", qos=2, packet_id=number) for number in range(1, 65_536)
+    ]
+    quietly(client, *flood)
+    drops(client)
+    gateway.await_refusal("protocol error (receive_maximum_exceeded)")
+    gateway.others_are_served()
+
+
+def test_topic_aliases(start: Start) -> None:
+    gateway = start("topic_aliases = 4")
+    broker = gateway.broker(5)
+    client = broker.connect()
+    for alias in range(1, 5):
+        client.publish(f"t/{alias}", b"x", props=[(0x23, alias)])
+    client.ping()
+    client.publish("t/5", b"x", props=[(0x23, 5)])
+    client.expect_close(0x94)
+    gateway.await_refusal("protocol error (topic_alias_invalid)")
+    gateway.others_are_served()
+
+
+def test_properties_without_end_are_refused(start: Start) -> None:
+    gateway = start("")
+    broker = gateway.broker(5)
+    client = broker.connect()
+    quietly(client, broker.packets.publish("t", b"", props=[(0x26, ("k", "v"))] * 100_000))
+    client.expect_close(0x95)
+    gateway.await_refusal("protocol error (packet_too_large)")
+    gateway.others_are_served()
+
+
+def test_a_client_that_ends_as_half_a_packet_holds_nothing(start: Start) -> None:
+    gateway = start("all_buffers_bytes = 1000000")
+    broker = gateway.broker()
+    halves = []
+    for _ in range(10):
+        halves.append(broker.connect())
+        quietly(halves[-1], b"\x30\xff\xff\x3f\0\1t" + bytes(300_000))
+    gateway.await_refusal("connection that held most of too much in buffers", 5)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="all_buffers_bytes"}') <= 1_000_000
+    gateway.others_are_served()
+    alive = 0
+    for half in halves:
+        half.socket.setblocking(False)
+        try:
+            alive += half.socket.recv(1) != b""
+        except BlockingIOError:
+            alive += 1
+        except OSError:
+            pass
+    assert 0 < alive < 10

@@ -1,0 +1,202 @@
+"""``$SYS``: Mosquitto's names and forms, for those who may read it, on this gateway alone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import socket
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.broker.access import AccessControl, AccessPolicy
+from gateway.broker.access_rules import Rules
+from gateway.broker.broker import GatewayBroker
+from gateway.broker.hooks import Committed
+from gateway.broker.load import LoadAverages
+from tree_handler.batch import Row
+
+PEERS = [
+    pytest.mark.peer("mosquitto", "mosquitto"),
+    pytest.mark.peer("mosquitto_sub", "mosquitto-clients"),
+]
+LIMIT_S = 20
+FORMS = {
+    "a whole number": re.compile(r"\d+"),
+    "two decimals": re.compile(r"\d+\.\d\d"),
+    "seconds": re.compile(r"\d+ seconds"),
+    "a version": re.compile(r"\w+ version \d+\.\d+\.\d+"),
+}
+
+
+class Started:
+    """A broker, and all that it handed in for the log."""
+
+    def __init__(self, **options: Any) -> None:
+        self.entries: list[Row] = []
+        given: dict[str, Any] = {"anonymous": True, "sys_interval_s": 0.1}
+        self.broker = GatewayBroker(
+            "127.0.0.1", 0, commit=self._commit, links=_no_links, **given | options
+        )
+
+    def _commit(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        self.entries += [*logged, *unlogged]
+        if done is not None:
+            done(1 if logged else 0, None)
+
+
+async def _no_links(*_: Any) -> None:
+    raise AssertionError("no link was dialled")
+
+
+@pytest.fixture
+async def started() -> AsyncIterator[Started]:
+    one = Started()
+    await one.broker.start()
+    yield one
+    await one.broker.shutdown()
+
+
+async def mosquitto_sub(port: int, *arguments: str) -> list[tuple[str, bool, str]]:
+    """Topic, whether retained, and text of what comes."""
+    process = await asyncio.create_subprocess_exec(
+        *("mosquitto_sub", "-h", "127.0.0.1", "-p", str(port), "-F", "%t|%r|%p", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    async with asyncio.timeout(LIMIT_S):
+        output, _ = await process.communicate()
+    found = []
+    for line in output.decode().splitlines():
+        topic, retained, text = line.split("|")
+        found.append((topic, retained == "1", text))
+    return found
+
+
+def form(text: str) -> str:
+    return next(name for name, pattern in FORMS.items() if pattern.fullmatch(text))
+
+
+class TestLoadAverages:
+    def test_a_steady_rate_becomes_the_average_as_in_mosquitto(self) -> None:
+        averages = LoadAverages(0.0)
+        told: dict[str, tuple[float, ...]] = {}
+        for tick in range(1, 31):
+            told = averages.update({"sockets": 7 * tick}, 10.0 * tick)
+        # 42 a minute for five minutes: what is left of the start has decayed to exp(-300/T).
+        expected = [42 * (1 - math.exp(-300 / (60 * minutes))) for minutes in (1, 5, 15)]
+        assert told["sockets"] == pytest.approx(expected)
+
+    def test_one_connection_in_three_seconds_is_what_mosquitto_shows(self) -> None:
+        # Mosquitto 2.0.11, three seconds after the start: 0.98, 0.20, 0.07.
+        told = LoadAverages(0.0).update({"connections": 1}, 3.0)["connections"]
+        assert [f"{average:.2f}" for average in told] == ["0.98", "0.20", "0.07"]
+
+    def test_an_update_at_the_same_time_changes_nothing(self) -> None:
+        averages = LoadAverages(0.0)
+        before = averages.update({"sockets": 5}, 1.0)
+        assert averages.update({"sockets": 9}, 1.0) == before
+
+
+class TestBesideMosquitto:
+    pytestmark = PEERS
+
+    async def test_every_topic_of_mosquitto_is_there_in_the_same_form(
+        self, started: Started, tmp_path: Path
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        conf = tmp_path / "mosquitto.conf"
+        conf.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nsys_interval 1\n")
+        log = (tmp_path / "mosquitto.log").open("wb")
+        mosquitto = await asyncio.create_subprocess_exec(
+            "mosquitto", "-c", str(conf), stdout=log, stderr=log
+        )
+        try:
+            theirs, ours = await asyncio.gather(self._seen(port), self._seen(started.broker.port))
+        finally:
+            mosquitto.terminate()
+            await mosquitto.wait()
+            log.close()
+        assert len(theirs) > 40
+        assert {topic: ours.get(topic) for topic in theirs} == theirs
+        assert ours["$SYS/broker/messages/inflight"] == "a whole number"  # mosquitto(8) names it
+
+    async def _seen(self, port: int) -> dict[str, str]:
+        """The form of each topic, once the maximum of clients has been told."""
+        async with asyncio.timeout(LIMIT_S):
+            while not await mosquitto_sub(
+                port, "-t", "$SYS/broker/clients/maximum", "-C", "1", "-W", "2"
+            ):
+                pass
+        found = await mosquitto_sub(port, "-t", "$SYS/#", "--retained-only", "-W", "1")
+        return {topic: form(text) for topic, _, text in found}
+
+
+class TestWhoReadsIt:
+    pytestmark = PEERS[1:]
+
+    async def test_what_was_told_before_comes_retained_and_news_do_not(
+        self, started: Started
+    ) -> None:
+        found = await mosquitto_sub(
+            started.broker.port, "-t", "$SYS/broker/clients/connected", "-C", "2"
+        )
+        assert found == [
+            ("$SYS/broker/clients/connected", True, "0"),
+            ("$SYS/broker/clients/connected", False, "1"),
+        ]
+
+    async def test_a_topic_that_has_not_changed_is_not_published_again(
+        self, started: Started
+    ) -> None:
+        uptime, version = "$SYS/broker/uptime", "$SYS/broker/version"
+        found = await mosquitto_sub(started.broker.port, "-t", version, "-t", uptime, "-C", "4")
+        assert [topic for topic, _, _ in found].count(version) == 1
+        texts = [text for topic, _, text in found if topic == uptime]
+        assert len(set(texts)) == len(texts) == 3
+
+    async def test_a_wildcard_alone_does_not_show_it(self, started: Started) -> None:
+        assert await mosquitto_sub(started.broker.port, "-t", "#", "-W", "1") == []
+
+    async def test_only_those_may_read_it_whom_a_rule_lets(self) -> None:
+        policy = AccessPolicy(Rules(subscribe=("#", "$SYS/broker/clients/#")))
+        one = Started(access=AccessControl(policy))
+        await one.broker.start()
+        try:
+            port = one.broker.port
+            topic = "$SYS/broker/clients/connected"
+            assert await mosquitto_sub(port, "-t", topic, "-C", "1")
+            assert await mosquitto_sub(port, "-t", "$SYS/#", "-W", "1") == []
+            assert await mosquitto_sub(port, "-t", "$SYS/broker/version", "-W", "1") == []
+        finally:
+            await one.broker.shutdown()
+
+    async def test_an_interval_of_0_switches_it_off(self) -> None:
+        one = Started(sys_interval_s=0.0)
+        await one.broker.start()
+        try:
+            assert await mosquitto_sub(one.broker.port, "-t", "$SYS/#", "-W", "1") == []
+        finally:
+            await one.broker.shutdown()
+
+
+async def test_it_is_never_handed_in_for_the_log_or_the_tree(started: Started) -> None:
+    core = started.broker.core
+    async with asyncio.timeout(LIMIT_S):
+        while len(core.statistics) < 40:
+            await asyncio.sleep(0)
+    assert started.entries == []
+    assert len(core.retained) == 0
+
+
+async def test_a_plugin_of_amqtt_does_not_publish_it_a_second_time(started: Started) -> None:
+    await started.broker.retain_message(None, "$SYS/broker/version", b"amqtt")
+    await started.broker.internal_message_broadcast("$SYS/broker/version", b"amqtt")
+    [(_, version)] = started.broker.core.retained_for("$SYS/broker/version")
+    assert version.payload.startswith(b"hedgerow version ")
