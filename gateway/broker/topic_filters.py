@@ -84,13 +84,16 @@ def matches(topic_filter: str, topic: str) -> bool:
     return count == len(wanted)
 
 
+_ALIKE = {"#": "+/#", "/#": "/+/#"}
+
+
 def covers(wider: str, narrower: str) -> bool:
     """Whether ``wider`` matches every topic that ``narrower`` matches. Neither is shared."""
     if narrower[:1] == "$" and wider[:1] in ("+", "#"):
         return False  # [MQTT-4.7.2-1]
-    # Every topic has a level, so "+/#" is all that "#" is.
-    wide = ["#"] if wider == "+/#" else wider.split("/")
-    narrow = narrower.split("/")
+    wide = wider.split("/")
+    # No topic is empty, so the level before which "#" stands is there in any case.
+    narrow = _ALIKE.get(narrower, narrower).split("/")
     for at, level in enumerate(wide):
         if level == "#":
             return True
