@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,66 +23,14 @@ from typing import TYPE_CHECKING
 from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
 from gateway.broker.packets import ReasonCode
+from gateway.broker.runs import PUBACK, PUBREC, Run, batches
 from gateway.broker.sessions import Session
-from tree_handler.batch import Row, cut
+from tree_handler.batch import Row
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
     from gateway.broker.durable import Durable
     from gateway.broker.journal import Journal
-
-PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
-
-
-class Run:
-    """What one client published in a row: one message of any kind, or many plain ones.
-
-    Attributes:
-        connection: it came over; None for the broker's own (wills).
-        session: the publisher's.
-        messages: in the order of arrival; none if a QoS 2 message came again. If there are many,
-            they are of QoS 1 and 2 and not retained.
-        answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
-            one for each message, but for the broker's own and those of QoS 0.
-        is_delivered: QoS 0, and delivered already.
-
-    """
-
-    __slots__ = ("answers", "connection", "is_delivered", "messages", "session")
-
-    def __init__(
-        self,
-        connection: Connection | None,
-        session: Session | None,
-        messages: list[Message],
-        answers: list[bytes],
-    ) -> None:
-        self.connection = connection
-        self.session = session
-        self.messages = messages
-        self.answers = answers
-        self.is_delivered = False
-
-    @property
-    def retains(self) -> str | None:
-        """The topic on which its one message is to be retained when the log has it."""
-        if len(self.messages) != 1 or self.is_delivered or not self.messages[0].retain:
-            return None
-        return self.messages[0].topic
-
-    def packet_id_of_2(self, at: int) -> int:
-        """The packet identifier of a QoS 2 message, 0 for another."""
-        answer = self.answers[at] if self.answers else b""
-        return answer[2] << 8 | answer[3] if answer.startswith(PUBREC) else 0
-
-    def split(self, count: int) -> tuple[Run, Run]:
-        """Two runs of it, the first with so many messages; of one with many."""
-        of = self.connection, self.session
-        return (
-            Run(*of, self.messages[:count], self.answers[:count]),
-            Run(*of, self.messages[count:], self.answers[count:]),
-        )
-
 
 TURN_S = 0.01
 """Delivering goes on for so long before others have their turn."""
@@ -231,7 +179,7 @@ class Acceptance:
         runs, self._runs = self._runs, []
         rows, self.rows = self.rows, []
         self.run = None
-        for some, some_rows in _batches(runs, rows):
+        for some, some_rows in batches(runs, rows):
             self._commit_runs(some, some_rows)
 
     def _commit_runs(self, runs: Sequence[Run], rows: Sequence[Row]) -> None:
@@ -324,7 +272,7 @@ class Acceptance:
             return
         self._is_dealt_with(run)
         if self._refused:
-            self._refused.difference_update(_exchanges(run))
+            self._refused.difference_update(run.exchanges)
         if not run.is_delivered:  # first: who waits for it waits longer than its publisher
             self._deliver(run, now_s)
         elif self.durable is not None:
@@ -336,7 +284,7 @@ class Acceptance:
         """What came before says whether it is in the log."""
         connection = run.connection
         assert connection is not None
-        for exchange in _exchanges(run):
+        for exchange in run.exchanges:
             if exchange in self._refused:
                 connection.refuse(-exchange[1], ReasonCode.QUOTA_EXCEEDED)
             else:
@@ -357,25 +305,13 @@ class Acceptance:
                 if not run.is_delivered:
                     self._deliver(run, self._now())
             elif run.connection is not None and run.session is not None:
-                exchanges = _exchanges(run)
+                exchanges = run.exchanges
                 self._refused.update(exchanges)
                 run.session.release_incoming(*(packet_id for _, packet_id in exchanges))
                 for answer in run.answers:
                     number = int.from_bytes(answer[2:], "big")
                     packet_id = -number if answer.startswith(PUBREC) else number
                     run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
-
-
-def _exchanges(run: Run) -> list[tuple[Session, int]]:
-    """The exchanges of QoS 2 messages that a run is about."""
-    session = run.session
-    if session is None:
-        return []
-    return [
-        (session, int.from_bytes(answer[2:], "big"))
-        for answer in run.answers
-        if answer.startswith(PUBREC)
-    ]
 
 
 def _number(run: Run, journal: Journal, first: int) -> None:
@@ -385,24 +321,3 @@ def _number(run: Run, journal: Journal, first: int) -> None:
             message.ref = (journal.own, number)
     if run.messages:
         journal.has_delivered(journal.own, first + len(run.messages) - 1)
-
-
-def _batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[Row]]]:
-    """Split a turn so that the log takes or refuses each part as a whole, as one batch."""
-    parts = list(cut(rows))
-    if len(parts) <= 1:
-        if runs:
-            yield runs, rows
-        return
-    left = deque(runs)
-    for part in parts:
-        some: list[Run] = []
-        room = len(part)
-        while left and room >= len(left[0].messages):
-            room -= len(left[0].messages)
-            some.append(left.popleft())
-        if room:
-            begun, rest = left.popleft().split(room)
-            some.append(begun)
-            left.appendleft(rest)
-        yield some, list(part)

@@ -27,9 +27,9 @@ from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
-    from gateway.broker.acceptance import Run
     from gateway.broker.outgoing import Outgoing
     from gateway.broker.recovery import Recovered
+    from gateway.broker.runs import Run
     from gateway.broker.server import BrokerCore
     from gateway.broker.sessions import Session
 

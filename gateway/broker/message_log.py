@@ -21,26 +21,22 @@ import itertools
 import logging
 import os
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import msgpack
 
 from gateway.broker.damage import Damage
 from gateway.broker.histogram import DurationHistogram
+from gateway.broker.segment import Segment
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Summary
+from tree_handler.repair import Epoch
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
-_CRC_BYTES = 4
 
 _log = logging.getLogger(__name__)
 
@@ -50,53 +46,6 @@ Done = Callable[[OSError | None], None]
 
 class LogError(OSError):
     """The log can't be opened or written; the message names the file and the reason."""
-
-
-@dataclass(slots=True)
-class _Segment:
-    path: Path
-    start: int
-    length: int = 0
-    holds: dict[Epoch, Intervals] = field(default_factory=dict)
-    control: list[int] = field(default_factory=list)
-    """Where its batches between gateways start."""
-
-    def note(self, at: int, header: Header) -> None:
-        """Take a batch that stands at a position into account."""
-        self.length = at + header.end
-        if header.control:
-            self.control.append(at)
-        if header.logged:
-            key = (header.origin, header.epoch)
-            held = self.holds.get(key)
-            if held is None:
-                held = self.holds[key] = Intervals()
-            held.add(header.first, header.last)
-
-    def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
-        """What a start needs to know of it, and all numbers that the log had up to its end."""
-        packed: bytes = msgpack.packb(
-            [self.control, Summary(self.holds, {}).encode(), Summary(dict(ever), {}).encode()]
-        )
-        # It is not synced: after a power cut a part of it may be zeros.
-        return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
-
-    def read_index(self, data: bytes) -> dict[Epoch, Intervals]:
-        """Take over an index; return all numbers that the log had up to its end.
-
-        Raises:
-            ValueError: it is damaged.
-
-        """
-        packed = data[_CRC_BYTES:]
-        if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
-            raise ValueError("index")
-        try:
-            self.control, holds, ever = msgpack.unpackb(packed)
-        except (TypeError, msgpack.UnpackException) as error:
-            raise ValueError("index") from error
-        self.holds = Summary.decode(holds).have
-        return Summary.decode(ever).have
 
 
 class MessageLog:
@@ -132,7 +81,7 @@ class MessageLog:
         self._segment_bytes = segment_bytes
         self._max_bytes = max_bytes
         self._mark = mark
-        self._segments: list[_Segment] = []
+        self._segments: list[Segment] = []
         self._fd = -1
         self._lock_fd = -1
         self._synced_length = 0
@@ -352,7 +301,7 @@ class MessageLog:
     # -- within ------------------------------------------------------------------------------
 
     @property
-    def _newest(self) -> _Segment:
+    def _newest(self) -> Segment:
         return self._segments[-1]
 
     def _start_segment(self, start: int) -> int:
@@ -361,10 +310,10 @@ class MessageLog:
         path.touch(0o600)
         os.fsync(self._lock_fd)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        self._segments.append(_Segment(path, start))
+        self._segments.append(Segment(path, start))
         return fd
 
-    def _roll(self) -> _Segment:
+    def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
         sealed = self._newest
         os.fdatasync(self._fd)
@@ -379,13 +328,13 @@ class MessageLog:
         os.ftruncate(self._fd, self._newest.length)
         self._is_torn = False
 
-    def _load_sealed(self, path: Path) -> _Segment:
-        segment = _Segment(path, int(path.stem))
+    def _load_sealed(self, path: Path) -> Segment:
+        segment = Segment(path, int(path.stem))
         try:
             self._remember(segment.read_index(path.with_suffix(INDEX_SUFFIX).read_bytes()))
         except (OSError, ValueError):
             # The index is only a short cut: the segment itself tells the same.
-            segment = _Segment(path, int(path.stem))
+            segment = Segment(path, int(path.stem))
             try:
                 for at, header in self._damage.readable(path, path.read_bytes()):
                     segment.note(at, header)
@@ -396,7 +345,7 @@ class MessageLog:
         return segment
 
     def _recover_newest(self, path: Path) -> None:
-        segment = _Segment(path, int(path.stem))
+        segment = Segment(path, int(path.stem))
         data = path.read_bytes()
         with contextlib.suppress(BatchError):
             for at, header in batch.frames(data):

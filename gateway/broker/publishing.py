@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.acceptance import PUBACK, PUBREC, Run
 from gateway.broker.acknowledgements import answered, identifiers
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.message import RETAIN, Message
@@ -24,6 +23,7 @@ from gateway.broker.packets import (
     decode_properties,
     encode,
 )
+from gateway.broker.runs import PUBACK, PUBREC, Run
 from gateway.broker.targets import Route
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.delivery import Delivery, grant_of
 from gateway.broker.durable import History
 from gateway.broker.hooks import Client
 from gateway.broker.journal import (
@@ -33,9 +32,9 @@ from gateway.broker.journal import (
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
+from gateway.broker.replayed_delivery import ReplayedDelivery
 from gateway.broker.saved import Checkpoint, SavedMessage, SavedSession
 from gateway.broker.sessions import Session, Subscription
-from gateway.broker.targets import Members
 from gateway.broker.topics import FilterError
 from tree_handler import batch
 from tree_handler.batch import Flags, Header
@@ -107,7 +106,7 @@ class Recovery:
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
-        self._delivery = _Delivery()
+        self._delivery = ReplayedDelivery()
         self._next_session = 1
         self._ended: list[int] = []
         self._retained: set[str] = set()
@@ -378,37 +377,3 @@ class Recovery:
     def _strange(self, what: str) -> None:
         self._odd += 1
         _log.warning("recovery: %s", what)
-
-
-class _Delivery(Delivery):
-    """Delivers what was accepted; who of a shared subscription got it, the journal tells later."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-        self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
-
-    def _give_one(
-        self, group: tuple[str, str], members: Members, message: Message, now_s: float
-    ) -> None:
-        assert message.ref is not None
-        self._open[group, message.ref] = (members, message)
-
-    def chosen(
-        self, group: tuple[str, str], ref: Ref, session: Session | None, now_s: float
-    ) -> None:
-        """It went to this session; None: to one that is no more."""
-        members, message = self._open.pop((group, ref), ([], None))
-        for member, subscription in members:
-            if member is session and message is not None:
-                self.give(member, message, grant_of(subscription), now_s)
-
-    def choose_the_rest(self, now_s: float) -> None:
-        """What nobody had been sent when the broker was stopped."""
-        for (group, _), (members, message) in self._open.items():
-            super()._give_one(group, members, message, now_s)
-        self._open.clear()
-
-    def ended(self, session: Session) -> None:
-        """What was chosen for a session that has ended went with it."""
-        for key, (members, message) in self._open.items():
-            self._open[key] = ([m for m in members if m[0] is not session], message)

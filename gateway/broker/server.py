@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from gateway.broker import wills
-from gateway.broker.acceptance import Acceptance, Run
+from gateway.broker.acceptance import Acceptance
+from gateway.broker.arrivals import Arrivals
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durable import Durable, History
@@ -27,6 +27,7 @@ from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
 from gateway.broker.recovery import Recovered, Recovery
+from gateway.broker.runs import Run
 from gateway.broker.saved import Checkpoint
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
 from gateway.broker.store import Store
@@ -98,11 +99,9 @@ class BrokerCore:
         self.durable: Durable | None = None
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
-        self._by_address: Counter[str] = Counter()
+        self._arrivals = Arrivals(self.limits)
         self.offline: set[Session] = set()
         self._connected = 0
-        self._connects = 0
-        self._connects_since_s = self.now()
         self._tasks: set[asyncio.Future[Any]] = set()
         self.upkeep = Upkeep(self)
         self._is_stopping = False
@@ -392,20 +391,9 @@ class BrokerCore:
 
     def opened(self, connection: Connection) -> None:
         """A connection has come; it may be closed at once."""
-        limits, now_s = self.limits, self.now()
         self.traffic.sockets += 1
         self.connections.add(connection)
-        self._by_address[connection.address] += 1
-        if now_s - self._connects_since_s >= 1:
-            self._connects, self._connects_since_s = 0, now_s
-        self._connects += 1
-        why = ""
-        if len(self.connections) > limits.connections:
-            why = "connection over the limit"
-        elif self._by_address[connection.address] > limits.connections_per_address:
-            why = "connection over the limit of an address"
-        elif self._connects > limits.connects_per_s:
-            why = "connection over the limit of a second"
+        why = self._arrivals.opened(connection.address, self.now())
         if why or self._is_stopping:
             self.refused(why or "connection while stopping", connection.address)
             connection.abort()
@@ -415,9 +403,7 @@ class BrokerCore:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        self._by_address[connection.address] -= 1
-        if not self._by_address[connection.address]:
-            del self._by_address[connection.address]
+        self._arrivals.closed(connection.address)
         self.left(connection)
 
     def left(self, connection: Outgoing) -> None:

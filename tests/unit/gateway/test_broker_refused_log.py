@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.acceptance import PUBREC, Acceptance
+from gateway.broker.acceptance import Acceptance
 from gateway.broker.hooks import Committed
 from gateway.broker.message import Message
 from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.runs import PUBREC
 from gateway.links.commit import GroupCommit
 from tree_handler import batch
 from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Row

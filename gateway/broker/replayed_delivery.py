@@ -1,0 +1,43 @@
+"""Delivers again what had been accepted before a crash."""
+
+from __future__ import annotations
+
+from gateway.broker.delivery import Delivery, grant_of
+from gateway.broker.journal import Ref
+from gateway.broker.message import Message
+from gateway.broker.sessions import Session
+from gateway.broker.targets import Members
+
+
+class ReplayedDelivery(Delivery):
+    """Delivers what was accepted; who of a shared subscription got it, the journal tells later."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
+
+    def _give_one(
+        self, group: tuple[str, str], members: Members, message: Message, now_s: float
+    ) -> None:
+        assert message.ref is not None
+        self._open[group, message.ref] = (members, message)
+
+    def chosen(
+        self, group: tuple[str, str], ref: Ref, session: Session | None, now_s: float
+    ) -> None:
+        """It went to this session; None: to one that is no more."""
+        members, message = self._open.pop((group, ref), ([], None))
+        for member, subscription in members:
+            if member is session and message is not None:
+                self.give(member, message, grant_of(subscription), now_s)
+
+    def choose_the_rest(self, now_s: float) -> None:
+        """What nobody had been sent when the broker was stopped."""
+        for (group, _), (members, message) in self._open.items():
+            super()._give_one(group, members, message, now_s)
+        self._open.clear()
+
+    def ended(self, session: Session) -> None:
+        """What was chosen for a session that has ended went with it."""
+        for key, (members, message) in self._open.items():
+            self._open[key] = ([m for m in members if m[0] is not session], message)

@@ -1,0 +1,99 @@
+"""What clients publish in a row, from the read that brought it to the log's answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gateway.broker.message import Message
+from tree_handler.batch import Row, cut
+
+if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
+    from gateway.broker.sessions import Session
+
+PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
+
+
+class Run:
+    """What one client published in a row: one message of any kind, or many plain ones.
+
+    Attributes:
+        connection: it came over; None for the broker's own (wills).
+        session: the publisher's.
+        messages: in the order of arrival; none if a QoS 2 message came again. If there are many,
+            they are of QoS 1 and 2 and not retained.
+        answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
+            one for each message, but for the broker's own and those of QoS 0.
+        is_delivered: QoS 0, and delivered already.
+
+    """
+
+    __slots__ = ("answers", "connection", "is_delivered", "messages", "session")
+
+    def __init__(
+        self,
+        connection: Connection | None,
+        session: Session | None,
+        messages: list[Message],
+        answers: list[bytes],
+    ) -> None:
+        self.connection = connection
+        self.session = session
+        self.messages = messages
+        self.answers = answers
+        self.is_delivered = False
+
+    @property
+    def retains(self) -> str | None:
+        """The topic on which its one message is to be retained when the log has it."""
+        if len(self.messages) != 1 or self.is_delivered or not self.messages[0].retain:
+            return None
+        return self.messages[0].topic
+
+    def packet_id_of_2(self, at: int) -> int:
+        """The packet identifier of a QoS 2 message, 0 for another."""
+        answer = self.answers[at] if self.answers else b""
+        return answer[2] << 8 | answer[3] if answer.startswith(PUBREC) else 0
+
+    def split(self, count: int) -> tuple[Run, Run]:
+        """Two runs of it, the first with so many messages; of one with many."""
+        of = self.connection, self.session
+        return (
+            Run(*of, self.messages[:count], self.answers[:count]),
+            Run(*of, self.messages[count:], self.answers[count:]),
+        )
+
+    @property
+    def exchanges(self) -> list[tuple[Session, int]]:
+        """The exchanges of QoS 2 messages that it is about: session and packet identifier."""
+        session = self.session
+        if session is None:
+            return []
+        return [
+            (session, answer[2] << 8 | answer[3])
+            for answer in self.answers
+            if answer.startswith(PUBREC)
+        ]
+
+
+def batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[Row]]]:
+    """Split a turn so that the log takes or refuses each part as a whole, as one batch."""
+    parts = list(cut(rows))
+    if len(parts) <= 1:
+        if runs:
+            yield runs, rows
+        return
+    left = deque(runs)
+    for part in parts:
+        some: list[Run] = []
+        room = len(part)
+        while left and room >= len(left[0].messages):
+            room -= len(left[0].messages)
+            some.append(left.popleft())
+        if room:
+            begun, rest = left.popleft().split(room)
+            some.append(begun)
+            left.appendleft(rest)
+        yield some, list(part)

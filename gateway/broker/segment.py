@@ -1,0 +1,73 @@
+"""One segment of the message log: what it holds, and the index that tells so at a start."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgpack
+
+from tree_handler.batch import Header
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Epoch, Summary
+
+_CRC_BYTES = 4
+
+
+@dataclass(slots=True)
+class Segment:
+    """A file of the log.
+
+    Attributes:
+        path: the file.
+        start: the position of its first byte over all segments.
+        length: bytes of whole batches.
+        holds: logged numbers in it, by origin and epoch.
+        control: where its batches between gateways start.
+
+    """
+
+    path: Path
+    start: int
+    length: int = 0
+    holds: dict[Epoch, Intervals] = field(default_factory=dict)
+    control: list[int] = field(default_factory=list)
+
+    def note(self, at: int, header: Header) -> None:
+        """Take a batch that stands at a position into account."""
+        self.length = at + header.end
+        if header.control:
+            self.control.append(at)
+        if header.logged:
+            key = (header.origin, header.epoch)
+            held = self.holds.get(key)
+            if held is None:
+                held = self.holds[key] = Intervals()
+            held.add(header.first, header.last)
+
+    def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
+        """What a start needs to know of it, and all numbers that the log had up to its end."""
+        packed: bytes = msgpack.packb(
+            [self.control, Summary(self.holds, {}).encode(), Summary(dict(ever), {}).encode()]
+        )
+        # It is not synced: after a power cut a part of it may be zeros.
+        return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
+
+    def read_index(self, data: bytes) -> dict[Epoch, Intervals]:
+        """Take over an index; return all numbers that the log had up to its end.
+
+        Raises:
+            ValueError: it is damaged.
+
+        """
+        packed = data[_CRC_BYTES:]
+        if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
+            raise ValueError("index")
+        try:
+            self.control, holds, ever = msgpack.unpackb(packed)
+        except (TypeError, msgpack.UnpackException) as error:
+            raise ValueError("index") from error
+        self.holds = Summary.decode(holds).have
+        return Summary.decode(ever).have
