@@ -307,7 +307,7 @@ class Acceptance:
             elif run.connection is not None and run.session is not None:
                 exchanges = run.exchanges
                 self._refused.update(exchanges)
-                run.session.release_incoming(*(packet_id for _, packet_id in exchanges))
+                run.session.refuse_incoming(*(packet_id for _, packet_id in exchanges))
                 for answer in run.answers:
                     number = int.from_bytes(answer[2:], "big")
                     packet_id = -number if answer.startswith(PUBREC) else number

@@ -69,6 +69,9 @@ class Operation(enum.IntEnum):
     """packet id of the client's own message: it is no longer `incoming`"""
 
 
+_ANSWERED = frozenset((Operation.PUBREC, Operation.RELEASED))
+"""What the client is told of: PUBREL and PUBCOMP stand on them."""
+
 Ref = tuple[Epoch, int]
 """Which logged message: origin and epoch of its batch, and its number there."""
 
@@ -110,18 +113,20 @@ class SessionRecord:
 
     Attributes:
         number: which one; never used again.
-        ticket: the last frame that says something of it, by `Journal.written`.
+        ticket: the last frame that must be safe before its connection may write, by
+            `Journal.written`.
+        version: the last frame that says anything of it.
         operations: what the next frame says of its messages.
         known: client and expiry as the journal knows them.
         journal: which it is part of.
 
     """
 
-    __slots__ = ("journal", "known", "number", "operations", "ticket")
+    __slots__ = ("journal", "known", "number", "operations", "ticket", "version")
 
     def __init__(self, number: int, journal: Journal) -> None:
         self.number = number
-        self.ticket = 0
+        self.ticket = self.version = 0
         self.operations: list[tuple[Any, ...]] = []
         self.known: tuple[Client, int] | None = None
         self.journal = journal
@@ -131,6 +136,7 @@ class SessionRecord:
         if ref is None:  # it was never logged, so nothing of it outlives the process
             return
         key, number = ref
+        self.ticket = self.journal.written + 1
         if key == self.journal.own:
             self._note((0, packet_id, flags, number))
         else:
@@ -138,7 +144,13 @@ class SessionRecord:
 
     def note(self, operation: Operation, packet_id: int) -> None:
         """Something else happened to the message with this packet identifier."""
+        if operation in _ANSWERED:
+            self.ticket = self.journal.written + 1
         self._note((int(operation), packet_id))
+
+    def refused(self, packet_id: int) -> None:
+        """The log did not take the client's message, which can be told at once."""
+        self._note((int(Operation.RELEASED), packet_id))
 
     def given_retained(self, topic: str, flags: int, identifiers: tuple[int, ...]) -> None:
         """It was given a retained message because it subscribed."""
@@ -147,7 +159,7 @@ class SessionRecord:
     def _note(self, operation: tuple[Any, ...]) -> None:
         if not self.operations:
             self.journal.touched.append(self)
-            self.ticket = self.journal.written + 1
+            self.version = self.journal.written + 1
         self.operations.append(operation)
 
 
@@ -253,14 +265,14 @@ class Journal:
 
     def _event(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
         if record is not None:
-            record.ticket = self.written + 1
+            record.ticket = record.version = self.written + 1
         self._events.append((int(kind), *fields))
 
     # -- the batch that follows ----------------------------------------------------------------
 
     def publishes(self, record: SessionRecord, index: int, packet_id: int) -> None:
         """A message of the next batch is this session's; 0 for one that is not QoS 2."""
-        record.ticket = self.written + 1
+        record.version = self.written + 1
         self._publishers.append((record.number, index, packet_id))
         self.precedes = True
 

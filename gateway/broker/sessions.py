@@ -364,6 +364,13 @@ class Session:
                 self.record.note(Operation.RELEASED, packet_id)
         self.incoming.difference_update(packet_ids)
 
+    def refuse_incoming(self, *packet_ids: int) -> None:
+        """The log did not take these QoS 2 messages of the client's."""
+        if self.record is not None:
+            for packet_id in self.incoming.intersection(packet_ids):
+                self.record.refused(packet_id)
+        self.incoming.difference_update(packet_ids)
+
     def waiting(self) -> Iterator[Delivery]:
         """What is in flight and not released, then what is queued."""
         yield from (delivery for delivery in self.inflight.values() if delivery is not None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Cursor:
     """How far a session is in the last checkpoint: its last frame, and its queue's end."""
 
-    ticket: int
+    version: int
     queue_from: int
     queue_to: int
 
@@ -75,7 +75,7 @@ class Snapshots:
             if record is None:
                 continue
             start, end = session.queue_places
-            cursor = Cursor(record.ticket, start, end)
+            cursor = Cursor(record.version, start, end)
             before = self._cursors.get(record.number)
             if cursor != before:
                 sessions.append(_session(session, record.number, before, clock))

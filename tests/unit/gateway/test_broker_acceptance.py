@@ -20,7 +20,7 @@ class Publisher:
         self.refusals: list[int] = []
         self.is_read = True
 
-    def release_incoming(self, *packet_ids: int) -> None:
+    def refuse_incoming(self, *packet_ids: int) -> None:
         self.incoming.difference_update(packet_ids)
 
     def answer(self, answers: list[bytes]) -> None:

@@ -27,7 +27,7 @@ class Client:
         self.incoming: set[int] = set()
         self.answers: list[tuple[str, int]] = []
 
-    def release_incoming(self, *packet_ids: int) -> None:
+    def refuse_incoming(self, *packet_ids: int) -> None:
         self.incoming.difference_update(packet_ids)
 
     def answer(self, answers: Sequence[bytes]) -> None:
