@@ -31,7 +31,7 @@ bench: ## the broker beside its peers, in one run (a quarter of an hour; QUICK=-
 soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
 	@deploy/set-up soak
 	@.venv/bin/hedgerow simulate --runs 2000 --gateways 12 --seed 1
-	@.venv/bin/python -m pytest tests/system --soak --timeout 0
+	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 

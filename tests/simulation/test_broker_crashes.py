@@ -32,14 +32,12 @@ async def run(seed: int, *, sync: bool) -> World:
     return world
 
 
-def rounds(few: int) -> range:
-    return range(few * 50 if "--soak" in sys.argv else few)
-
-
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
-async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(sync: bool) -> None:
+async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
+    sync: bool, pytestconfig: pytest.Config
+) -> None:
     crashes = acknowledged = 0
-    for seed in rounds(40):
+    for seed in range(2_000 if pytestconfig.getoption("--soak") else 40):
         world = await run(seed, sync=sync)
         assert world.broken() == [], f"seed {seed}, sync {sync}"
         crashes += world.crashes
