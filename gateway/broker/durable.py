@@ -37,6 +37,8 @@ CHECKPOINT_BYTES = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
 CHECKPOINT_S = 300.0
 """And when something has changed and so much time has passed."""
+RETRY_WRITE_S = 0.05
+"""A frame that the log did not take is tried again after so long."""
 RETRY_S = 10.0
 """A checkpoint that failed is tried again after so long."""
 
@@ -90,14 +92,15 @@ class Durable:
 
     def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
         self.journal = found.journal
-        self.is_failing = False
-        """Whether the log did not take the last frame: nothing durable can be begun."""
         self._core = core
         self._history = history
         self._store = store
         self._snapshots = Snapshots(core, found)
         self._safe = 0
         self._held: deque[tuple[int, Outgoing, bytes]] = deque()
+        self._failure: OSError | None = None
+        """Why the log did not take the last frame."""
+        self._retry_at_s = 0.0
         self._position = 0
         self._checkpoint_at_s = core.now()
         self._saving: asyncio.Task[None] | None = None
@@ -114,7 +117,7 @@ class Durable:
         if position > self._history.position:
             # The log has lost its end. What comes now must not stand where nobody will look.
             taken = self._snapshots.take(self._history.position)
-            self._store.save(taken.checkpoint)
+            self._store.save(taken.checkpoint())
             self._has_saved(taken)
 
     # -- what happens to sessions ----------------------------------------------------------------
@@ -166,15 +169,19 @@ class Durable:
         journal = self.journal
         if journal.is_empty:
             return None
+        if self._failure is not None and self._core.now() < self._retry_at_s:
+            journal.was_refused()
+            return self._failure
         ticket = journal.written + 1
         try:
             self._history.remember(journal.frame(), partial(self._told, ticket))
         except OSError as error:
             journal.was_refused()
-            self.is_failing = True
+            self._failure = error
+            self._retry_at_s = self._core.now() + RETRY_WRITE_S
             return error
         journal.has_written()
-        self.is_failing = False
+        self._failure = None
         return None
 
     def flush(self, dirty: Iterable[Outgoing]) -> None:
@@ -254,7 +261,7 @@ class Durable:
         def save() -> None:
             # A checkpoint that knows more than the disk would leave a hole in the history.
             sync()
-            self._store.save(taken.checkpoint)
+            self._store.save(taken.checkpoint())
 
         try:
             await asyncio.to_thread(save)
@@ -265,7 +272,7 @@ class Durable:
 
     def _has_saved(self, taken: Taken) -> None:
         self._snapshots.saved(taken)
-        self._position = taken.checkpoint.position
+        self._position = taken.position
         self._history.may_trim(self._position)
 
     async def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Takes checkpoints of a running broker: what has changed since the one before.
 
-It is taken between two turns of the event loop, in which nothing else happens; writing it is
-`store`'s and may take its time in a thread.
+On the event loop only references are copied, between two turns, so that everything is of one
+moment; a queue may be long. What they come to is worked out where the checkpoint is written, in a
+thread: a message that is accepted does not change any more.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gateway.broker.hooks import Client
 from gateway.broker.journal import SessionRecord
 from gateway.broker.message import Message
 from gateway.broker.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
+from gateway.broker.sessions import Delivery, Session, Subscription
 from tree_handler.batch import Entry
+from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.recovery import Recovered
     from gateway.broker.server import BrokerCore
-    from gateway.broker.sessions import Delivery, Session
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session is in the last checkpoint: its last frame, and its queue's end."""
+    """How far a session is in the last checkpoint: its last frame, and its queue's ends."""
 
     version: int
     queue_from: int
@@ -33,11 +36,93 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A checkpoint, and what holds as soon as it is written."""
+class _Copy:
+    """A session as it was."""
 
-    checkpoint: Checkpoint
+    number: int
+    client: Client
+    expiry_s: int
+    last_packet_id: int
+    incoming: tuple[int, ...]
+    subscriptions: dict[str, Subscription]
+    inflight: list[tuple[int, Delivery | None]]
+    queue_from: int
+    new_from: int
+    fresh: list[Delivery]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A checkpoint to be, and what holds as soon as it is written."""
+
+    position: int
+    next_session: int
+    delivered: dict[Epoch, int]
+    ended: list[int]
+    retained: dict[str, Message | None]
+    sessions: list[_Copy]
     cursors: dict[int, Cursor]
+    ahead_s: float
+    """The wall's clock less the loop's."""
+
+    def checkpoint(self) -> Checkpoint:
+        """What is to be written; to be called in a thread."""
+        return Checkpoint(
+            self.position,
+            self.next_session,
+            self.delivered,
+            [self._session(copy) for copy in self.sessions],
+            self.ended,
+            {
+                topic: None if message is None else self._message(message)
+                for topic, message in self.retained.items()
+            },
+        )
+
+    def _session(self, copy: _Copy) -> SavedSession:
+        return SavedSession(
+            copy.number,
+            copy.client.client_id,
+            copy.client.username,
+            copy.client.roles,
+            copy.client.version,
+            copy.expiry_s,
+            copy.last_packet_id,
+            copy.incoming,
+            copy.subscriptions,
+            self._deliveries(copy.inflight, 0),
+            copy.queue_from,
+            self._deliveries(((0, delivery) for delivery in copy.fresh), copy.new_from),
+            copy.is_whole,
+        )
+
+    def _deliveries(
+        self, deliveries: Iterable[tuple[int, Delivery | None]], place: int
+    ) -> list[SavedDelivery]:
+        """Those with a message that was logged, and those that are released, in their order."""
+        found: list[SavedDelivery] = []
+        for at, (packet_id, delivery) in enumerate(deliveries, place):
+            if delivery is None:
+                found.append(SavedDelivery(at, packet_id, None, 0, ()))
+                continue
+            message, flags, identifiers = delivery
+            saved = self._message(message)
+            if saved is not None:
+                found.append(SavedDelivery(at, packet_id, saved, flags, identifiers))
+        return found
+
+    def _message(self, message: Message) -> SavedMessage | None:
+        """A message as it is saved; None for one that was never logged."""
+        if message.ref is None:
+            return None
+        expires_us = None
+        if message.expires_at_s is not None:
+            expires_us = int((message.expires_at_s + self.ahead_s) * 1_000_000)
+        entry = Entry(
+            message.topic, message.payload, message.qos, message.retain, message.properties
+        )
+        return SavedMessage(message.ref, entry, expires_us)
 
 
 class Snapshots:
@@ -67,30 +152,30 @@ class Snapshots:
 
     def take(self, position: int) -> Taken:
         """The state now, as far as it is not in the last checkpoint."""
-        clock = _Clock(self._core.now())
-        sessions: list[SavedSession] = []
+        core = self._core
+        copies: list[_Copy] = []
         cursors: dict[int, Cursor] = {}
-        for session in self._core.sessions.values():
+        for session in core.sessions.values():
             record = session.record
             if record is None:
                 continue
-            start, end = session.queue_places
-            cursor = Cursor(record.version, start, end)
+            cursor = Cursor(record.version, *session.queue_places)
             before = self._cursors.get(record.number)
             if cursor != before:
-                sessions.append(_session(session, record.number, before, clock))
+                copies.append(_copy(session, record.number, before))
                 cursors[record.number] = cursor
         retained, self._retained = self._retained, set()
         ended, self._ended = self._ended, []
-        checkpoint = Checkpoint(
+        return Taken(
             position,
             self._journal.next_session,
             dict(self._journal.delivered),
-            sessions,
             ended,
-            {topic: clock.retained(self._core.retained.get(topic)) for topic in retained},
+            {topic: core.retained.get(topic) for topic in retained},
+            copies,
+            cursors,
+            time.time() - core.now(),
         )
-        return Taken(checkpoint, cursors)
 
     def saved(self, taken: Taken) -> None:
         """It is written."""
@@ -99,63 +184,23 @@ class Snapshots:
 
     def failed(self, taken: Taken) -> None:
         """It is not: the next one must say the same again."""
-        self._ended = taken.checkpoint.ended + self._ended
-        self._retained |= taken.checkpoint.retained.keys()
+        self._ended = taken.ended + self._ended
+        self._retained |= taken.retained.keys()
 
 
-class _Clock:
-    """Turns times of the loop's clock into those of the wall."""
-
-    def __init__(self, now_s: float) -> None:
-        self._ahead_s = time.time() - now_s
-
-    def message(self, message: Message) -> SavedMessage | None:
-        """A message as it is saved; None for one that was never logged."""
-        if message.ref is None:
-            return None
-        expires_us = None
-        if message.expires_at_s is not None:
-            expires_us = int((message.expires_at_s + self._ahead_s) * 1_000_000)
-        entry = Entry(
-            message.topic, message.payload, message.qos, message.retain, message.properties
-        )
-        return SavedMessage(message.ref, entry, expires_us)
-
-    def retained(self, message: Message | None) -> SavedMessage | None:
-        return None if message is None else self.message(message)
-
-    def deliveries(
-        self, deliveries: Iterable[tuple[int, Delivery | None]], place: int
-    ) -> list[SavedDelivery]:
-        """Those with a message that was logged, and those that are released, in their order."""
-        found: list[SavedDelivery] = []
-        for at, (packet_id, delivery) in enumerate(deliveries, place):
-            if delivery is None:
-                found.append(SavedDelivery(at, packet_id, None, 0, ()))
-                continue
-            message, flags, identifiers = delivery
-            saved = self.message(message)
-            if saved is not None:
-                found.append(SavedDelivery(at, packet_id, saved, flags, identifiers))
-        return found
-
-
-def _session(session: Session, number: int, before: Cursor | None, clock: _Clock) -> SavedSession:
+def _copy(session: Session, number: int, before: Cursor | None) -> _Copy:
     start, _ = session.queue_places
     new_from = start if before is None else max(start, before.queue_to)
-    fresh = ((0, delivery) for delivery in islice(session.queue, new_from - start, None))
-    return SavedSession(
+    return _Copy(
         number,
-        session.client_id,
-        session.client.username,
-        session.client.roles,
-        session.client.version,
+        session.client,
         session.expiry_s,
         session.last_packet_id,
         tuple(session.incoming),
         dict(session.subscriptions),
-        clock.deliveries(session.inflight.items(), 0),
+        list(session.inflight.items()),
         start,
-        clock.deliveries(fresh, new_from),
+        new_from,
+        list(islice(session.queue, new_from - start, None)),
         before is None,
     )
