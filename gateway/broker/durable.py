@@ -101,6 +101,7 @@ class Durable:
         self._failure: OSError | None = None
         """Why the log did not take the last frame."""
         self._retry_at_s = 0.0
+        self._told_early: tuple[int, OSError | None] | None = None
         self._position = 0
         self._checkpoint_at_s = core.now()
         self._saving: asyncio.Task[None] | None = None
@@ -182,6 +183,9 @@ class Durable:
             return error
         journal.has_written()
         self._failure = None
+        if self._told_early is not None:
+            told, self._told_early = self._told_early, None
+            self._told(*told)
         return None
 
     def flush(self, dirty: Iterable[Outgoing]) -> None:
@@ -212,6 +216,10 @@ class Durable:
         )
 
     def _told(self, ticket: int, error: OSError | None) -> None:
+        if ticket > self.journal.written:
+            # Within the append. What this lets go may note something more: in the next frame.
+            self._told_early = ticket, error
+            return
         if error is not None:
             _log.error("journal: %s", error)
             self.journal.precedes = True  # another frame, whose sync may fare better
