@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from gateway import event_loop
-from gateway.broker.message_log import MessageLog
+from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway import event_loop
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links.attachment import Attachment

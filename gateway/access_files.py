@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.broker.access import AccessControl
-from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
-from gateway.broker.passwords import Passwords
-from gateway.broker.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.policy import AccessControl
+from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
+from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
 from gateway.config import ConfigError, GatewaySettings, MqttSection
 
 

@@ -155,8 +155,8 @@ def _gateway_uri(options: argparse.Namespace) -> str:
 
 
 def _passwd(options: argparse.Namespace) -> int:
-    from gateway.broker import password_lines  # noqa: PLC0415
-    from gateway.broker.access_file import AccessFileError  # noqa: PLC0415
+    from gateway.broker.access import password_lines  # noqa: PLC0415
+    from gateway.broker.access.policy_file import AccessFileError  # noqa: PLC0415
 
     user: str = options.user
     if options.delete and options.file is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gateway.broker.message_log import Done
+from gateway.broker.log.message_log import Done
 from gateway.links.node import TreeNode
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
@@ -12,7 +12,7 @@ from tree_handler.repair import Epoch
 
 
 class LogHistory:
-    """The message log of one gateway, for its broker: a `gateway.broker.durable.History`.
+    """The message log of one gateway, for its broker: a `History` of `durability.durable`.
 
     Args:
         node: which alone writes the log.

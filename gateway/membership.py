@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from gateway.broker.message_log import MessageLog
+from gateway.broker.log.message_log import MessageLog
 from gateway.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.batch import Entry, Header

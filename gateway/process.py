@@ -23,13 +23,13 @@ from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
 from gateway import access_files, event_loop, garbage, sd_notify
+from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.listeners import Listener, ListenError
-from gateway.broker.message_log import LogError, MessageLog
-from gateway.broker.plugins import PluginConfigError
-from gateway.broker.statistics import report
-from gateway.broker.store import StoreError
-from gateway.broker.websocket import WebSocketRules
+from gateway.broker.durability.store import StoreError
+from gateway.broker.listeners.listener import Listener, ListenError
+from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings, MqttSection

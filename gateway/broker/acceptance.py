@@ -29,8 +29,8 @@ from tree_handler.batch import Row
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
-    from gateway.broker.durable import Durable
-    from gateway.broker.journal import Journal
+    from gateway.broker.durability.durable import Durable
+    from gateway.broker.durability.journal import Journal
 
 TURN_S = 0.01
 """Delivering goes on for so long before others have their turn."""

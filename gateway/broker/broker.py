@@ -21,29 +21,29 @@ from amqtt.errors import BrokerError
 from amqtt.events import BrokerEvents
 from amqtt.session import Session as PluginSession
 
-from gateway.broker.access import AccessControl, ClientAccess, Principal
-from gateway.broker.authentication import Authentication
-from gateway.broker.durable import History
-from gateway.broker.hooks import Client, Commit, Hooks, Verdict
-from gateway.broker.limits import Limits
-from gateway.broker.listeners import Listener, listen
-from gateway.broker.message import Message
-from gateway.broker.passwords import Passwords
-from gateway.broker.plugins import (
+from gateway.broker.access.authentication import Authentication
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.plugins import (
     LOAD_ERRORS,
     PluginConfigError,
     PluginQuestions,
     Plugins,
     session_of,
 )
-from gateway.broker.plugins import check as check_plugins
-from gateway.broker.revision import recheck
+from gateway.broker.access.plugins import check as check_plugins
+from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
+from gateway.broker.access.revision import recheck
+from gateway.broker.durability.durable import History
+from gateway.broker.durability.store import open_store
+from gateway.broker.hooks import Client, Commit, Hooks, Verdict
+from gateway.broker.limits import Limits
+from gateway.broker.listeners.listener import Listener, listen
+from gateway.broker.listeners.tls import Tls
+from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.message import Message
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
-from gateway.broker.store import open_store
-from gateway.broker.sys_topics import PREFIX, SysTopics
-from gateway.broker.tls import Tls
-from gateway.broker.websocket import WebSocketRules
+from gateway.broker.statistics.sys_topics import PREFIX, SysTopics
 from tree_handler.batch import Entry
 
 Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]

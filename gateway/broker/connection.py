@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from gateway.broker import handover
 from gateway.broker.acknowledgements import answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
-from gateway.broker.half_open import keep_watch
 from gateway.broker.incoming import Incoming
+from gateway.broker.listeners import handover
+from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.packets import (
     Auth,
     Connect,
@@ -41,10 +41,10 @@ from gateway.broker.packets import (
 )
 from gateway.broker.publishing import Publishing
 from gateway.broker.requests import check_size, disconnected_by, subscribe, unsubscribe
-from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
+from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
-    from gateway.broker.certificates import PeerCertificate
+    from gateway.broker.access.certificates import PeerCertificate
     from gateway.broker.server import BrokerCore
 
 _V311 = int(Version.V311)  # comparing with an enum's member is slow

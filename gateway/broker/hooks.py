@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.certificates import PeerCertificate
+from gateway.broker.access.certificates import PeerCertificate
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.broker.journal import Ref
+from gateway.broker.durability.journal import Ref
 from gateway.broker.packets import PropertyId, Version, encode_length, encode_properties
 from tree_handler.batch import Entry, Row
 

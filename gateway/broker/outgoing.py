@@ -24,7 +24,7 @@ from gateway.broker.packets import (
 )
 from gateway.broker.packets.reason_codes import REASONS
 from gateway.broker.sessions import PUBREL
-from gateway.broker.traffic import ACKNOWLEDGEMENT_BYTES
+from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore

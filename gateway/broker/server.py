@@ -16,21 +16,22 @@ from typing import Any
 
 from gateway.broker import wills
 from gateway.broker.acceptance import Acceptance
-from gateway.broker.arrivals import Arrivals
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
-from gateway.broker.durable import Durable, History
+from gateway.broker.durability.durable import Durable, History
+from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.recovery import Recovered, Recovery
+from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client, Hooks
-from gateway.broker.journal import Ref
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
+from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
-from gateway.broker.recovery import Recovered, Recovery
 from gateway.broker.runs import Run
-from gateway.broker.saved import Checkpoint
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
-from gateway.broker.store import Store
+from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.targets import Route, resolve
 from gateway.broker.topics import (
     RetainedLimitError,
@@ -39,7 +40,6 @@ from gateway.broker.topics import (
     SubscriptionTree,
     split_share,
 )
-from gateway.broker.traffic import Traffic
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
 from tree_handler.batch import Entry

@@ -29,7 +29,7 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from gateway.broker.journal import Operation, Ref, SessionRecord
+from gateway.broker.durability.journal import Operation, Ref, SessionRecord
 from gateway.broker.message import DUP, Message
 from gateway.broker.packets import PacketError, ReasonCode, Version, Will
 

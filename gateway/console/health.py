@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from gateway.broker.message_log import MessageLog
+from gateway.broker.log.message_log import MessageLog
 from gateway.console.server import Page
 
 _PLAIN = "text/plain; charset=utf-8"

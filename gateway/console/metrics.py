@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from gateway.broker import statistics
-from gateway.broker.histogram import BOUNDS_S
+from gateway.broker.log.histogram import BOUNDS_S
+from gateway.broker.statistics import report
 from gateway.console.exposition import (
     CONTENT_TYPE,
     Metric,
@@ -24,7 +24,7 @@ from gateway.console.exposition import (
 from gateway.console.server import Page
 
 if TYPE_CHECKING:
-    from gateway.broker.message_log import MessageLog
+    from gateway.broker.log.message_log import MessageLog
     from gateway.broker.server import BrokerCore
     from gateway.links.node import TreeNode
 
@@ -103,7 +103,7 @@ def _traffic(core: BrokerCore) -> Iterator[Metric]:
 
 def _clients(core: BrokerCore) -> Iterator[Metric]:
     mqtt = "hedgerow_mqtt_"
-    waiting = statistics.waiting(core)
+    waiting = report.waiting(core)
     yield gauge(mqtt + "connected_clients", "Clients that are connected.", core.client_count)
     yield gauge(
         mqtt + "disconnected_clients",
@@ -136,7 +136,7 @@ def _clients(core: BrokerCore) -> Iterator[Metric]:
 
 
 def _limits(core: BrokerCore) -> Iterator[Metric]:
-    used = statistics.use_of_limits(core)
+    used = report.use_of_limits(core)
     yield by_label(
         "gauge",
         "hedgerow_mqtt_limit_used",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gateway.broker.hooks import Committed
-from gateway.broker.message_log import Done, MessageLog
+from gateway.broker.log.message_log import Done, MessageLog
 from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials

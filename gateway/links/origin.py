@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from gateway.broker.hooks import Committed
-from gateway.broker.message_log import Done, LogError
+from gateway.broker.log.message_log import Done, LogError
 from gateway.links.commit import GroupCommit
 from gateway.links.outbox import Outbox
 from tree_handler import batch

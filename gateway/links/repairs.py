@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links import wire
 from gateway.links.link import Link
 from tree_handler.batch import Header

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.connection import Connection
+from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Committed, Hooks
-from gateway.broker.message_log import Done, LogError
+from gateway.broker.log.message_log import Done, LogError
 from gateway.broker.packets import (
     ConnAck,
     Connect,
@@ -43,7 +44,6 @@ from gateway.broker.packets import (
     packet_end,
 )
 from gateway.broker.server import BrokerCore
-from gateway.broker.store import Store
 from gateway.broker.topics import matches, split_share
 from tree_handler import batch
 from tree_handler.batch import Flags, Header, Row

@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import World
 
-from gateway.broker.durable import Durable
-from gateway.broker.journal import Journal, SessionRecord
-from gateway.broker.snapshot import Snapshots
+from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.journal import Journal, SessionRecord
+from gateway.broker.durability.snapshot import Snapshots
 
 STEPS = 400
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.password_lines import PasswordLineError, change, line, replaced
-from gateway.broker.passwords import Passwords
+from gateway.broker.access.password_lines import PasswordLineError, change, line, replaced
+from gateway.broker.access.passwords import Passwords
 
 COMMAND = [sys.executable, "-m", "gateway.cli", "passwd"]
 

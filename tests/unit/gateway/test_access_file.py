@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.access import AccessPolicy, Rules
-from gateway.broker.access_file import AccessFileError, parse_policy, read_access_file
+from gateway.broker.access.policy import AccessPolicy, Rules
+from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
 
 POLICY = """\
 # Who may do what.

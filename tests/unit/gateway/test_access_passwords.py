@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.broker import passwords as passwords_module
-from gateway.broker.access_file import AccessFileError
-from gateway.broker.passwords import Passwords
+from gateway.broker.access import passwords as passwords_module
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.policy_file import AccessFileError
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 ALICE = CHEAP.hash("wonderland")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.access import (
+from gateway.broker.access.policy import (
     OPEN,
     AccessControl,
     AccessPolicy,

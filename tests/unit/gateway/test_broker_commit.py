@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode

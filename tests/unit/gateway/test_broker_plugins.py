@@ -16,11 +16,11 @@ from amqtt.plugins.base import BaseAuthPlugin, BasePlugin, BaseTopicPlugin
 from mqtt_peer import LIMIT_S, Bench, Peer
 
 from gateway import config
-from gateway.broker.access import AccessControl, AccessPolicy, Rules
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.plugins import PluginConfigError
+from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
 from gateway.broker.packets import Publish, ReasonCode, Unsubscribe
-from gateway.broker.passwords import Passwords
-from gateway.broker.plugins import PluginConfigError
 from tree_handler.batch import Entry
 
 REFUSED = ReasonCode.NOT_AUTHORIZED

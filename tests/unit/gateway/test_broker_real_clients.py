@@ -11,11 +11,11 @@ import gmqtt
 import pytest
 from amqtt.plugins.authentication import Argon2Hasher
 
-from gateway.broker.access import AccessControl, AccessPolicy
-from gateway.broker.access_rules import Rules
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.policy import AccessControl, AccessPolicy
+from gateway.broker.access.rules import Rules
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.hooks import Committed
-from gateway.broker.passwords import Passwords
 from tree_handler.batch import Entry, Row
 
 MOSQUITTO = [

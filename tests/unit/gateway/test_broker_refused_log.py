@@ -12,8 +12,8 @@ import pytest
 
 from gateway.broker.acceptance import Acceptance
 from gateway.broker.hooks import Committed
+from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.broker.message import Message
-from gateway.broker.message_log import LogError, MessageLog
 from gateway.broker.runs import PUBREC
 from gateway.links.commit import GroupCommit
 from tree_handler import batch

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.access import AccessControl, AccessPolicy
-from gateway.broker.access_rules import Rules
+from gateway.broker.access.policy import AccessControl, AccessPolicy
+from gateway.broker.access.rules import Rules
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.hooks import Committed
-from gateway.broker.load import LoadAverages
+from gateway.broker.statistics.load import LoadAverages
 from tree_handler.batch import Row
 
 PEERS = [

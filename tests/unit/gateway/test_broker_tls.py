@@ -16,9 +16,11 @@ from mqtt_peer import LIMIT_S, Bench
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from gateway.broker.access import AccessControl, AccessPolicy, Rules
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
-from gateway.broker.listeners import Listener
+from gateway.broker.listeners.listener import Listener
+from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFiles
 from gateway.broker.packets import (
     BRIDGE_BIT,
     Connect,
@@ -28,8 +30,6 @@ from gateway.broker.packets import (
     Version,
     encode,
 )
-from gateway.broker.passwords import Passwords
-from gateway.broker.tls import ClientCertificate, Tls, TlsFiles
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 NOT_ALLOWED = (ReasonCode.BAD_USER_NAME_OR_PASSWORD, ReasonCode.NOT_AUTHORIZED)

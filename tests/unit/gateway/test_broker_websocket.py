@@ -19,10 +19,10 @@ from websockets.typing import Origin, Subprotocol
 
 from gateway.broker.hooks import Hooks
 from gateway.broker.limits import Limits
-from gateway.broker.listeners import Listener
+from gateway.broker.listeners.listener import Listener
+from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
 from gateway.broker.packets import BRIDGE_BIT
 from gateway.broker.server import BrokerCore
-from gateway.broker.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
 
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ws"
 CONNACK = b"\x20\x02\0\0"

@@ -15,8 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import config
-from gateway.broker.histogram import BOUNDS_S, DurationHistogram
 from gateway.broker.limits import RANGES, Limits
+from gateway.broker.log.histogram import BOUNDS_S, DurationHistogram
 from gateway.console import health, server
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.request import HEAD_BYTES_MAX, RequestError, parse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals

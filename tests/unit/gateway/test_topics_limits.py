@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.broker.topic_index import TopicIndex
 from gateway.broker.topics import (
     FilterError,
     RetainedBytesLimitError,
@@ -13,6 +12,7 @@ from gateway.broker.topics import (
     RouteCache,
     SubscriptionTree,
 )
+from gateway.broker.topics.index import TopicIndex
 
 
 def test_a_filter_of_too_many_levels_is_refused_and_changes_nothing() -> None:

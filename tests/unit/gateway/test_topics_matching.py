@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.broker.topic_index import TopicIndex
 from gateway.broker.topics import (
     FilterError,
     RetainedMessages,
@@ -24,6 +23,7 @@ from gateway.broker.topics import (
     matches,
     split_share,
 )
+from gateway.broker.topics.index import TopicIndex
 
 
 def standard_matches(topic_filter: str, topic: str) -> bool:

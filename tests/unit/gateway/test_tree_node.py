@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode

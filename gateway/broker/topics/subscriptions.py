@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from gateway.broker.topic_filters import FilterError, filter_levels, split_share
+from gateway.broker.topics.filters import FilterError, filter_levels, split_share
 
 S = TypeVar("S", bound=Hashable)
 V = TypeVar("V")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from argon2 import PasswordHasher
 
-from gateway.broker.access_file import read_access_file
-from gateway.broker.passwords import Passwords
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.policy_file import read_access_file
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gateway.broker.durability.journal import SessionRecord
+from gateway.broker.durability.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
 from gateway.broker.hooks import Client
-from gateway.broker.journal import SessionRecord
 from gateway.broker.message import Message
-from gateway.broker.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
 from gateway.broker.sessions import Delivery, Session, Subscription
 from tree_handler.batch import Entry
 from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
-    from gateway.broker.recovery import Recovered
+    from gateway.broker.durability.recovery import Recovered
     from gateway.broker.server import BrokerCore
 
 

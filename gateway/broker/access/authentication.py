@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.broker.attempts import FailedAttempts
+from gateway.broker.access.attempts import FailedAttempts
+from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits
-from gateway.broker.passwords import Passwords
 
 MAX_VERIFYING = 2
 """Passwords that are verified at a time; each takes a core and some 64 MiB."""

@@ -19,7 +19,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
-from gateway.broker.layers import LayerTransport
+from gateway.broker.listeners.layers import LayerTransport
 
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection

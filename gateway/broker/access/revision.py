@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.broker.access import ClientAccess
+from gateway.broker.access.policy import ClientAccess
 from gateway.broker.hooks import Client
 from gateway.broker.packets import ReasonCode
 from gateway.broker.server import BrokerCore

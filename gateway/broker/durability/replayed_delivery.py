@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.broker.delivery import Delivery, grant_of
-from gateway.broker.journal import Ref
+from gateway.broker.durability.journal import Ref
 from gateway.broker.message import Message
 from gateway.broker.sessions import Session
 from gateway.broker.targets import Members

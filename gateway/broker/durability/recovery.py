@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.durable import History
-from gateway.broker.hooks import Client
-from gateway.broker.journal import (
+from gateway.broker.durability.durable import History
+from gateway.broker.durability.journal import (
     Event,
     Frame,
     Journal,
@@ -29,11 +28,12 @@ from gateway.broker.journal import (
     Ref,
     SessionRecord,
 )
+from gateway.broker.durability.replayed_delivery import ReplayedDelivery
+from gateway.broker.durability.saved import Checkpoint, SavedMessage, SavedSession
+from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
-from gateway.broker.replayed_delivery import ReplayedDelivery
-from gateway.broker.saved import Checkpoint, SavedMessage, SavedSession
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gateway.broker.retained import (
+from gateway.broker.topics.filters import FilterError, covers, filter_levels, matches, split_share
+from gateway.broker.topics.retained import (
     RetainedBytesLimitError,
     RetainedLimitError,
     RetainedMessages,
     RetainedMessagesLimitError,
 )
-from gateway.broker.routes import RouteCache
-from gateway.broker.subscriptions import SubscriptionTree
-from gateway.broker.topic_filters import FilterError, covers, filter_levels, matches, split_share
+from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics.subscriptions import SubscriptionTree
 
 __all__ = [
     "FilterError",

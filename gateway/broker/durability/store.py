@@ -17,8 +17,8 @@ from typing import Any
 
 import msgpack
 
-from gateway.broker.journal import Ref
-from gateway.broker.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
+from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
 

@@ -19,8 +19,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.broker.access_rules import RuleError, Rules, fill_in, is_readable
-from gateway.broker.topic_filters import FilterError, covers, filter_levels, matches, split_share
+from gateway.broker.access.rules import RuleError, Rules, fill_in, is_readable
+from gateway.broker.topics.filters import FilterError, covers, filter_levels, matches, split_share
 
 __all__ = [
     "OPEN",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.broker.journal import Ref
+from gateway.broker.durability.journal import Ref
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
 from tree_handler.repair import Epoch

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gateway.broker.topic_filters import is_exact, split_share
-from gateway.broker.topic_index import TopicIndex
+from gateway.broker.topics.filters import is_exact, split_share
+from gateway.broker.topics.index import TopicIndex
 
 R = TypeVar("R")
 

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.broker import statistics
-from gateway.broker.load import MINUTES, LoadAverages
+from gateway.broker.statistics import report
+from gateway.broker.statistics.load import MINUTES, LoadAverages
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -26,7 +26,7 @@ _STATM = Path("/proc/self/statm")
 
 def counts(core: BrokerCore) -> dict[str, int]:
     """What is a number, by topic below `PREFIX`."""
-    traffic, waiting = core.traffic, statistics.waiting(core)
+    traffic, waiting = core.traffic, report.waiting(core)
     stored = len(core.retained) + waiting.queued_messages + waiting.inflight_messages
     stored_bytes = core.retained.bytes_held + waiting.queued_bytes + waiting.inflight_bytes
     connected, offline = core.client_count, len(core.offline)

@@ -12,12 +12,12 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.broker.certificates import CertificateError, identify
+from gateway.broker.access.certificates import CertificateError, identify
 from gateway.broker.connection import Connection
+from gateway.broker.listeners.tls import Tls
+from gateway.broker.listeners.tls_layer import TlsLayer
+from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.broker.server import BrokerCore
-from gateway.broker.tls import Tls
-from gateway.broker.tls_layer import TlsLayer
-from gateway.broker.websocket import WebSocket, WebSocketRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.broker.topic_filters import FilterError, filter_levels
+from gateway.broker.topics.filters import FilterError, filter_levels
 
 _PLACEHOLDER = re.compile(r"%(.?)", re.DOTALL)
 

@@ -13,7 +13,7 @@ from zlib import crc32
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from gateway.broker.access_file import AccessFileError
+from gateway.broker.access.policy_file import AccessFileError
 
 _HASH = re.compile(
     r"\$argon2(?:id|i|d)\$v=19"

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.access import AccessPolicy, RuleError, Rules
+from gateway.broker.access.policy import AccessPolicy, RuleError, Rules
 
 _ACTIONS = ("publish", "subscribe", "deliver", "conceal")
 _ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")

@@ -19,16 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.message_log import Done
-from gateway.broker.snapshot import Snapshots, Taken
-from gateway.broker.store import Store, StoreError
+from gateway.broker.durability.snapshot import Snapshots, Taken
+from gateway.broker.durability.store import Store, StoreError
+from gateway.broker.log.message_log import Done
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
+    from gateway.broker.durability.recovery import Recovered
     from gateway.broker.outgoing import Outgoing
-    from gateway.broker.recovery import Recovered
     from gateway.broker.runs import Run
     from gateway.broker.server import BrokerCore
     from gateway.broker.sessions import Session

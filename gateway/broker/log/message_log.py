@@ -24,9 +24,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gateway.broker.damage import Damage
-from gateway.broker.histogram import DurationHistogram
-from gateway.broker.segment import Segment
+from gateway.broker.log.damage import Damage
+from gateway.broker.log.histogram import DurationHistogram
+from gateway.broker.log.segment import Segment
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError

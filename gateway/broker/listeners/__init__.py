@@ -1,0 +1,1 @@
+"""How clients come in: TCP, TLS and websockets, up to the first packet."""

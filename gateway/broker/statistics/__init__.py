@@ -1,0 +1,1 @@
+"""What has passed through the broker, and how it is told."""
