@@ -50,6 +50,8 @@ Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[
 """Takes over a neighbour's connection, whose first bytes are given."""
 
 
+_log = logging.getLogger(__name__)
+
 PLAIN = "default"
 """amqtt's name for the listener that has to be there."""
 
@@ -181,8 +183,10 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             return
         store, saved = open_store(self._state_file)
         found = self.core.recover(self._history, store, saved, time.time_ns() // 1000)
-        if found.sessions or found.odd:
-            self.logger.info("recovered: %s", found)
+        if found.sessions:
+            _log.info(
+                "sessions recovered: %d, messages for them: %d", found.sessions, found.waiting
+            )
 
     async def shutdown(self) -> None:
         """Close every client and stop listening."""
