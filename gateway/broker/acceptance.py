@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TURN_S = 0.01
 """Delivering goes on for so long before others have their turn."""
-PORTION = 64
+PORTION = 32
 """Messages before the first look at the clock; more while they cost little."""
 
 
@@ -248,29 +248,35 @@ class Acceptance:
 
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
         now_s = self._now()
-        portion = PORTION
+        journal = None if self.durable is None or not commit.first else self.durable.journal
         runs = commit.runs
+        portion = unlooked = PORTION
         while runs:
             run = runs.popleft()
-            if len(run.messages) > portion:
-                run, rest = run.split(portion)
+            count = len(run.messages)
+            if count > unlooked:
+                run, rest = run.split(unlooked)
                 runs.appendleft(rest)
-            if self.durable is not None and commit.first:
-                _number(run, self.durable.journal, commit.first)
-                commit.first += len(run.messages)
+                count = unlooked
+            if journal is not None:
+                _number(run, journal, commit.first)
+                commit.first += count
             self._settle_run(run, now_s)
-            if runs:
+            unlooked -= count
+            if unlooked <= 0 and runs:
                 left_s = until_s - self._now()
                 if left_s < 0:
                     break
                 if left_s > TURN_S / 2:
                     portion *= 2
+                unlooked = portion
 
     def _settle_run(self, run: Run, now_s: float) -> None:
         if not run.messages:
             self._answer_again(run)
             return
-        self._is_dealt_with(run)
+        if self._to_retain:
+            self._is_dealt_with(run)
         if self._refused:
             self._refused.difference_update(run.exchanges)
         if not run.is_delivered:  # first: who waits for it waits longer than its publisher
@@ -291,7 +297,7 @@ class Acceptance:
                 connection.answer(run.answers)
 
     def _is_dealt_with(self, run: Run) -> None:
-        if self._to_retain and (topic := run.retains) is not None:
+        if (topic := run.retains) is not None and topic in self._to_retain:
             self._to_retain[topic] -= 1
             if not self._to_retain[topic]:
                 del self._to_retain[topic]

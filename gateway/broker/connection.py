@@ -63,6 +63,8 @@ class Connection(Incoming, asyncio.Protocol):
 
     """
 
+    __slots__ = ("_at_hand", "_publishing", "certificate", "keep_alive_s", "takes_links")
+
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
         self.will: Will | None = None
@@ -101,6 +103,33 @@ class Connection(Incoming, asyncio.Protocol):
         del self._publishing, self._at_hand  # which refer to this connection: no cycle is left
 
     # -- reading -------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        session = self.session
+        # One acknowledgement alone is all that a client with one message in flight ever sends.
+        if (
+            len(data) == ACKNOWLEDGEMENT_BYTES
+            and data[1] == 2
+            and data[0] in _ACKNOWLEDGEMENTS
+            and session is not None
+            and not (self._chunks or self._waiting or self.is_closing)
+        ):
+            core = self.core
+            core.traffic.acknowledgements_alone += 1
+            self.heard_at_s = core.now()
+            try:
+                if data[0] == _PUBACK:
+                    session.puback(data[2] << 8 | data[3])
+                else:
+                    self._acknowledged(data[0], data[2] << 8 | data[3])
+            except PacketError as error:
+                self.fail(error)
+            if session.is_busy:
+                self.send_waiting()
+            core.turns.has_read()
+        else:
+            super().data_received(data)
 
     def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
         """Handle every whole packet that begins before ``stop``, and the run that goes beyond it.
@@ -238,10 +267,10 @@ class Connection(Incoming, asyncio.Protocol):
             if self.is_closing:
                 break
         traffic = core.traffic
-        traffic.packets_received += count
+        traffic.packets_read += count
         published_bytes = at - began
         if others:
-            traffic.received_others += others
+            traffic.others_read += others
             published_bytes -= others * ACKNOWLEDGEMENT_BYTES + other_bytes
         if ones or twos:
             traffic.received_qos_1 += ones
@@ -338,8 +367,8 @@ class Connection(Incoming, asyncio.Protocol):
         self.version = start.version
         traffic = self.core.traffic
         traffic.connects += 1
-        traffic.packets_received += 1
-        traffic.received_others += 1
+        traffic.packets_read += 1
+        traffic.others_read += 1
         try:
             packet = decode(data[0], data[start.body : start.end], start.version)
         except PacketError as error:

@@ -41,6 +41,8 @@ class Incoming(Outgoing):
 
     """
 
+    __slots__ = ("_chunk_bytes", "_chunks", "_waiting", "_wanted_bytes", "turn_ends_s")
+
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
         self.heard_at_s = core.now()
@@ -67,7 +69,7 @@ class Incoming(Outgoing):
         if self.is_closing:
             return
         core = self.core
-        core.traffic.bytes_received += len(data)
+        core.traffic.bytes_read += len(data)
         now_s = core.now()
         if self.session is not None:  # before that, what counts is when it was opened
             self.heard_at_s = now_s

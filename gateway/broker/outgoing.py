@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 REASON_CHARACTERS_MAX = 200
-FLUSH_S = 0.02
-"""What a turn gathered is written for so long before others have their turn."""
-_LOOK_EVERY = 8
-"""Connections between two looks at the clock."""
 
 
 class Outgoing:
@@ -56,6 +52,33 @@ class Outgoing:
         outgoing_aliases: topic aliases towards the client, if it allows them.
 
     """
+
+    # Slots in all three classes of a connection: a dictionary of so many attributes is slow.
+    __slots__ = (
+        "_held_bytes",
+        "_not_reading",
+        "_other_bytes",
+        "_pauses",
+        "_unsafe_bytes",
+        "address",
+        "closing_at_s",
+        "core",
+        "heard_at_s",
+        "held_ticket",
+        "is_closing",
+        "is_lingering",
+        "is_particular",
+        "is_paused",
+        "joined",
+        "others",
+        "out",
+        "outgoing_aliases",
+        "packet_bytes_max",
+        "session",
+        "transport",
+        "version",
+        "will",
+    )
 
     heard_at_s: float
     will: Will | None
@@ -220,7 +243,16 @@ class Outgoing:
         if self.is_closing:
             out.clear()
         elif out and not self.is_paused and self.transport is not None:
-            self._write(out[0] if len(out) == 1 else b"".join(out), self.transport)
+            count = len(out)
+            data = out[0] if count == 1 else b"".join(out)
+            self.transport.write(data)
+            traffic = self.core.traffic
+            traffic.packets_sent += count + self.joined
+            traffic.bytes_sent += len(data)
+            if self.others:
+                self._count_others()
+            self.joined = 0
+            out.clear()
 
     def _write(self, data: bytes, transport: asyncio.WriteTransport) -> None:
         """Write and count what `out` came to."""
@@ -229,11 +261,15 @@ class Outgoing:
         traffic.packets_sent += len(self.out) + self.joined
         traffic.bytes_sent += len(data)
         if self.others:
-            traffic.sent_others += self.others
-            traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
-            self.others = self._other_bytes = 0
+            self._count_others()
         self.joined = 0
         self.out.clear()
+
+    def _count_others(self) -> None:
+        traffic = self.core.traffic
+        traffic.sent_others += self.others
+        traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
+        self.others = self._other_bytes = 0
 
     def take(self) -> bytes:
         """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""

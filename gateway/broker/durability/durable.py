@@ -191,8 +191,10 @@ class Durable:
     def flush(self, dirty: Iterable[Outgoing]) -> None:
         """At the end of a turn: write the frame, then the output of those who need not wait."""
         self.write()
+        safe = self._safe
         for connection in dirty:
-            if self._stands_on(connection) <= self._safe:
+            session = connection.session
+            if session is None or session.record is None or self._stands_on(connection) <= safe:
                 connection.flush()
             else:
                 packets = connection.take()

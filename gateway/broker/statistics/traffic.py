@@ -21,11 +21,13 @@ class Traffic:
     """Connections opened, refused ones included."""
     connects: int = 0
     """CONNECT packets."""
-    packets_received: int = 0
-    bytes_received: int = 0
+    packets_read: int = 0
+    bytes_read: int = 0
     """Links are counted until they are handed over."""
-    received_others: int = 0
-    """Packets received that are no PUBLISH."""
+    others_read: int = 0
+    """Packets that are no PUBLISH."""
+    acknowledgements_alone: int = 0
+    """Those that came in a read of their own and are not counted in the other three."""
     received_qos_1: int = 0
     received_qos_2: int = 0
     published_bytes: int = 0
@@ -38,6 +40,21 @@ class Traffic:
     clients_max: int = 0
     """The most clients that were connected at a time."""
     sessions_expired: int = 0
+
+    @property
+    def packets_received(self) -> int:
+        """Packets of any kind."""
+        return self.packets_read + self.acknowledgements_alone
+
+    @property
+    def bytes_received(self) -> int:
+        """Their bytes."""
+        return self.bytes_read + self.acknowledgements_alone * ACKNOWLEDGEMENT_BYTES
+
+    @property
+    def received_others(self) -> int:
+        """Packets received that are no PUBLISH."""
+        return self.others_read + self.acknowledgements_alone
 
     @property
     def published(self) -> int:
