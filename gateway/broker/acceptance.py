@@ -30,7 +30,7 @@ from tree_handler.batch import Row
 if TYPE_CHECKING:
     from gateway.broker.connection import Connection
     from gateway.broker.durability.durable import Durable
-    from gateway.broker.durability.journal import Journal
+    from gateway.broker.durability.journal import Ref
 
 TURN_S = 0.01
 """Delivering goes on for so long before others have their turn."""
@@ -259,7 +259,8 @@ class Acceptance:
                 runs.appendleft(rest)
                 count = unlooked
             if journal is not None:
-                _number(run, journal, commit.first)
+                if journal.has_sessions or (count == 1 and run.messages[0].retain):
+                    _number(run, (journal.own, commit.first))
                 commit.first += count
             self._settle_run(run, now_s)
             unlooked -= count
@@ -270,6 +271,8 @@ class Acceptance:
                 if left_s > TURN_S / 2:
                     portion *= 2
                 unlooked = portion
+        if journal is not None:
+            journal.has_delivered(journal.own, commit.first - 1)
 
     def _settle_run(self, run: Run, now_s: float) -> None:
         if not run.messages:
@@ -320,10 +323,8 @@ class Acceptance:
                     run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
 
 
-def _number(run: Run, journal: Journal, first: int) -> None:
+def _number(run: Run, first: Ref) -> None:
     """Tell messages where they stand in the log; those of them that anybody may ask."""
-    if journal.has_sessions or len(run.messages) == 1:
-        for number, message in enumerate(run.messages, first):
-            message.ref = (journal.own, number)
-    if run.messages:
-        journal.has_delivered(journal.own, first + len(run.messages) - 1)
+    own, first_number = first
+    for number, message in enumerate(run.messages, first_number):
+        message.ref = (own, number)

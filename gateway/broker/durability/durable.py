@@ -155,7 +155,7 @@ class Durable:
         """
         journal = self.journal
         index = 0
-        for run in runs:
+        for run in runs if journal.has_sessions else ():
             session = run.session
             if session is not None and session.record is not None:
                 for at in range(len(run.messages)):
