@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 MINUTES = (1, 5, 15)
+_NOTHING = (0.0,) * len(MINUTES)
 
 
 class LoadAverages:
@@ -35,10 +36,10 @@ class LoadAverages:
         """
         passed_s = now_s - self._at_s
         if passed_s <= 0:
-            return dict(self._averages)
+            return {name: self._averages.get(name, _NOTHING) for name in totals}
         for name, total in totals.items():
             rate = (total - self._totals.get(name, 0)) * 60 / passed_s
-            before = self._averages.get(name, (0.0,) * len(MINUTES))
+            before = self._averages.get(name, _NOTHING)
             self._averages[name] = tuple(
                 rate + math.exp(-passed_s / (60 * minutes)) * (average - rate)
                 for minutes, average in zip(MINUTES, before, strict=True)

@@ -97,6 +97,9 @@ class TestLoadAverages:
         told = LoadAverages(0.0).update({"connections": 1}, 3.0)["connections"]
         assert [f"{average:.2f}" for average in told] == ["0.98", "0.20", "0.07"]
 
+    def test_before_any_time_has_passed_all_of_them_are_nothing(self) -> None:
+        assert LoadAverages(1.0).update({"sockets": 5}, 1.0) == {"sockets": (0.0, 0.0, 0.0)}
+
     def test_an_update_at_the_same_time_changes_nothing(self) -> None:
         averages = LoadAverages(0.0)
         before = averages.update({"sockets": 5}, 1.0)
