@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ from broker_world import World
 
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import Journal, SessionRecord
+from gateway.broker.durability.recovery import Recovery
+from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots
+from gateway.broker.server import BrokerCore
+from tree_handler import batch
+from tree_handler.batch import Entry, Header
 
 STEPS = 400
 
@@ -91,3 +97,23 @@ async def test_a_checkpoint_without_retained_messages_loses_them(
 ) -> None:
     monkeypatch.setattr(Snapshots, "retained_changed", lambda *_: None)
     assert await faults(sync=False, seeds=range(60))
+
+
+async def test_a_start_decodes_each_batch_of_the_log_once_however_often_it_is_referred_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await run(0, sync=False)
+    decode, decoded = batch.decode, Counter[bytes]()
+
+    def counted(frame: bytes, header: Header) -> list[Entry]:
+        decoded[frame] += 1
+        return decode(frame, header)
+
+    monkeypatch.setattr(batch, "decode", counted)
+    world.log.is_dead = False
+    world.core = BrokerCore(world.core.hooks)
+    found = Recovery(world.core, world.log, 0).run(Checkpoint())
+    world.core.upkeep.stop()
+    assert found.sessions == len(world.clients)
+    assert len(decoded) > 100
+    assert set(decoded.values()) == {1}

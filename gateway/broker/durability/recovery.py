@@ -37,7 +37,7 @@ from gateway.broker.packets import PacketError
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
-from tree_handler.batch import Flags, Header
+from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Epoch
@@ -73,11 +73,20 @@ class Recovered:
 
 
 @dataclass(slots=True)
+class _Batch:
+    """A batch, and its messages once it was decoded."""
+
+    frame: bytes
+    header: Header
+    entries: list[Entry] | None = None
+
+
+@dataclass(slots=True)
 class _Origin:
     """One origin's batches of one epoch, as far as the history has been read."""
 
     delivered: int = 0
-    pending: dict[int, tuple[bytes, Header]] = field(default_factory=dict)
+    pending: dict[int, _Batch] = field(default_factory=dict)
 
 
 class Recovery:
@@ -187,7 +196,7 @@ class Recovery:
                     self._publishers[(key, number)] = session
                     if packet_id:
                         session.incoming.add(packet_id)
-        self._origin(key).pending[header.first] = (frame, header)
+        self._origin(key).pending[header.first] = _Batch(frame, header)
 
     def _origin(self, key: Epoch) -> _Origin:
         origin = self._origins.get(key)
@@ -198,34 +207,47 @@ class Recovery:
     def _advance(self, key: Epoch, last: int) -> None:
         """Give local sessions an origin's messages up to this number."""
         origin = self._origin(key)
-        for frame, header in self._due(key, origin, last):
-            if header.flags & Flags.CONTROL:
-                continue
-            try:
-                entries = batch.decode(frame, header)
-            except BatchError as error:
-                self._strange(f"{header}: {error}")
-                continue
-            for number, entry in enumerate(entries, header.first):
-                if origin.delivered < number <= last:
-                    self._deliver(entry, (key, number), header.origin_time_us)
-        origin.delivered = max(origin.delivered, last)
+        if last <= origin.delivered:
+            return
+        for one in self._due(key, origin, last):
+            header = one.header
+            entries = self._entries(one)
+            begin = max(header.first, origin.delivered + 1) - header.first
+            for at, entry in enumerate(entries[begin : last + 1 - header.first], begin):
+                self._deliver(entry, (key, header.first + at), header.origin_time_us)
+        origin.delivered = last
 
-    def _due(self, key: Epoch, origin: _Origin, last: int) -> Iterator[tuple[bytes, Header]]:
+    def _entries(self, one: _Batch) -> list[Entry]:
+        """What clients get of a batch; decoded once, though each message may be asked for alone."""
+        if one.entries is None:
+            one.entries = []
+            if not one.header.flags & Flags.CONTROL:
+                try:
+                    one.entries = batch.decode(one.frame, one.header)
+                except BatchError as error:
+                    self._strange(f"{one.header}: {error}")
+        return one.entries
+
+    def _due(self, key: Epoch, origin: _Origin, last: int) -> Iterator[_Batch]:
         at = origin.delivered + 1
         pending = origin.pending
         for first in sorted(first for first in pending if first <= last):
             if at < first:
-                yield from self._history.read(key, Intervals([(at, first - 1)]))
-            frame, header = pending[first]
-            yield frame, header
-            at = max(at, header.last + 1)
-            if header.last <= last:
+                yield from self._read(key, at, first - 1)
+            one = pending[first]
+            yield one
+            at = max(at, one.header.last + 1)
+            if one.header.last <= last:
                 del pending[first]
         if at <= last:
-            yield from self._history.read(key, Intervals([(at, last)]))
+            yield from self._read(key, at, last)
 
-    def _deliver(self, entry: batch.Entry, ref: Ref, origin_time_us: int) -> None:
+    def _read(self, key: Epoch, first: int, last: int) -> Iterator[_Batch]:
+        """What stands before the position from which the history is read."""
+        for frame, header in self._history.read(key, Intervals([(first, last)])):
+            yield _Batch(frame, header)
+
+    def _deliver(self, entry: Entry, ref: Ref, origin_time_us: int) -> None:
         publisher = self._publishers.pop(ref, None)
         try:
             message = Message.of(entry, self._now_s)
