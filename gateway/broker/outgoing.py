@@ -243,16 +243,7 @@ class Outgoing:
         if self.is_closing:
             out.clear()
         elif out and not self.is_paused and self.transport is not None:
-            count = len(out)
-            data = out[0] if count == 1 else b"".join(out)
-            self.transport.write(data)
-            traffic = self.core.traffic
-            traffic.packets_sent += count + self.joined
-            traffic.bytes_sent += len(data)
-            if self.others:
-                self._count_others()
-            self.joined = 0
-            out.clear()
+            self._write(out[0] if len(out) == 1 else b"".join(out), self.transport)
 
     def _write(self, data: bytes, transport: asyncio.WriteTransport) -> None:
         """Write and count what `out` came to."""
@@ -261,15 +252,11 @@ class Outgoing:
         traffic.packets_sent += len(self.out) + self.joined
         traffic.bytes_sent += len(data)
         if self.others:
-            self._count_others()
+            traffic.sent_others += self.others
+            traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
+            self.others = self._other_bytes = 0
         self.joined = 0
         self.out.clear()
-
-    def _count_others(self) -> None:
-        traffic = self.core.traffic
-        traffic.sent_others += self.others
-        traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
-        self.others = self._other_bytes = 0
 
     def take(self) -> bytes:
         """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""
