@@ -43,12 +43,18 @@ class Append:
     """The link it came over; None for this gateway's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each batch and link
 class SendBatch:
-    """Send a live batch over a forwarding link."""
+    """Send a live batch over a forwarding link.
+
+    Attributes:
+        unlogged: how many QoS 0 messages it holds; 0 for a batch that is in the log.
+
+    """
 
     link: int
     frame: bytes
+    unlogged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +171,7 @@ class Replication:
             return [Append(frame, header, None)]
         self._next_unlogged += header.count
         self.counters.published += header.count
-        return self._flood(frame, None)
+        return self._flood(frame, None, header.count)
 
     def appended(self, done: Append) -> list[Action]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""
@@ -209,12 +215,21 @@ class Replication:
         return [self._tell(link)] if forwards else []
 
     def link_full(self, link: int) -> None:
-        """The link's send buffer is full: live batches stop, the log is its queue."""
+        """The link's queue is full: batches that are logged stop, the log is their queue."""
         if link in self._links:
             self._links[link].full = True
 
+    def replay(self, link: int, frame: bytes, header: Header) -> list[SendBatch]:
+        """The shell has come to this batch in the log for a link that is full: send it, if it is
+        for that link. It does not know which batches came over the link."""
+        state = self._links.get(link)
+        if state is None or not state.forwarding or not header.logged:
+            return []
+        self.counters.forwarded += 1
+        return [SendBatch(link, frame)]
+
     def link_drained(self, link: int) -> list[Action]:
-        """The link takes data again: tell the neighbour what it can fetch."""
+        """The link has been sent all that is in the log, or will not be: live batches go on."""
         state = self._links.get(link)
         if state is None or not state.full:
             return []
@@ -320,15 +335,15 @@ class Replication:
             ranges = list(seen)
             seen.add(ranges[0][0], ranges[len(ranges) // 2][1])
         self.counters.received += header.count
-        return [*self._flood(frame, link), Deliver(frame, header, header.first)]
+        return [*self._flood(frame, link, header.count), Deliver(frame, header, header.first)]
 
-    def _flood(self, frame: bytes, source: int | None) -> list[Action]:
+    def _flood(self, frame: bytes, source: int | None, unlogged: int = 0) -> list[Action]:
         actions: list[Action] = []
         for link, state in self._links.items():
-            if link == source or not state.forwarding or state.full:
+            if link == source or not state.forwarding or (state.full and not unlogged):
                 continue
             self.counters.forwarded += 1
-            actions.append(SendBatch(link, frame))
+            actions.append(SendBatch(link, frame, unlogged))
         return actions
 
     def _tell(self, link: int) -> SendSummary:

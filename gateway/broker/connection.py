@@ -362,7 +362,7 @@ class Connection(Incoming, asyncio.Protocol):
                 refuse(self, ReasonCode.NOT_AUTHORIZED, "a link over a websocket")
                 return 0
             self.is_closing = True
-            handover.to_streams(self, data)
+            handover.hand_over(self, data)
             return 0
         self.version = start.version
         traffic = self.core.traffic

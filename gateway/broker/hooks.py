@@ -28,6 +28,12 @@ ones, which go to the tree alone. May call back before it returns; None if nobod
 """
 
 
+Links = Callable[[asyncio.Transport, bytes], Awaitable[None]]
+"""Takes over a neighbour's connection: its transport, whose reading is paused and whose protocol it
+replaces, and the bytes that were read of it.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Who a connection is from; never with its password.
@@ -97,7 +103,7 @@ class Hooks:
         authenticate: whether a client with this password may connect.
         commit: takes a loop turn's messages; see `Commit`.
         carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
-        links: takes over a neighbour's connection, whose first bytes are given.
+        links: takes over a neighbour's connection; see `Links`.
         may_publish: to this topic; None for all topics.
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
@@ -110,7 +116,7 @@ class Hooks:
     authenticate: Callable[[Client, bytes | None], Verdict]
     commit: Commit
     carries_unlogged: Callable[[], bool]
-    links: Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
+    links: Links
     may_publish: Callable[[Client, str], Verdict] | None = None
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None

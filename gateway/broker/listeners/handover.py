@@ -1,12 +1,10 @@
 """The start of a connection: a client's CONNECT, or a neighbour's that is handed over (B1).
 
-A link has the top bit of the protocol version set. Its bytes go to a stream reader and the
-transport changes its protocol, so that links may be written with streams.
+A link has the top bit of the protocol version set. Whoever serves links takes over the transport.
 """
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,18 +58,12 @@ def long_length(length: int) -> PacketError:
     return PacketError(ReasonCode.MALFORMED_PACKET, what, length, "MQTT-1.5.5-1")
 
 
-def to_streams(connection: Connection, data: bytes) -> None:
+def hand_over(connection: Connection, data: bytes) -> None:
     """Hand a neighbour's connection over, with all that was read of it."""
     transport = connection.transport
     assert transport is not None
     core = connection.core
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     connection.transport = None
     core.closed(connection)
-    transport.set_write_buffer_limits()
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
-    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-    core.start_task(core.hooks.links(reader, writer, data))
+    transport.pause_reading()  # what comes before its protocol is another one would be lost
+    core.start_task(core.hooks.links(transport, data))

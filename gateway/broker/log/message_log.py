@@ -30,6 +30,7 @@ from pathlib import Path
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
 from gateway.broker.log.segment import Segment
+from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError
@@ -286,6 +287,29 @@ class MessageLog:
             for at, header in self._damage.readable(segment.path, data):
                 if segment.start + at >= position:
                     yield data[at : at + header.end], header
+
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            try:
+                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            return found, start + behind
+
+        return read
 
     @property
     def length(self) -> int:

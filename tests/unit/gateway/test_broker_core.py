@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from mqtt_peer import EchoOnce
 
 from gateway.broker.connection import Connection
 from gateway.broker.hooks import Client, Committed, Hooks
@@ -145,12 +146,9 @@ async def make() -> AsyncIterator[Make]:
             else:
                 done(*((0, OSError(28, "disk full")) if fails else (first, None)))
 
-        async def links(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-        ) -> None:
+        async def links(transport: asyncio.Transport, first: bytes) -> None:
             bench.links.append(first)
-            writer.write(b"link:" + await reader.read(100))
-            writer.close()
+            EchoOnce(transport)
 
         given: dict[str, Any] = {
             "authenticate": lambda client, password: True,
