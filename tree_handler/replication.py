@@ -221,6 +221,18 @@ class Replication:
         state.full = False
         return [self._tell(link)]
 
+    def lacking(self, link: int) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told.
+
+        None if it has told nothing yet, or is gone.
+        """
+        state = self._links.get(link)
+        if state is None or state.peer is None:
+            return None
+        kept = Summary(self.have, self._kept_from)
+        theirs = state.peer.have
+        return sum(n.without(theirs.get(key, _NOTHING)).count() for key, n in kept.askable())
+
     # -- what neighbours send ----------------------------------------------------------------
 
     def receive_batch(self, link: int, frame: bytes, *, repair: bool = False) -> list[Action]:
