@@ -344,8 +344,8 @@ class GatewayProcess:
         self._node.publish(Entry(topic, payload), control=True)
 
     def _deliver(self, entries: list[Entry], header: Header) -> None:
-        key = (header.origin, header.epoch)
-        self._broker.core.publish_logged(entries, key, header.last if header.logged else 0)
+        last = header.last if header.logged else 0
+        self._broker.core.publish_logged(entries, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)

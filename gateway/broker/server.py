@@ -42,8 +42,7 @@ from gateway.broker.topics import (
 )
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
-from tree_handler.batch import Entry
-from tree_handler.repair import Epoch
+from tree_handler.batch import Entry, Epoch
 
 _by_key = attrgetter("key")
 
