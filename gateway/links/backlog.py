@@ -14,9 +14,8 @@ from collections.abc import Callable
 
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.link import Link
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once, in a thread."""
@@ -62,8 +61,7 @@ class Backlog:
 
     def came_from_it(self, header: Header) -> None:
         """A batch that the neighbour itself has sent, and that it is not to be sent again."""
-        key = (header.origin, header.epoch)
-        self._came.setdefault(key, Intervals()).add(header.first, header.last)
+        self._came.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
     def stop(self) -> asyncio.Task[None]:
         """Send no more."""
@@ -79,7 +77,7 @@ class Backlog:
                 is_tail = self.bytes <= TAIL_BYTES
                 found, position = read() if is_tail else await asyncio.to_thread(read)
                 for frame, header in found:
-                    came = self._came.get((header.origin, header.epoch))
+                    came = self._came.get(header.stream)
                     if came is None or not came.covers(header.first, header.last):
                         self._send(frame, header)
                 self.position = position
