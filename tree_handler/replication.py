@@ -326,7 +326,8 @@ class Replication:
                 state.asked = None
                 self._links[link] = self._links.pop(link)  # others are asked first from now on
         for link, state in self._links.items():
-            if state.told_version != self._version:
+            # A full link is told when it has been sent all: else it would ask for what comes.
+            if state.told_version != self._version and not state.full:
                 actions.append(self._tell(link))
             actions.extend(self._ask(link, now))
         return actions
