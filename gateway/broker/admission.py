@@ -44,6 +44,11 @@ def admit(connection: Connection, connect: Connect) -> None:
     core = connection.core
     properties = connect.properties
     connection.packet_bytes_max = properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
+    if core.is_closed_to_clients:
+        is_new = connect.version == Version.V5
+        reason = ReasonCode.USE_ANOTHER_SERVER if is_new else ReasonCode.SERVER_UNAVAILABLE
+        refuse(connection, reason, "this gateway is draining")
+        return
     if PropertyId.AUTHENTICATION_METHOD in properties:  # none is supported (section 4.12)
         refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method")
         return

@@ -43,8 +43,7 @@ from gateway.broker.topics import (
 )
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
-from tree_handler.batch import Entry
-from tree_handler.repair import Epoch
+from tree_handler.batch import Entry, Epoch
 
 _by_key = attrgetter("key")
 
@@ -108,6 +107,8 @@ class BrokerCore:
         self._tasks: set[asyncio.Future[Any]] = set()
         self.upkeep = Upkeep(self)
         self._is_stopping = False
+        self.is_closed_to_clients = False
+        """Whether every CONNECT is refused, while links stay."""
 
     def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
@@ -461,6 +462,13 @@ class BrokerCore:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def close_to_clients(self) -> None:
+        """Let no client in any more, and send those that are here to another gateway."""
+        self.is_closed_to_clients = True
+        for connection in list(self.connections):
+            if connection.session is not None:
+                connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining")
 
     def stop(self) -> None:
         """Close every connection; wills are not published."""

@@ -2,7 +2,7 @@
 
 A log is a folder of segments, each the plain concatenation of batch frames, named by the
 position of its first byte over all segments. A full segment is sealed with an index beside it
-(which numbers of which origin it holds, and all that the log ever held up to its end), so a start
+(which numbers of which stream it holds, and all that the log ever held up to its end), so a start
 reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
 at start. The collector's spool is this same log with a mark that tells readers how far it is
 safe to read.
@@ -20,22 +20,26 @@ import fcntl
 import itertools
 import logging
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
 from gateway.broker.log.segment import Segment
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
+MAX_SEALED = 2
+"""Sealed segments that wait for a sync; with more the next append waits for the disk."""
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
 
 _log = logging.getLogger(__name__)
@@ -46,6 +50,15 @@ Done = Callable[[OSError | None], None]
 
 class LogError(OSError):
     """The log can't be opened or written; the message names the file and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A segment to which nothing is appended any more, its descriptor and its index."""
+
+    segment: Segment
+    fd: int
+    index: bytes
 
 
 class MessageLog:
@@ -69,7 +82,7 @@ class MessageLog:
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
-        """Every logged number that the log holds, or held before it was trimmed."""
+        """Every logged number that the log holds, or held before it was trimmed, by stream."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -91,6 +104,13 @@ class MessageLog:
         self._is_suspect = False
         """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
         self._damage = Damage()
+        self._sealed: deque[_Sealed] = deque()
+        """Segments that the next sync completes; it happens in a thread, for a disk is slow."""
+        self._unindexed: deque[_Sealed] = deque()
+        """Those whose index is still to be written."""
+        self._is_new = False
+        """Whether the folder on the disk may lack the newest segment's name."""
+        self._syncing = threading.Lock()
 
     # -- life --------------------------------------------------------------------------------
 
@@ -135,10 +155,11 @@ class MessageLog:
             self._let_go()
 
     def _let_go(self) -> None:
-        for fd in (self._fd, self._lock_fd):
+        for fd in (self._fd, self._lock_fd, *(sealed.fd for sealed in self._sealed)):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._lock_fd = -1
+        self._sealed.clear()
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -169,7 +190,7 @@ class MessageLog:
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
         if header.logged:
-            key = (header.origin, header.epoch)
+            key = header.stream
             had = self.have.get(key)
             if had is None:
                 had = self.have[key] = Intervals()
@@ -188,19 +209,21 @@ class MessageLog:
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
 
         def finish() -> None:
-            began_s = time.perf_counter()
-            try:
-                os.fdatasync(fd)
-            except OSError:
-                # The kernel forgets what it could not write: a later sync would not tell.
-                self._is_suspect = self._is_suspect or segment is self._newest
-                raise
-            finally:
-                os.close(fd)
-            self.syncs.observe(time.perf_counter() - began_s)
-            if self._mark and segment.start + length > self._synced_length:
-                self._synced_length = segment.start + length
-                _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
+            with self._syncing:
+                began_s = time.perf_counter()
+                try:
+                    self._complete_sealed()
+                    os.fdatasync(fd)
+                except OSError:
+                    # The kernel forgets what it could not write: a later sync would not tell.
+                    self._is_suspect = self._is_suspect or segment is self._newest
+                    raise
+                finally:
+                    os.close(fd)
+                self.syncs.observe(time.perf_counter() - began_s)
+                if self._mark and segment.start + length > self._synced_length:
+                    self._synced_length = segment.start + length
+                    _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
 
         return finish
 
@@ -215,7 +238,8 @@ class MessageLog:
         """
         total = sum(segment.length for segment in self._segments)
         trimmed = False
-        while total > self._max_bytes and len(self._segments) > 1:
+        unfinished = len(self._sealed) + len(self._unindexed)
+        while total > self._max_bytes and len(self._segments) > 1 + unfinished:
             if self._needed_from is not None and self._segments[1].start > self._needed_from:
                 break
             oldest = self._segments[0]
@@ -268,7 +292,7 @@ class MessageLog:
         return sum(segment.length for segment in self._segments)
 
     def kept_from(self) -> dict[Epoch, int]:
-        """The lowest logged number still here, by (origin, epoch); beyond the last if none."""
+        """The lowest logged number still here, by stream; beyond the last if none."""
         lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
         for segment in self._segments:
             for key, numbers in segment.holds.items():
@@ -277,7 +301,7 @@ class MessageLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any number of ``ranges``, as appended.
+        """The batches of one stream that hold any number of ``ranges``, as appended.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -307,22 +331,48 @@ class MessageLog:
     def _start_segment(self, start: int) -> int:
         """Make the next segment and return its descriptor."""
         path = self.folder / f"{start:020d}{SEGMENT_SUFFIX}"
-        path.touch(0o600)
-        os.fsync(self._lock_fd)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._is_new = True
         self._segments.append(Segment(path, start))
         return fd
 
     def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
-        sealed = self._newest
-        os.fdatasync(self._fd)
-        _replace(sealed.path.with_suffix(INDEX_SUFFIX), sealed.index(self.have))
-        fd = self._start_segment(sealed.start + sealed.length)
-        os.close(self._fd)
-        self._fd = fd
+        newest = self._newest
+        if self._is_suspect or len(self._sealed) >= MAX_SEALED:  # the disk does not keep up
+            with self._syncing:
+                self._complete_sealed()
+                os.fdatasync(self._fd)
+        sealed = _Sealed(newest, self._fd, newest.index(self.have))
+        self._fd = self._start_segment(newest.start + newest.length)
+        self._sealed.append(sealed)
         self._is_suspect = False
         return self._newest
+
+    def _complete_sealed(self) -> None:
+        """Force sealed segments to the disk, then write their indexes; what fails is tried again.
+
+        They come before the newest: nothing is durable of which an earlier part may be lost.
+        """
+        while self._sealed:
+            os.fdatasync(self._sealed[0].fd)
+            sealed = self._sealed.popleft()
+            os.close(sealed.fd)
+            self._unindexed.append(sealed)
+        while self._unindexed:
+            sealed = self._unindexed[0]
+            try:
+                _replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
+            except OSError:  # a full disk; a start does without
+                break
+            self._unindexed.popleft()
+        if self._is_new:
+            self._is_new = False
+            try:
+                os.fsync(self._lock_fd)
+            except OSError:
+                self._is_new = True
+                raise
 
     def _cut_torn(self) -> None:
         os.ftruncate(self._fd, self._newest.length)
@@ -372,7 +422,7 @@ class MessageLog:
                 whole = [(header.first, header.last)]
                 if (
                     header.logged
-                    and (header.origin, header.epoch) == key
+                    and header.stream == key
                     and ranges.missing(header.first, header.last) != whole
                 ):
                     yield data[at : at + header.end], header

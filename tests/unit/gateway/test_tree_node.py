@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from tree_handler.batch import Entry, Header
+from tree_handler.errors import ProtocolError
 from tree_handler.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
@@ -198,3 +200,79 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     await until(lambda: len(b.got) == 10)
     assert b.got[5:] == [f"a:logged {n}" for n in range(5)]
     assert list(b.node.links) == [link]
+
+
+class Recorder:
+    """A part that notes what the node calls of it."""
+
+    topics = frozenset((b"$hedgerow/recorded",))
+
+    def __init__(self, node: TreeNode) -> None:
+        self.node = node
+        self.calls: list[object] = []
+        self.due = math.inf
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        self.calls.append(("up", link, peer_id))
+
+    def link_down(self, link: int, now: float) -> None:
+        self.calls.append(("down", link))
+
+    def tree_changed(self, now: float) -> None:
+        self.calls.append(("tree", set(self.node.tree.forwarding), self.node.tree.root_id))
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        if payload == b"broken":
+            raise ProtocolError("recorded", payload)
+        self.calls.append((link, topic, payload))
+        self.due = now
+
+    def next_timer(self) -> float:
+        return self.due
+
+    def handle_timer(self, now: float) -> None:
+        self.due = math.inf
+        self.calls.append("timer")
+
+
+async def test_another_protocol_rides_on_the_links_of_a_node(start: Start) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    one, other = Recorder(a.node), Recorder(b.node)
+    a.node.add_part(one)
+    b.node.add_part(other)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+    (link,), (back,) = a.node.links, b.node.links
+    assert one.calls[0] == ("up", link, "b")
+    assert one.calls[-1] == ("tree", {link}, "a")
+    assert other.calls[0] == ("up", back, "a")
+    a.node.send(link, b"$hedgerow/recorded", b"1")
+    await until(lambda: other.calls[-1] == "timer")
+    assert other.calls[-2] == (back, b"$hedgerow/recorded", b"1")
+    other.due = 0.0
+    b.node.reschedule()
+    await until(lambda: other.calls[-2:] == ["timer", "timer"])
+    a.node.send(link, b"$hedgerow/recorded", b"broken")
+    await until(lambda: ("down", back) in other.calls and ("down", link) in one.calls)
+    assert ("tree", set(), "b") in other.calls
+    a.node.send(link, b"$hedgerow/recorded", b"to nobody")
+
+
+async def test_a_topic_has_one_protocol(start: Start) -> None:
+    a = await start("a", 1.0)
+    a.node.add_part(Recorder(a.node))
+    with pytest.raises(ValueError, match="recorded"):
+        a.node.add_part(Recorder(a.node))
+    batches = Recorder(a.node)
+    batches.topics = frozenset((b"$hedgerow/batch",))
+    with pytest.raises(ValueError, match="replication has"):
+        a.node.add_part(batches)
+
+
+async def test_a_message_on_a_topic_that_nobody_has_ends_the_link(start: Start) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.links) == len(b.node.links) == 1)
+    (link,), (back,) = a.node.links, b.node.links
+    a.node.send(link, b"$hedgerow/unheard-of", b"")
+    await until(lambda: back not in b.node.links)
