@@ -350,6 +350,8 @@ class TreeNode:
             link.send(wire.publish(topic, payload))
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
+        if header.passed:
+            return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
         if self._deliver is None and not header.control:

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links import wire
 from gateway.links.link import Link
-from tree_handler.batch import Header
-from tree_handler.repair import Request
+from tree_handler.repair import Request, answer
 
 MAX_REPAIR_BYTES = 4 << 20
 """Read from the log for one request; the neighbour asks again for the rest."""
@@ -58,7 +57,7 @@ class Repairs:
     async def _serve(self, link: Link, request: Request) -> None:
         batches = self._message_log.read(request.epoch, request.ranges)
         try:
-            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, batches):
+            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, answer(batches)):
                 link.send(wire.publish(REPAIR, frame))
                 await link.writer.drain()
             link.send(wire.publish(DONE, b""))
@@ -68,10 +67,10 @@ class Repairs:
             _log.debug("repair for %s: %s", link.peer_id, error)
 
 
-def _up_to(limit_bytes: int, batches: Iterable[tuple[bytes, Header]]) -> list[bytes]:
+def _up_to(limit_bytes: int, batches: Iterable[bytes]) -> list[bytes]:
     frames: list[bytes] = []
     size = 0
-    for frame, _ in batches:
+    for frame in batches:
         frames.append(frame)
         size += len(frame)
         if size >= limit_bytes:
