@@ -186,6 +186,8 @@ class Exchange:
             link.send_control(topic, payload)
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
+        if header.passed:
+            return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
         if self._deliver is None and not header.control:
