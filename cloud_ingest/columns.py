@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from cloud_ingest.record import RecordError, decode
 from cloud_ingest.spool import Batch, SpoolError
-from tree_handler.batch import Flags
 
 ROWS_PER_ARROW_BATCH = 4_000
 """Rows are handed on from so many; one batch of an origin is never cut."""
@@ -60,15 +59,14 @@ def rows_of(batch: Batch) -> list[_Row]:
     header = batch.header
     if header.last > LONG_MAX:
         raise SpoolError(batch.segment, batch.at, f"{header}: sequence passes {LONG_MAX}")
-    logged = bool(header.flags & Flags.LOGGED)
-    control = bool(header.flags & Flags.CONTROL)
+    control = header.control
     in_range = header.origin_time_us <= YEAR_9999_S * 1_000_000
     origin_time_us = header.origin_time_us if in_range else None
     return [
         (
             header.origin,
             header.epoch,
-            logged,
+            header.logged,
             control,
             sequence,
             entry.qos,

@@ -38,7 +38,8 @@ class Gateway:
         control: messages of its own to other gateways.
         undecodable: messages of its clients whose payload is no telemetry record.
         duplicates: copies in the spool beyond the first, control messages included.
-        gaps: logged numbers that are missing from 1 to the highest, over all boot epochs.
+        gaps: numbers of logged messages of its clients that are missing from 1 to the highest, over
+            all boot epochs.
         first_seen: the earliest origin time.
         last_seen: the latest origin time.
         accept_latency_mean_ms: from a reading to its acceptance at the origin, by the clocks of
@@ -66,7 +67,7 @@ class Gateway:
 
 
 def sequences(unique: DataFrame) -> DataFrame:
-    """A row for each sequence: per origin and boot epoch, one of logged messages and one of others.
+    """A row for each sequence: per origin and boot epoch, up to four (`cloud_ingest.tables.STAMP`).
 
     Times are microseconds since 1970, so that they reach Python without its local time zone.
 
@@ -74,11 +75,9 @@ def sequences(unique: DataFrame) -> DataFrame:
         unique: what `cloud_ingest.tables.without_duplicates` returns.
 
     """
-    telemetry = ~F.col("control")
     latency_ms = (F.unix_micros("origin_time") - F.unix_micros("device_time")) / 1_000
-    return unique.groupBy("origin", "boot_epoch", "logged").agg(
-        F.count_if(telemetry).alias("messages"),
-        F.count_if("control").alias("control"),
+    return unique.groupBy("origin", "boot_epoch", "control", "logged").agg(
+        F.count("*").alias("messages"),
         F.count("record_error").alias("undecodable"),
         F.sum(F.col("copies") - 1).alias("duplicates"),
         (F.max("sequence") - F.count("*")).alias("missing"),
@@ -163,13 +162,15 @@ def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[Gatew
 def _add(gateway: Gateway, row: Row) -> None:
     if row["boot_epoch"] not in gateway.boot_epochs:
         gateway.boot_epochs.append(row["boot_epoch"])
-    gateway.messages += row["messages"]
-    gateway.control += row["control"]
-    gateway.undecodable += row["undecodable"]
     gateway.duplicates += row["duplicates"]
-    if row["logged"]:
-        gateway.logged += row["messages"]
-        gateway.gaps += row["missing"]
+    if row["control"]:
+        gateway.control += row["messages"]
+    else:
+        gateway.messages += row["messages"]
+        gateway.undecodable += row["undecodable"]
+        if row["logged"]:
+            gateway.logged += row["messages"]
+            gateway.gaps += row["missing"]
     first, last = _time(row["first_us"]), _time(row["last_us"])
     gateway.first_seen = min(filter(None, (gateway.first_seen, first)), default=None)
     gateway.last_seen = max(filter(None, (gateway.last_seen, last)), default=None)

@@ -48,8 +48,8 @@ MESSAGES = StructType(
 the message, null if its clock was beyond the year 9999.
 """
 
-STAMP = ("origin", "boot_epoch", "logged", "sequence")
-"""What makes a message this one and no other: each origin numbers logged messages apart."""
+STAMP = ("origin", "boot_epoch", "control", "logged", "sequence")
+"""What makes a message this one and no other: each origin numbers four kinds apart."""
 
 TELEMETRY = StructType([field for field in MESSAGES if field.name != "control"])
 """The telemetry table: each message of a client once."""

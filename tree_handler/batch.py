@@ -40,11 +40,19 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """No batch is larger: a length field beyond it is damage or malice."""
 
+Epoch = tuple[str, int]
+"""A sequence of numbers: an origin's gateway id and its boot epoch; see `Header.stream`."""
+CONTROL_PREFIX = "$"
+"""What sets the name of an origin's control stream apart; no gateway id may begin with it."""
+
 _pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
 
 
 class Flags(enum.IntFlag):
-    """What a batch carries; each origin numbers logged batches and others apart."""
+    """What a batch carries.
+
+    An origin numbers each of the four kinds of messages apart: logged or not, clients' or control.
+    """
 
     LOGGED = 1
     """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
@@ -54,7 +62,7 @@ class Flags(enum.IntFlag):
     """What a gateway has to remember for itself: in its log, never on a link."""
 
 
-LOGGED_BIT, _CONTROL_BIT = int(Flags.LOGGED), int(Flags.CONTROL)  # enum arithmetic is slow
+LOGGED_BIT, CONTROL_BIT = int(Flags.LOGGED), int(Flags.CONTROL)  # enum arithmetic is slow
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
@@ -124,11 +132,23 @@ class Header:
     @property
     def control(self) -> bool:
         """Whether the messages are between gateways."""
-        return bool(self.flags & _CONTROL_BIT)
+        return bool(self.flags & CONTROL_BIT)
+
+    @property
+    def stream(self) -> Epoch:
+        """The sequence that the numbers of a logged message are of, and apart those of others.
+
+        ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
+        gateways, which go to all even where clients' do not.
+        """
+        if self.flags & CONTROL_BIT:
+            return CONTROL_PREFIX + self.origin, self.epoch
+        return self.origin, self.epoch
 
     def __str__(self) -> str:
+        name, epoch = self.stream
         kind = "logged" if self.logged else "QoS 0"
-        return f"batch {self.origin}/{self.epoch} {kind} {self.first}..{self.last}"
+        return f"batch {name}/{epoch} {kind} {self.first}..{self.last}"
 
 
 def encode(
@@ -230,6 +250,8 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
         origin = name.decode()
     except UnicodeDecodeError as error:
         raise BatchError("batch origin", name) from error
+    if origin.startswith(CONTROL_PREFIX):  # it would pose as another's control stream
+        raise BatchError("batch origin", origin)
     body_at = name_at + name_length - at
     return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
 

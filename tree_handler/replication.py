@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tree_handler import batch
-from tree_handler.batch import Flags, Header, Row
+from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Request, Summary
+from tree_handler.repair import Request, Summary
 
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
@@ -43,12 +43,18 @@ class Append:
     """The link it came over; None for this gateway's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each batch and link
 class SendBatch:
-    """Send a live batch over a forwarding link."""
+    """Send a live batch over a forwarding link.
+
+    Attributes:
+        unlogged: how many QoS 0 messages it holds; 0 for a batch that is in the log.
+
+    """
 
     link: int
     frame: bytes
+    unlogged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,9 @@ class Serve:
     link: int
     request: Request
 
+
+_KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
+"""What an origin numbers apart."""
 
 Action = Append | SendBatch | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
 
@@ -117,7 +126,7 @@ class Replication:
     Args:
         origin: this gateway's id.
         epoch: this gateway's boot epoch.
-        have: what the log holds, and held before it was trimmed, by (origin, epoch).
+        have: what the log holds, and held before it was trimmed, by stream.
         repair_interval_s: how often a changed summary is sent.
         repair_timeout_s: when an unanswered request may be repeated.
 
@@ -131,8 +140,7 @@ class Replication:
     counters: Counters = field(default_factory=Counters)
     _links: dict[int, _Link] = field(default_factory=dict)
     _unlogged: dict[Epoch, Intervals] = field(default_factory=dict)
-    _next_logged: int = 1
-    _next_unlogged: int = 1
+    _next: dict[int, int] = field(default_factory=dict)
     _version: int = 0
     _next_repair: float = 0.0
     _delivery: Delivery = field(default_factory=Delivery)
@@ -146,8 +154,8 @@ class Replication:
 
     @property
     def next_logged(self) -> int:
-        """The sequence number of the first message of this origin's next logged batch."""
-        return self._next_logged
+        """The number that the next logged message of this gateway's clients gets."""
+        return self._next.get(batch.LOGGED_BIT, 1)
 
     def publish(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
@@ -156,28 +164,28 @@ class Replication:
             BatchError: no messages, or too large.
 
         """
-        logged = int(flags) & batch.LOGGED_BIT
-        first = self._next_logged if logged else self._next_unlogged
+        kind = int(flags) & _KIND
+        first = self._next.get(kind, 1)
         frame, header = batch.make(
             self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
         )
-        if logged:
+        if header.logged:
             return [Append(frame, header, None)]
-        self._next_unlogged += header.count
+        self._next[kind] = header.last + 1
         self.counters.published += header.count
-        return self._flood(frame, None)
+        return self._flood(frame, None, header.count)
 
     def appended(self, done: Append) -> list[Action]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""
         header = done.header
-        key = (header.origin, header.epoch)
+        key = header.stream
         have = self.have.get(key)
         if have is None:
             have = self.have[key] = Intervals()
         have.add(header.first, header.last)
         self._version += 1
         if done.source is None:
-            self._next_logged = header.last + 1
+            self._next[header.flags & _KIND] = header.last + 1
             self.counters.published += header.count
             self._delivery.skip(header)
             return self._flood(done.frame, None)
@@ -209,17 +217,38 @@ class Replication:
         return [self._tell(link)] if forwards else []
 
     def link_full(self, link: int) -> None:
-        """The link's send buffer is full: live batches stop, the log is its queue."""
+        """The link's queue is full: batches that are logged stop, the log is their queue."""
         if link in self._links:
             self._links[link].full = True
 
+    def replay(self, link: int, frame: bytes, header: Header) -> list[SendBatch]:
+        """The shell has come to this batch in the log for a link that is full: send it, if it is
+        for that link. It does not know which batches came over the link."""
+        state = self._links.get(link)
+        if state is None or not state.forwarding or not header.logged:
+            return []
+        self.counters.forwarded += 1
+        return [SendBatch(link, frame)]
+
     def link_drained(self, link: int) -> list[Action]:
-        """The link takes data again: tell the neighbour what it can fetch."""
+        """The link has been sent all that is in the log, or will not be: live batches go on."""
         state = self._links.get(link)
         if state is None or not state.full:
             return []
         state.full = False
         return [self._tell(link)]
+
+    def lacking(self, link: int) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told.
+
+        None if it has told nothing yet, or is gone.
+        """
+        state = self._links.get(link)
+        if state is None or state.peer is None:
+            return None
+        kept = Summary(self.have, self._kept_from)
+        theirs = state.peer.have
+        return sum(n.without(theirs.get(key, _NOTHING)).count() for key, n in kept.askable())
 
     # -- what neighbours send ----------------------------------------------------------------
 
@@ -242,13 +271,13 @@ class Replication:
         if header.end != len(frame):
             self.counters.malformed += 1
             raise BatchError("batch followed by other bytes", len(frame) - header.end)
-        key = (header.origin, header.epoch)
+        key = header.stream
         if not header.logged:
             return self._receive_unlogged(key, header, frame, link)
         if known(self.have.get(key, _NOTHING), header):
             self.counters.duplicates += 1
             return []
-        if header.origin == self.origin and header.epoch == self.epoch:
+        if self._is_own(header):
             # Nobody else numbers for this epoch: a second gateway runs under this id.
             self.counters.malformed += 1
             raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
@@ -303,7 +332,7 @@ class Replication:
         return actions
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
-        """The log dropped its oldest: the lowest number it still holds, by (origin, epoch)."""
+        """The log dropped its oldest: the lowest number it still holds, by stream."""
         self._kept_from = dict(kept_from)
         self._version += 1
 
@@ -338,22 +367,25 @@ class Replication:
         self, key: Epoch, header: Header, frame: bytes, link: int
     ) -> list[Action]:
         seen = self._unlogged.setdefault(key, Intervals())
-        if key == (self.origin, self.epoch) or not seen.add(header.first, header.last):
+        if self._is_own(header) or not seen.add(header.first, header.last):
             self.counters.duplicates += 1
             return []
         if len(seen) > MAX_UNLOGGED_RANGES:
             ranges = list(seen)
             seen.add(ranges[0][0], ranges[len(ranges) // 2][1])
         self.counters.received += header.count
-        return [*self._flood(frame, link), Deliver(frame, header, header.first)]
+        return [*self._flood(frame, link, header.count), Deliver(frame, header, header.first)]
 
-    def _flood(self, frame: bytes, source: int | None) -> list[Action]:
+    def _is_own(self, header: Header) -> bool:
+        return header.origin == self.origin and header.epoch == self.epoch
+
+    def _flood(self, frame: bytes, source: int | None, unlogged: int = 0) -> list[Action]:
         actions: list[Action] = []
         for link, state in self._links.items():
-            if link == source or not state.forwarding or state.full:
+            if link == source or not state.forwarding or (state.full and not unlogged):
                 continue
             self.counters.forwarded += 1
-            actions.append(SendBatch(link, frame))
+            actions.append(SendBatch(link, frame, unlogged))
         return actions
 
     def _tell(self, link: int) -> SendSummary:

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Request, Summary
+from tree_handler.repair import Request, Summary
 from tree_handler.replication import (
     Action,
     Append,
@@ -33,6 +33,8 @@ from tree_handler.simulation_network import Clock, End, Network
 from tree_handler.spanning_tree import SpanningTree
 
 REPAIR_INTERVAL_S = 1.0
+CONTROL_SHARE = 0.2
+"""Of the batches: those between gateways, which are a stream of their own."""
 
 
 @dataclass(slots=True)
@@ -62,14 +64,14 @@ class Disk:
     def append(self, frame: bytes, header: Header) -> None:
         """Append a batch."""
         self.log.append((frame, header))
-        self.have[header.origin, header.epoch].add(header.first, header.last)
+        self.have[header.stream].add(header.first, header.last)
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""
         found = [
             (frame, header)
             for frame, header in self.log
-            if (header.origin, header.epoch) == epoch
+            if header.stream == epoch
             and ranges.missing(header.first, header.last) != [(header.first, header.last)]
         ]
         return sorted(found, key=lambda row: row[1].first)
@@ -135,12 +137,13 @@ class Traffic:
         if isinstance(gateway, ReplicatingGateway) and gateway.paused_until_s <= self._clock.now:
             count = self._random.randrange(1, 4)
             self.published += count
-            gateway.publish([Entry("t", b"", qos=1)] * count)
+            control = Flags.CONTROL if self._random.random() < CONTROL_SHARE else Flags(0)
+            gateway.publish([Entry("t", b"", qos=1)] * count, Flags.LOGGED | control)
         self._next(gateways, gateway_id, until_s)
 
     def handed(self, gateway_id: str, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
-        handed = self.disks[gateway_id].handed[header.origin, header.epoch]
+        handed = self.disks[gateway_id].handed[header.stream]
         last = handed.last
         if handed.add(first, header.last) != header.last - first + 1:
             self._checks.found(4, f"{gateway_id} hands out {header} from {first} on a second time")
@@ -154,7 +157,7 @@ class Traffic:
             have, handed = self.disks[gateway_id].have, self.disks[gateway_id].handed
             for epoch, numbers in have.items():
                 kept_back = numbers.without(handed[epoch])
-                if len(kept_back) and epoch[0] != gateway_id:
+                if len(kept_back) and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id:
                     self._checks.found(3, f"{gateway_id} keeps {epoch} {kept_back} from clients")
             for other in sorted(component(gateway_id, paths.__getitem__)):
                 for epoch, numbers in self.disks[other].have.items():
@@ -204,11 +207,9 @@ class ReplicatingGateway(Gateway):
         )
         super().__init__(tree, clock, network, watch)
 
-    def publish(self, entries: list[Entry]) -> None:
-        """Accept messages of a client."""
-        self._replicate(
-            self.replication.publish([entry.row() for entry in entries], Flags.LOGGED, 0)
-        )
+    def publish(self, entries: list[Entry], flags: Flags) -> None:
+        """Accept messages of a client, or send some to other gateways."""
+        self._replicate(self.replication.publish([entry.row() for entry in entries], flags, 0))
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""

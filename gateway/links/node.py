@@ -13,16 +13,18 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from ssl import SSLContext
 from typing import Any
 
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import Done, MessageLog
-from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.exchange import Exchange
+from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
-from gateway.links.link import Link, accept, dial
+from gateway.links.link import Link
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
@@ -99,7 +101,7 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
-        self._exchange = Exchange(
+        self.exchange = Exchange(
             self.replication,
             self._commit,
             self.links,
@@ -107,7 +109,7 @@ class TreeNode:
             control=control,
             spool_unlogged=spool_unlogged,
         )
-        self._origin = Origin(self.replication, self._commit, self._exchange.carry_out)
+        self._origin = Origin(self.replication, self._commit, self.exchange.carry_out)
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -164,7 +166,7 @@ class TreeNode:
             ValueError: one of its topics is taken.
 
         """
-        if taken := part.topics & self._exchange.topics:
+        if taken := part.topics & self.exchange.topics:
             raise ValueError(f"topics that replication has: {sorted(taken)}")
         self._parts.add(part)
         self.reschedule()
@@ -172,7 +174,7 @@ class TreeNode:
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
         if (there := self.links.get(link)) is not None:
-            there.send(wire.publish(topic, payload))
+            there.send_control(topic, payload)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -180,27 +182,32 @@ class TreeNode:
         """Whether there is a link to this gateway."""
         return any(link.peer_id == peer_id for link in self.links.values())
 
-    async def dial(self, address: Address) -> str:
+    async def dial(self, address: Address, ssl: SSLContext | None = None) -> str:
         """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
 
         Raises:
             OSError, ProtocolError: no link came about.
 
         """
-        link = await dial(address.host, address.port, self._credentials, self._numbers)
+        link = await dial(address.host, address.port, self._credentials, self._numbers, ssl)
         await self._serve(link)
         return link.peer_id
 
-    async def accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> None:
-        """Serve a neighbour that dialled, until its link ends; ``first`` is already read."""
+    async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
+        """Serve a neighbour that dialled, until its link ends.
+
+        Args:
+            transport: the connection, of which nothing is read for now.
+            first: what was read of it.
+
+        """
         if self._greeting >= MAX_HANDSHAKES:
-            writer.transport.abort()
+            transport.abort()
             return
+        link = take_over(transport, first)
         self._greeting += 1
         try:
-            link = await accept(reader, writer, first, self._credentials, self._numbers)
+            await accept(link, self._credentials, self._numbers)
         except (OSError, ProtocolError) as error:
             _log.warning("a neighbour was refused: %s", error)
             return
@@ -227,15 +234,12 @@ class TreeNode:
         now = self._loop.time()
         _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
         self.tree.link_up(link.number, link.peer_id, now)
-        self._exchange.link_up(link.number, now)
+        self.exchange.link_up(link.number, now)
         self._parts.link_up(link.number, link.peer_id, now)
         self._carry_out()
         why = "closed here"
         try:
-            while link.number in self.links:
-                self._receive(link, await link.receive())
-        except (OSError, ProtocolError) as error:
-            why = str(error) or type(error).__name__
+            why = await link.serve(partial(self._receive, link))
         finally:
             self._end(link, why)
 
@@ -249,16 +253,15 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self._exchange.link_down(link.number, now)
+        self.exchange.link_down(link.number, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
         if packet.type is Type.PUBLISH:
-            topic, payload = wire.split_publish(packet.body)
-            if topic in self._exchange.topics:
-                self._exchange.receive(link.number, topic, payload, now)
+            if packet.topic in self.exchange.topics:
+                self.exchange.receive(link, packet.topic, packet.body, now)
             else:
-                self._parts.receive(link.number, topic, payload, now)
+                self._parts.receive(link.number, packet.topic, packet.body, now)
                 self.reschedule()
         elif packet.type is Type.PINGREQ:
             self.tree.receive(link.number, self._hellos.answer(link, packet.body), now)
@@ -270,7 +273,6 @@ class TreeNode:
                 self._carry_out()
         else:
             raise ProtocolError("packet on a link", str(packet))
-        self._exchange.drained(link)
 
     # -- carrying out --------------------------------------------------------------------------
 
@@ -286,10 +288,10 @@ class TreeNode:
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True
-                        self._exchange.forwarding(number, forwards=True)
+                        self.exchange.forwarding(number, forwards=True)
                     case Discard(number):
                         has_changed = True
-                        self._exchange.forwarding(number, forwards=False)
+                        self.exchange.forwarding(number, forwards=False)
                     case Drop(number, why):
                         if number in self.links:
                             self._end(self.links[number], why)
@@ -320,7 +322,7 @@ class TreeNode:
         self._due = math.nan
         now = self._loop.time()
         self.tree.handle_timer(now)
-        self._exchange.handle_timer(now)
+        self.exchange.handle_timer(now)
         self._parts.handle_timer(now)
         self._carry_out()
 
@@ -336,5 +338,5 @@ class TreeNode:
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
-        await self._exchange.stop()
+        await self.exchange.stop()
         await self._commit.drain()

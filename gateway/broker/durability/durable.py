@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
@@ -67,10 +66,10 @@ class History(Protocol):
         """All frames of the log from a position on."""
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any of these numbers."""
+        """The batches of one stream that hold any of these numbers."""
 
     def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held."""
+        """All numbers that the log holds or held, by stream."""
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from tree_handler.repair import Epoch
+from tree_handler.batch import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.hooks import Client

@@ -37,10 +37,9 @@ from gateway.broker.packets import PacketError
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -127,10 +126,11 @@ class Recovery:
         for frame, header in self._history.read_from(saved.position):
             if header.flags & Flags.LOCAL:
                 self._frame(frame, header)
-            elif header.logged:
+            elif header.logged and not header.control:
                 self._batch(frame, header)
         for key, numbers in self._history.have().items():
-            self._advance(key, numbers.contiguous_from(1))
+            if not key[0].startswith(CONTROL_PREFIX):
+                self._advance(key, numbers.contiguous_from(1))
         return self._finish()
 
     # -- the checkpoint --------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Recovery:
     # -- batches ---------------------------------------------------------------------------------
 
     def _batch(self, frame: bytes, header: Header) -> None:
-        key = (header.origin, header.epoch)
+        key = header.stream
         if key == self._frames_key:
             for number in range(header.first, header.last + 1) if self._expected else ():
                 publisher = self._expected.pop(number, None)
@@ -221,11 +221,10 @@ class Recovery:
         """What clients get of a batch; decoded once, though each message may be asked for alone."""
         if one.entries is None:
             one.entries = []
-            if not one.header.flags & Flags.CONTROL:
-                try:
-                    one.entries = batch.decode(one.frame, one.header)
-                except BatchError as error:
-                    self._strange(f"{one.header}: {error}")
+            try:
+                one.entries = batch.decode(one.frame, one.header)
+            except BatchError as error:
+                self._strange(f"{one.header}: {error}")
         return one.entries
 
     def _due(self, key: Epoch, origin: _Origin, last: int) -> Iterator[_Batch]:
@@ -276,7 +275,7 @@ class Recovery:
         except (BatchError, JournalError, ValueError) as error:
             self._strange(f"{header}: {error}")
             return
-        self._frames_key = (header.origin, header.epoch)
+        self._frames_key = header.stream
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
         for kind, *fields in said.events:

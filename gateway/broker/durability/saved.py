@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from gateway.broker.durability.journal import Ref
 from gateway.broker.sessions import Subscription
-from tree_handler.batch import Entry
-from tree_handler.repair import Epoch
+from tree_handler.batch import Entry, Epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from gateway.broker.durability.saved import Checkpoint, SavedDelivery, SavedMess
 from gateway.broker.hooks import Client
 from gateway.broker.message import Message
 from gateway.broker.sessions import Delivery, Session, Subscription
-from tree_handler.batch import Entry
-from tree_handler.repair import Epoch
+from tree_handler.batch import Entry, Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered

@@ -2,7 +2,7 @@
 
 A log is a folder of segments, each the plain concatenation of batch frames, named by the
 position of its first byte over all segments. A full segment is sealed with an index beside it
-(which numbers of which origin it holds, and all that the log ever held up to its end), so a start
+(which numbers of which stream it holds, and all that the log ever held up to its end), so a start
 reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
 at start. The collector's spool is this same log with a mark that tells readers how far it is
 safe to read.
@@ -30,11 +30,11 @@ from pathlib import Path
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
 from gateway.broker.log.segment import Segment
+from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -83,7 +83,7 @@ class MessageLog:
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
-        """Every logged number that the log holds, or held before it was trimmed."""
+        """Every logged number that the log holds, or held before it was trimmed, by stream."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -191,7 +191,7 @@ class MessageLog:
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
         if header.logged:
-            key = (header.origin, header.epoch)
+            key = header.stream
             had = self.have.get(key)
             if had is None:
                 had = self.have[key] = Intervals()
@@ -287,13 +287,36 @@ class MessageLog:
                 if segment.start + at >= position:
                     yield data[at : at + header.end], header
 
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            try:
+                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            return found, start + behind
+
+        return read
+
     @property
     def length(self) -> int:
         """Bytes in all segments."""
         return sum(segment.length for segment in self._segments)
 
     def kept_from(self) -> dict[Epoch, int]:
-        """The lowest logged number still here, by (origin, epoch); beyond the last if none."""
+        """The lowest logged number still here, by stream; beyond the last if none."""
         lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
         for segment in self._segments:
             for key, numbers in segment.holds.items():
@@ -302,7 +325,7 @@ class MessageLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any number of ``ranges``, as appended.
+        """The batches of one stream that hold any number of ``ranges``, as appended.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -423,7 +446,7 @@ class MessageLog:
                 whole = [(header.first, header.last)]
                 if (
                     header.logged
-                    and (header.origin, header.epoch) == key
+                    and header.stream == key
                     and ranges.missing(header.first, header.last) != whole
                 ):
                     yield data[at : at + header.end], header

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgpack
 
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Summary
+from tree_handler.repair import Summary
 
 _CRC_BYTES = 4
 
@@ -24,7 +24,7 @@ class Segment:
         path: the file.
         start: the position of its first byte over all segments.
         length: bytes of whole batches.
-        holds: logged numbers in it, by origin and epoch.
+        holds: logged numbers in it, by stream.
         control: where its batches between gateways start.
 
     """
@@ -41,7 +41,7 @@ class Segment:
         if header.control:
             self.control.append(at)
         if header.logged:
-            key = (header.origin, header.epoch)
+            key = header.stream
             held = self.holds.get(key)
             if held is None:
                 held = self.holds[key] = Intervals()

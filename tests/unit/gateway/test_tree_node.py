@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -20,6 +21,18 @@ from tree_handler.errors import ProtocolError
 from tree_handler.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
+
+
+class Listener(asyncio.Protocol):
+    """Hands a connection over to a node, as the broker does with a neighbour's."""
+
+    def __init__(self, node: TreeNode) -> None:
+        self._node = node
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        carrying = cast(asyncio.Transport, transport)
+        carrying.pause_reading()
+        self._task = asyncio.create_task(self._node.accept(carrying, b""))
 
 
 @dataclass
@@ -70,9 +83,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             control=lambda entry, _: control.append(entry.topic),
             repair_interval_s=0.3,
         )
-        server = await asyncio.start_server(
-            lambda reader, writer: node.accept(reader, writer, b""), "127.0.0.1", 0
-        )
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Listener(node), "127.0.0.1", 0)
         neighbours = Neighbours(name, node.dial, node.is_linked)
         host = Host(name, node, log, neighbours, server, got, control)
         hosts.append(host)
