@@ -351,6 +351,31 @@ class Replication:
         self._kept_from = dict(kept_from)
         self._version += 1
 
+    # -- what retained messages depend on ----------------------------------------------------
+
+    def handed_out(self, stream: Epoch) -> int:
+        """Up to which number local clients have got a stream; what was given up counts as got."""
+        return self._delivery.handed_out(stream)
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        return number in self.have.get(stream, _NOTHING) or any(
+            state.peer is not None and number in state.peer.kept(stream)
+            for state in self._links.values()
+        )
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        return any(
+            state.peer is None
+            or state.asked is not None
+            or any(
+                len(theirs.without(self.have.get(key, _NOTHING)))
+                for key, theirs in state.peer.askable()
+            )
+            for state in self._links.values()
+        )
+
     # -- within ------------------------------------------------------------------------------
 
     def _take(
