@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.hybrid_clock import LOGICAL_MAX, Version
-from tree_handler.repair import Epoch
 
 PHYSICAL_MAX = 1 << 62
 """Beyond it no stamp is believed: it could hardly be surpassed."""

@@ -33,9 +33,9 @@ from typing import Any, Protocol
 
 import msgpack
 
+from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.hybrid_clock import Version
-from tree_handler.repair import Epoch
 from tree_handler.retained_message import Retained, version_of
 from tree_handler.retained_versions import BUCKETS, HASH_BYTES, RetainedVersions, differing
 
