@@ -25,6 +25,7 @@ from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
@@ -106,6 +107,8 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
+        self.locator = LocatorPart(self, credentials.gateway_id)
+        self._parts.add(self.locator)
         self.exchange = Exchange(
             self.replication,
             self._commit,
