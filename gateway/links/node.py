@@ -24,6 +24,7 @@ from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.report import report
+from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler import batch, replication
 from tree_handler.batch import Entry, Header, Row
@@ -78,6 +79,7 @@ class TreeNode:
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -94,6 +96,7 @@ class TreeNode:
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
+        scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -115,7 +118,7 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._pings: dict[int, dict[int, float]] = {}
         self._ping_number = 0
-        self._origin = Origin(self.replication, self._commit, self._replicate)
+        self._origin = Origin(self.replication, self._commit, self._replicate, scope or Scope())
         self._timer: asyncio.TimerHandle | None = None
         self._repairs = Repairs(log)
         self.last_change: tuple[float, str] = (time.time(), "started")

@@ -14,7 +14,9 @@ from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
+from gateway.links.scope import Scope
 from tree_handler.batch import Entry, Header
+from tree_handler.intervals import Intervals
 from tree_handler.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
@@ -50,7 +52,14 @@ Start = Callable[..., "asyncio.Future[Host]"]
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     hosts: list[Host] = []
 
-    async def make(name: str, capability: float, *, key: bytes = KEY, epoch: int = 1) -> Host:
+    async def make(
+        name: str,
+        capability: float,
+        *,
+        key: bytes = KEY,
+        epoch: int = 1,
+        scope: Scope | None = None,
+    ) -> Host:
         log = MessageLog(tmp_path / name)
         log.open()
         got: list[str] = []
@@ -67,6 +76,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             deliver=deliver,
             control=lambda entry, _: control.append(entry.topic),
             repair_interval_s=0.3,
+            scope=scope,
         )
         server = await asyncio.start_server(
             lambda reader, writer: node.accept(reader, writer, b""), "127.0.0.1", 0
@@ -198,3 +208,28 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     await until(lambda: len(b.got) == 10)
     assert b.got[5:] == [f"a:logged {n}" for n in range(5)]
     assert list(b.node.links) == [link]
+
+
+async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
+    start: Start,
+) -> None:
+    a = await start("a", 2.0, scope=Scope(["#"], ["private/#"]))
+    for topic, payload in (("private/x", "1"), ("t", "2"), ("private/x", "3")):
+        done = a.node.publish(Entry(topic, payload.encode(), qos=1))
+        assert done is not None
+        await done
+    b = await start("b", 1.0)
+    b.neighbours.add_static(a.address)
+    stream = ("a", 1)
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 3)]))
+    await until(lambda: b.node.tree.forwarding and a.node.tree.forwarding)
+    for topic, payload in (("private/x", "4"), ("t", "5"), ("private/x", "6")):
+        a.node.publish(Entry(topic, payload.encode(), qos=1))
+        a.node.publish(Entry(topic, f"q{payload}".encode(), qos=0))
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 6)]))
+    await until(lambda: "a:q5" in b.got)
+    assert [row for row in b.got if row != "a:q5"] == ["a:2", "a:5"]
+    held = [header for _, header in b.log.read(stream, Intervals([(1, 6)])) if header.logged]
+    assert [header.first for header in held] == [2, 5]
+    assert [header.last for _, header in a.log.read(stream, Intervals([(1, 6)]))][-1] == 6
+    assert b.node.replication.counters.lost == 0
