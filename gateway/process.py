@@ -8,12 +8,14 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ipaddress
 import json
 import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings, MqttSection
 from gateway.console import health, metrics
 from gateway.console.server import Console
+from gateway.drain import Drain
 from gateway.history import LogHistory
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
@@ -70,15 +73,17 @@ class GatewayProcess:
 
     Args:
         settings: a checked configuration.
+        end: called when the process may end, since it is drained.
 
     """
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, end: Callable[[], None] = lambda: None) -> None:
         self._settings = settings
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members()
         self._stack = AsyncExitStack()
         self._started_s = time.time()
+        self._end = end
 
     async def start(self) -> None:
         """Start all parts.
@@ -125,6 +130,8 @@ class GatewayProcess:
         self._stack.push_async_callback(attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
+        self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
+        self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:
             await attachment.start(self._settings.address, self._broker.port)
@@ -132,8 +139,8 @@ class GatewayProcess:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
         self._sampler.add_all(sensors)
-        sampling = asyncio.create_task(self._sampler.run(), name="sensors")
-        self._stack.push_async_callback(_cancelled, sampling)
+        self._sampling = asyncio.create_task(self._sampler.run(), name="sensors")
+        self._stack.push_async_callback(_cancelled, self._sampling)
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
@@ -266,6 +273,7 @@ class GatewayProcess:
             self._sampler,
             publish=self._publish_query,
             status=self.status,
+            drain=self._drain.start,
             anonymous=self._settings.access.anonymous,
         )
         self._stack.push_async_callback(self._site.stop)
@@ -345,6 +353,13 @@ class GatewayProcess:
         self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
 
+    def _leave(self) -> None:
+        """What a drain begins with: no readings any more, and nobody's head."""
+        self._sampling.cancel()
+        record = dataclasses.replace(self._record(), draining=True)
+        self._members.publish(self._node, record)
+        _log.info("%s is draining", self._settings.gateway.id)
+
     # -- status ----------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
@@ -362,6 +377,8 @@ class GatewayProcess:
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),
             "members": [record.id for record in self._members.known],
+            "places": {record.id: str(record.place) for record in self._members.known},
+            "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
         }
 
@@ -379,7 +396,7 @@ async def serve(settings: GatewaySettings) -> None:
         loop.add_signal_handler(number, stopping.set)
     hung_up = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    process = GatewayProcess(settings)
+    process = GatewayProcess(settings, stopping.set)
     garbage.spare_the_loop()
     await process.start()
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")

@@ -49,6 +49,10 @@ class Delivery:
         for key, numbers in have.items():
             self._done[key] = numbers.contiguous_from(1)
 
+    def handed_out(self, key: Epoch) -> int:
+        """The last number that local clients were handed, or would have been."""
+        return self._done.get(key, 0)
+
     def skip(self, header: Header) -> None:
         """A batch of this gateway's own: its clients have it from the broker directly."""
         self._done[header.stream] = header.last

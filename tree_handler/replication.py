@@ -25,7 +25,7 @@ from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.delivery import Deliver, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, Summary, answer
 from tree_handler.replication_actions import (
     Action,
     Append,
@@ -241,17 +241,40 @@ class Replication:
         return [self._tell(link)] if forwards else []
 
     def link_full(self, link: int) -> None:
-        """The link's send buffer is full: live batches stop, the log is its queue."""
+        """The link's queue is full: batches that are logged stop, the log is their queue."""
         if link in self._links:
             self._links[link].full = True
 
+    def replay(self, link: int, frame: bytes, header: Header) -> list[SendBatch]:
+        """The shell has come to this batch in the log for a link that is full: send it, if it is
+        for that link. It does not know which batches came over the link."""
+        state = self._links.get(link)
+        if state is None or not (state.forwarding and header.numbered):
+            return []
+        if not self._is_flooded(header.stream):
+            return []
+        self.counters.forwarded += 1
+        return [SendBatch(link, sent) for sent in answer([(frame, header)])]
+
     def link_drained(self, link: int) -> list[Action]:
-        """The link takes data again: tell the neighbour what it can fetch."""
+        """The link has been sent all that is in the log, or will not be: live batches go on."""
         state = self._links.get(link)
         if state is None or not state.full:
             return []
         state.full = False
         return [self._tell(link)]
+
+    def lacking(self, link: int) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told.
+
+        None if it has told nothing yet, or is gone.
+        """
+        state = self._links.get(link)
+        if state is None or state.peer is None:
+            return None
+        kept = Summary(self.have, self._kept_from)
+        theirs = state.peer.have
+        return sum(n.without(theirs.get(key, _NOTHING)).count() for key, n in kept.askable())
 
     # -- what neighbours send ----------------------------------------------------------------
 
@@ -320,7 +343,8 @@ class Replication:
                 state.asked = None
                 self._links[link] = self._links.pop(link)  # others are asked first from now on
         for link, state in self._links.items():
-            if state.told_version != self._version:
+            # A full link is told when it has been sent all: else it would ask for what comes.
+            if state.told_version != self._version and not state.full:
                 actions.append(self._tell(link))
             actions.extend(self._ask(link, now))
         return actions
@@ -329,6 +353,31 @@ class Replication:
         """The log dropped its oldest: the lowest number it still holds, by stream."""
         self._kept_from = dict(kept_from)
         self._version += 1
+
+    # -- what retained messages depend on ----------------------------------------------------
+
+    def handed_out(self, stream: Epoch) -> int:
+        """Up to which number local clients have got a stream; what was given up counts as got."""
+        return self._delivery.handed_out(stream)
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        return number in self.have.get(stream, _NOTHING) or any(
+            state.peer is not None and number in state.peer.kept(stream)
+            for state in self._links.values()
+        )
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        return any(
+            state.peer is None
+            or state.asked is not None
+            or any(
+                len(theirs.without(self.have.get(key, _NOTHING)))
+                for key, theirs in state.peer.askable()
+            )
+            for state in self._links.values()
+        )
 
     # -- within ------------------------------------------------------------------------------
 
@@ -398,11 +447,12 @@ class Replication:
         actions: list[Action] = []
         if header.local or not (self.floods_clients or header.control):
             return actions
+        unlogged = 0 if header.numbered else header.count
         for link, state in self._links.items():
-            if link == source or not state.forwarding or state.full:
+            if link == source or not state.forwarding or (state.full and not unlogged):
                 continue
             self.counters.forwarded += 1
-            actions.append(SendBatch(link, frame))
+            actions.append(SendBatch(link, frame, unlogged))
         return actions
 
     def _tell(self, link: int) -> SendSummary:

@@ -19,12 +19,18 @@ class Append:
     """The link it came over; None for this gateway's own, and for what no link brought."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each batch and link
 class SendBatch:
-    """Send a live batch over a forwarding link."""
+    """Send a live batch over a forwarding link.
+
+    Attributes:
+        unlogged: how many QoS 0 messages it holds; 0 for a batch that is in the log.
+
+    """
 
     link: int
     frame: bytes
+    unlogged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

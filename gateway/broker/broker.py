@@ -35,7 +35,7 @@ from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Client, Commit, Hooks, Verdict
+from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
 from gateway.broker.listeners.tls import Tls
@@ -45,10 +45,6 @@ from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
 from gateway.broker.statistics.sys_topics import PREFIX, SysTopics
 from tree_handler.batch import Entry
-
-Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
-"""Takes over a neighbour's connection, whose first bytes are given."""
-
 
 _log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from gateway.broker import wills
 from gateway.broker.acceptance import Acceptance
+from gateway.broker.bridges import RetainedByBridges
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durability.durable import Durable, History
@@ -57,6 +58,7 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         retained: of clients and of the tree.
+        bridged: which of them came from bridges.
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
         offline: sessions that wait for their client.
@@ -83,6 +85,7 @@ class BrokerCore:
         self.retained: RetainedMessages[Message] = RetainedMessages(
             lambda m: m.size_bytes, self.limits.retained_messages, self.limits.retained_bytes
         )
+        self.bridged = RetainedByBridges(self.limits.retained_messages)
         self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
@@ -104,6 +107,8 @@ class BrokerCore:
         self._tasks: set[asyncio.Future[Any]] = set()
         self.upkeep = Upkeep(self)
         self._is_stopping = False
+        self.is_closed_to_clients = False
+        """Whether every CONNECT is refused, while links stay."""
 
     def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
@@ -236,6 +241,7 @@ class BrokerCore:
         route = self.routes.get(message.key) or self.route(message.key)
         if message.retain:
             self.retain(message)
+            self.bridged.retained(message.topic, publisher)
         self.delivery.deliver(message, route, publisher, now_s)
 
     def retain(self, message: Message) -> None:
@@ -456,6 +462,13 @@ class BrokerCore:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def close_to_clients(self) -> None:
+        """Let no client in any more, and send those that are here to another gateway."""
+        self.is_closed_to_clients = True
+        for connection in list(self.connections):
+            if connection.session is not None:
+                connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining")
 
     def stop(self) -> None:
         """Close every connection; wills are not published."""

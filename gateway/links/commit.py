@@ -33,7 +33,7 @@ class GroupCommit:
     """
 
     def __init__(self, log: MessageLog, *, sync: bool, sync_interval_s: float = 1.0) -> None:
-        self._log = log
+        self.log = log
         self._sync = sync
         self._sync_interval_s = sync_interval_s
         self._timer: asyncio.TimerHandle | None = None
@@ -47,7 +47,7 @@ class GroupCommit:
     def append(self, frame: bytes, header: Header) -> LogError | None:
         """Append one batch to the log; why it did not take it, if so, which is counted."""
         try:
-            self._log.append(frame, header)
+            self.log.append(frame, header)
         except LogError as error:
             self._is_refusing = True
             self.refused("batch refused by the log", error)
@@ -101,7 +101,7 @@ class GroupCommit:
         while True:
             settled, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(self._log.start_sync())
+                await asyncio.to_thread(self.log.start_sync())
             except OSError as error:
                 # What was appended meanwhile may have been in what the disk did not take.
                 late, self._waiting = self._waiting, []

@@ -10,37 +10,31 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from ssl import SSLContext
 from typing import Any
 
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import Done, MessageLog
-from gateway.links import wire
 from gateway.links.commit import GroupCommit
+from gateway.links.exchange import Exchange
+from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
-from gateway.links.link import Link, accept, dial
+from gateway.links.hellos import Hellos
+from gateway.links.link import Link
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
-from gateway.links.repairs import DONE, REPAIR, Repairs
+from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
-from tree_handler import batch, replication
 from tree_handler.batch import Entry, Header, Row
-from tree_handler.bpdu import Bpdu
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
-from tree_handler.replication import (
-    Append,
-    Replication,
-    SendBatch,
-    SendRequest,
-    SendSummary,
-    Serve,
-)
+from tree_handler.replication import Replication
 from tree_handler.spanning_tree import (
     Changed,
     Discard,
@@ -54,12 +48,11 @@ from tree_handler.spanning_tree import (
 
 MAX_HANDSHAKES = 64
 """Links that have not yet proved who they are; more are closed at once."""
-MAX_PINGS = 64
-"""Hellos on one link whose echo is awaited."""
 
-_BATCH = b"$hedgerow/batch"
-_SUMMARY = b"$hedgerow/summary"
-_REQUEST = b"$hedgerow/request"
+STALL_S = 0.1
+"""A timer that is later than this had to wait for this process itself."""
+READ_FIRST_S = 0.02
+"""So long such a timer waits once more; less than `STALL_S`."""
 
 _log = logging.getLogger(__name__)
 
@@ -100,8 +93,6 @@ class TreeNode:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
-        self._deliver = deliver
-        self._control = control
         self._spool_unlogged = spool_unlogged
         self.log = log
         self._commit = GroupCommit(log, sync=sync, sync_interval_s=sync_interval_s)
@@ -116,14 +107,24 @@ class TreeNode:
         self.links: dict[int, Link] = {}
         self._greeting = 0
         self._numbers = itertools.count(1)
-        self._pings: dict[int, dict[int, float]] = {}
-        self._ping_number = 0
-        self._origin = Origin(self.replication, self._commit, self._replicate, scope or Scope())
+        self._hellos = Hellos()
+        self._parts = Parts()
+        self.exchange = Exchange(
+            self.replication,
+            self._commit,
+            self.links,
+            deliver=deliver,
+            control=control,
+            spool_unlogged=spool_unlogged,
+        )
+        self._origin = Origin(
+            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        )
         self._timer: asyncio.TimerHandle | None = None
-        self._repairs = Repairs(log)
+        self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
         self._stopped = False
-        self._arm()
+        self.reschedule()
 
     # -- what the broker calls -----------------------------------------------------------------
 
@@ -166,33 +167,57 @@ class TreeNode:
         """Whether QoS 0 messages are wanted: there is someone to send them to."""
         return bool(self.links) or self._spool_unlogged
 
+    # -- other protocols on the links ----------------------------------------------------------
+
+    def add_part(self, part: Part) -> None:
+        """Let another protocol ride on the links; to be called before any link is up.
+
+        Raises:
+            ValueError: one of its topics is taken.
+
+        """
+        if taken := part.topics & self.exchange.topics:
+            raise ValueError(f"topics that replication has: {sorted(taken)}")
+        self._parts.add(part)
+        self.reschedule()
+
+    def send(self, link: int, topic: bytes, payload: bytes) -> None:
+        """Queue one control message on a link; nothing if the link is gone."""
+        if (there := self.links.get(link)) is not None:
+            there.send_control(topic, payload)
+
     # -- links ---------------------------------------------------------------------------------
 
     def is_linked(self, peer_id: str) -> bool:
         """Whether there is a link to this gateway."""
         return any(link.peer_id == peer_id for link in self.links.values())
 
-    async def dial(self, address: Address) -> str:
+    async def dial(self, address: Address, ssl: SSLContext | None = None) -> str:
         """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
 
         Raises:
             OSError, ProtocolError: no link came about.
 
         """
-        link = await dial(address.host, address.port, self._credentials, self._numbers)
+        link = await dial(address.host, address.port, self._credentials, self._numbers, ssl)
         await self._serve(link)
         return link.peer_id
 
-    async def accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> None:
-        """Serve a neighbour that dialled, until its link ends; ``first`` is already read."""
+    async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
+        """Serve a neighbour that dialled, until its link ends.
+
+        Args:
+            transport: the connection, of which nothing is read for now.
+            first: what was read of it.
+
+        """
         if self._greeting >= MAX_HANDSHAKES:
-            writer.transport.abort()
+            transport.abort()
             return
+        link = take_over(transport, first)
         self._greeting += 1
         try:
-            link = await accept(reader, writer, first, self._credentials, self._numbers)
+            await accept(link, self._credentials, self._numbers)
         except (OSError, ProtocolError) as error:
             _log.warning("a neighbour was refused: %s", error)
             return
@@ -215,18 +240,16 @@ class TreeNode:
             link.close()
             return
         self.links[link.number] = link
-        self._pings[link.number] = {}
+        self._hellos.link_up(link.number)
         now = self._loop.time()
         _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
         self.tree.link_up(link.number, link.peer_id, now)
-        self._replicate(self.replication.link_up(link.number, now))
+        self.exchange.link_up(link.number, now)
+        self._parts.link_up(link.number, link.peer_id, now)
         self._carry_out()
         why = "closed here"
         try:
-            while link.number in self.links:
-                self._receive(link, await link.receive())
-        except (OSError, ProtocolError) as error:
-            why = str(error) or type(error).__name__
+            why = await link.serve(partial(self._receive, link))
         finally:
             self._end(link, why)
 
@@ -234,164 +257,88 @@ class TreeNode:
         if self.links.pop(link.number, None) is None:
             return
         link.close()
-        del self._pings[link.number]
+        self._hellos.link_down(link.number)
         _log.info("link %d to %s is down: %s", link.number, link.peer_id, why)
         now = self._loop.time()
         self.tree.link_down(link.number, now)
+        self._parts.link_down(link.number, now)
         self._carry_out()
-        self._replicate(self.replication.link_down(link.number, now))
+        self.exchange.link_down(link.number, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
         if packet.type is Type.PUBLISH:
-            topic, payload = wire.split_publish(packet.body)
-            self._receive_message(link.number, topic, payload, now)
+            if packet.topic in self.exchange.topics:
+                self.exchange.receive(link, packet.topic, packet.body, now)
+            else:
+                self._parts.receive(link.number, packet.topic, packet.body, now)
+                self.reschedule()
         elif packet.type is Type.PINGREQ:
-            number, body = wire.split_ping(packet.body)
-            link.send(wire.pong(number))
-            self.tree.receive(link.number, Bpdu.decode(body), now)
+            self.tree.receive(link.number, self._hellos.answer(link, packet.body), now)
             self._carry_out()
         elif packet.type is Type.PINGRESP:
-            number, _ = wire.split_ping(packet.body)
-            sent_at = self._pings[link.number].pop(number, None)
-            if sent_at is not None:
-                self.tree.measured(link.number, (now - sent_at) * 1000, now)
+            rtt_ms = self._hellos.rtt_ms(link.number, packet.body, now)
+            if rtt_ms is not None:
+                self.tree.measured(link.number, rtt_ms, now)
                 self._carry_out()
         else:
             raise ProtocolError("packet on a link", str(packet))
-        if link.drained():
-            self._replicate(self.replication.link_drained(link.number))
-
-    def _receive_message(self, number: int, topic: bytes, payload: bytes, now: float) -> None:
-        core = self.replication
-        if topic == _BATCH:
-            self._replicate(core.receive_batch(number, payload))
-        elif topic == REPAIR:
-            self._replicate(core.receive_batch(number, payload, repair=True))
-        elif topic == _SUMMARY:
-            self._replicate(core.receive_summary(number, Summary.decode(payload), now))
-        elif topic == _REQUEST:
-            self._replicate(core.receive_request(number, Request.decode(payload)))
-        elif topic == DONE:
-            if not self._repairs.was_refused(number):
-                self._replicate(core.receive_done(number, now))
-        else:
-            raise ProtocolError("topic on a link", topic)
-        self._commit.soon()
 
     # -- carrying out --------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
         """Do what the spanning tree decided, and set the timer for what it decides next."""
         now = self._loop.time()
+        has_changed = False
         while actions := self.tree.take_actions():
             for action in actions:
                 match action:
                     case Send(number, bpdu):
-                        self._ping(number, bpdu, now)
+                        if number in self.links:
+                            self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
-                        self._replicate(self.replication.forwarding(number, forwards=True))
+                        has_changed = True
+                        self.exchange.forwarding(number, forwards=True)
                     case Discard(number):
-                        self._replicate(self.replication.forwarding(number, forwards=False))
+                        has_changed = True
+                        self.exchange.forwarding(number, forwards=False)
                     case Drop(number, why):
                         if number in self.links:
                             self._end(self.links[number], why)
                     case Changed(why):
+                        has_changed = True
                         self.last_change = (time.time(), why)
                         _log.info("tree: %s", why)
-        self._arm()
-
-    def _ping(self, number: int, bpdu: Bpdu, now: float) -> None:
-        link = self.links.get(number)
-        if link is None:
-            return
-        self._ping_number = (self._ping_number + 1) % (1 << 32)
-        pings = self._pings[number]
-        pings[self._ping_number] = now
-        if len(pings) > MAX_PINGS:
-            del pings[next(iter(pings))]
-        link.send(wire.ping(self._ping_number, bpdu.encode()))
-
-    def _replicate(self, actions: Iterable[replication.Action]) -> None:
-        for action in actions:
-            match action:
-                case Append():
-                    self._append(action)
-                case SendBatch(number, frame):
-                    self._send_live(number, frame)
-                case Deliver(frame, header, first):
-                    self._hand_out(frame, header, first)
-                case DeliverLogged(key, first, last):
-                    wanted = Intervals([(first, last)])
-                    for frame, header in self.log.read(key, wanted):
-                        self._hand_out(frame, header, max(first, header.first))
-                case SendSummary(number, summary):
-                    self._send(number, _SUMMARY, summary.encode())
-                case SendRequest(number, request):
-                    self._send(number, _REQUEST, request.encode())
-                case Serve(number, request) if number in self.links:
-                    self._repairs.serve(self.links[number], request)
-
-    def _append(self, action: Append) -> None:
-        if self._commit.append(action.frame, action.header) is None:
-            self._replicate(self.replication.appended(action))
-        elif action.source is not None:
-            self._repairs.refused.add(action.source)
-
-    def _send_live(self, number: int, frame: bytes) -> None:
-        link = self.links.get(number)
-        if link is None:
-            return
-        if not link.full:  # else the log is its queue: what is left out is asked for later
-            link.send(wire.publish(_BATCH, frame))
-        if link.full:
-            self.replication.link_full(number)
-
-    def _send(self, number: int, topic: bytes, payload: bytes) -> None:
-        link = self.links.get(number)
-        if link is not None:
-            link.send(wire.publish(topic, payload))
-
-    def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
-        if header.passed:
-            return
-        if not header.logged and self._spool_unlogged and not header.control:
-            self._commit.append(frame, header)
-        if self._deliver is None and not header.control:
-            return
-        try:
-            entries = batch.decode(frame, header)[first - header.first :]
-        except ProtocolError as error:
-            _log.error("%s from %s can't be read: %s", header, header.origin, error)
-            return
-        if header.control:
-            for entry in entries:
-                self._control(entry, header)
-        elif self._deliver is not None:
-            self._deliver(entries, header)
+        if has_changed:
+            self._parts.tree_changed(now)
+        self.reschedule()
 
     # -- time ----------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
+    def reschedule(self) -> None:
+        """Set the timer anew: a part's next one may have moved."""
+        if self._stopped:
+            due = math.inf
+        else:
+            due = min(self.tree.next_timer(), self.replication.next_timer(), *self._parts.timers())
+        if due == self._due:
+            return
         if self._timer is not None:
             self._timer.cancel()
-        if self._stopped:
-            return
-        due = min(self.tree.next_timer(), self.replication.next_timer())
-        self._timer = self._loop.call_at(due, self._tick)
+        self._due = due
+        self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
         now = self._loop.time()
+        if now - self._due > STALL_S:
+            # This process stood still: what neighbours said meanwhile is read before it is judged.
+            self._due = now
+            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
+            return
+        self._due = math.nan
         self.tree.handle_timer(now)
-        self._replicate(self.replication.handle_timer(now))
-        for link in self.links.values():
-            if link.drained():
-                self._replicate(self.replication.link_drained(link.number))
-        try:
-            if self.log.trim():
-                self.replication.trimmed(self.log.kept_from())
-        except OSError as error:
-            self._commit.refused("segment of the log that can't be deleted", error)
+        self.exchange.handle_timer(now)
+        self._parts.handle_timer(now)
         self._carry_out()
 
     def status(self) -> dict[str, Any]:
@@ -402,9 +349,9 @@ class TreeNode:
         """Send what is queued, close every link and commit what is under way."""
         self._origin.flush()
         self._stopped = True
-        self._arm()
+        self.reschedule()
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
-        await self._repairs.stop()
+        await self.exchange.stop()
         await self._commit.drain()

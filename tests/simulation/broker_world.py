@@ -411,7 +411,7 @@ class World:
                 authenticate=lambda client, password: True,
                 commit=self.log.commit,
                 carries_unlogged=lambda: False,
-                links=lambda reader, writer, first: asyncio.sleep(0),
+                links=lambda transport, first: asyncio.sleep(0),
             )
         )
         self._open = Store(self.store)

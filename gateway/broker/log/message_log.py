@@ -20,13 +20,17 @@ import fcntl
 import itertools
 import logging
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
 from gateway.broker.log.segment import Segment
+from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
@@ -35,6 +39,8 @@ from tree_handler.intervals import Intervals
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
+MAX_SEALED = 2
+"""Sealed segments that wait for a sync; with more the next append waits for the disk."""
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
 
 _log = logging.getLogger(__name__)
@@ -45,6 +51,15 @@ Done = Callable[[OSError | None], None]
 
 class LogError(OSError):
     """The log can't be opened or written; the message names the file and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A segment to which nothing is appended any more, its descriptor and its index."""
+
+    segment: Segment
+    fd: int
+    index: bytes
 
 
 class MessageLog:
@@ -91,6 +106,13 @@ class MessageLog:
         self._is_suspect = False
         """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
         self._damage = Damage()
+        self._sealed: deque[_Sealed] = deque()
+        """Segments that the next sync completes; it happens in a thread, for a disk is slow."""
+        self._unindexed: deque[_Sealed] = deque()
+        """Those whose index is still to be written."""
+        self._is_new = False
+        """Whether the folder on the disk may lack the newest segment's name."""
+        self._syncing = threading.Lock()
 
     # -- life --------------------------------------------------------------------------------
 
@@ -135,10 +157,11 @@ class MessageLog:
             self._let_go()
 
     def _let_go(self) -> None:
-        for fd in (self._fd, self._lock_fd):
+        for fd in (self._fd, self._lock_fd, *(sealed.fd for sealed in self._sealed)):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._lock_fd = -1
+        self._sealed.clear()
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -188,19 +211,21 @@ class MessageLog:
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
 
         def finish() -> None:
-            began_s = time.perf_counter()
-            try:
-                os.fdatasync(fd)
-            except OSError:
-                # The kernel forgets what it could not write: a later sync would not tell.
-                self._is_suspect = self._is_suspect or segment is self._newest
-                raise
-            finally:
-                os.close(fd)
-            self.syncs.observe(time.perf_counter() - began_s)
-            if self._mark and segment.start + length > self._synced_length:
-                self._synced_length = segment.start + length
-                _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
+            with self._syncing:
+                began_s = time.perf_counter()
+                try:
+                    self._complete_sealed()
+                    os.fdatasync(fd)
+                except OSError:
+                    # The kernel forgets what it could not write: a later sync would not tell.
+                    self._is_suspect = self._is_suspect or segment is self._newest
+                    raise
+                finally:
+                    os.close(fd)
+                self.syncs.observe(time.perf_counter() - began_s)
+                if self._mark and segment.start + length > self._synced_length:
+                    self._synced_length = segment.start + length
+                    _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
 
         return finish
 
@@ -215,7 +240,8 @@ class MessageLog:
         """
         total = sum(segment.length for segment in self._segments)
         trimmed = False
-        while total > self._max_bytes and len(self._segments) > 1:
+        unfinished = len(self._sealed) + len(self._unindexed)
+        while total > self._max_bytes and len(self._segments) > 1 + unfinished:
             if self._needed_from is not None and self._segments[1].start > self._needed_from:
                 break
             oldest = self._segments[0]
@@ -261,6 +287,29 @@ class MessageLog:
             for at, header in self._damage.readable(segment.path, data):
                 if segment.start + at >= position:
                     yield data[at : at + header.end], header
+
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            try:
+                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            return found, start + behind
+
+        return read
 
     @property
     def length(self) -> int:
@@ -308,22 +357,48 @@ class MessageLog:
     def _start_segment(self, start: int) -> int:
         """Make the next segment and return its descriptor."""
         path = self.folder / f"{start:020d}{SEGMENT_SUFFIX}"
-        path.touch(0o600)
-        os.fsync(self._lock_fd)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._is_new = True
         self._segments.append(Segment(path, start))
         return fd
 
     def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
-        sealed = self._newest
-        os.fdatasync(self._fd)
-        _replace(sealed.path.with_suffix(INDEX_SUFFIX), sealed.index(self.have))
-        fd = self._start_segment(sealed.start + sealed.length)
-        os.close(self._fd)
-        self._fd = fd
+        newest = self._newest
+        if self._is_suspect or len(self._sealed) >= MAX_SEALED:  # the disk does not keep up
+            with self._syncing:
+                self._complete_sealed()
+                os.fdatasync(self._fd)
+        sealed = _Sealed(newest, self._fd, newest.index(self.have))
+        self._fd = self._start_segment(newest.start + newest.length)
+        self._sealed.append(sealed)
         self._is_suspect = False
         return self._newest
+
+    def _complete_sealed(self) -> None:
+        """Force sealed segments to the disk, then write their indexes; what fails is tried again.
+
+        They come before the newest: nothing is durable of which an earlier part may be lost.
+        """
+        while self._sealed:
+            os.fdatasync(self._sealed[0].fd)
+            sealed = self._sealed.popleft()
+            os.close(sealed.fd)
+            self._unindexed.append(sealed)
+        while self._unindexed:
+            sealed = self._unindexed[0]
+            try:
+                _replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
+            except OSError:  # a full disk; a start does without
+                break
+            self._unindexed.popleft()
+        if self._is_new:
+            self._is_new = False
+            try:
+                os.fsync(self._lock_fd)
+            except OSError:
+                self._is_new = True
+                raise
 
     def _cut_torn(self) -> None:
         os.ftruncate(self._fd, self._newest.length)

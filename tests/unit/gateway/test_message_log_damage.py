@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import MAX_SEALED, LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals
@@ -247,46 +247,84 @@ def test_nothing_is_appended_behind_a_torn_frame_that_cannot_be_cut_yet(
     again.close()
 
 
-@pytest.mark.parametrize("call", ["fdatasync", "fsync"])
-def test_a_segment_that_cannot_be_sealed_is_sealed_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    log = opened(tmp_path)
+def full_segment(folder: Path) -> tuple[MessageLog, int]:
+    """A log whose next append begins a new segment, and the number of its last message."""
+    log = opened(folder)
     n = 0
     while log.length < SEGMENT_BYTES:
         n += 1
         log.append(*make(n))
+    return log, n
+
+
+def test_an_append_that_begins_a_segment_does_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, n = full_segment(tmp_path)
+    calls: list[str] = []
+    with monkeypatch.context() as patched:
+        for name in ("fdatasync", "fsync"):
+            patched.setattr(os, name, lambda fd, name=name: calls.append(name))
+        log.append(*make(n + 1))
+        assert not calls
+        log.sync()
+    assert calls == ["fdatasync", "fsync", "fdatasync"]  # the sealed one, its name, the newest
+    assert len(list(tmp_path.glob("*.index"))) == 1
+    log.close()
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "fsync"])
+def test_a_segment_that_the_disk_does_not_take_fails_the_sync_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    log, n = full_segment(tmp_path)
+    log.append(*make(n + 1))
     disk = Disk(monkeypatch, call)
     disk.error = errno.ENOSPC
     for _ in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            log.sync()
         with pytest.raises(LogError, match="No space left"):
-            log.append(*make(n + 1))
+            log.append(*make(n + 2))
     disk.error = None
-    log.append(*make(n + 1))
-    assert len(list(tmp_path.glob("*.log"))) == 2
+    log.append(*make(n + 2))
+    log.sync()
     log.close()
     again = opened(tmp_path)
-    assert numbers(again) == list(range(1, n + 2))
+    assert numbers(again) == list(range(1, n + 3))
     again.close()
 
 
-def test_an_index_that_does_not_fit_refuses_the_append_that_would_seal(
+def test_with_too_many_segments_to_sync_an_append_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = opened(tmp_path)
-    n = 0
-    while log.length < SEGMENT_BYTES:
+    log, n = full_segment(tmp_path)
+    synced: list[int] = []
+    real = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (synced.append(fd), real(fd)))
+    while not synced:
         n += 1
         log.append(*make(n))
+        assert len(list(tmp_path.glob("*.log"))) <= MAX_SEALED + 2
+    assert len(synced) == MAX_SEALED + 1
+    log.close()
+
+
+def test_an_index_that_does_not_fit_is_written_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, n = full_segment(tmp_path)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "index")
 
+    log.append(*make(n + 1))
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", full)
-        with pytest.raises(LogError, match="index: No space left"):
-            log.append(*make(n + 1))
-    log.append(*make(n + 1))
+        log.sync()
+        assert not list(tmp_path.glob("*.index"))
+    log.sync()
+    assert len(list(tmp_path.glob("*.index"))) == 1
     assert numbers(log) == list(range(1, n + 2))
     log.close()
 

@@ -3,99 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+import math
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tree_host import Host, Start, started, until
 
-from gateway.broker.log.message_log import LogError, MessageLog
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address, Neighbours
+from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry
+from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.spanning_tree import Identity, Parameters
-
-KEY = bytes(range(32))
-
-
-@dataclass
-class Host:
-    """A node with a listener of its own."""
-
-    name: str
-    node: TreeNode
-    log: MessageLog
-    neighbours: Neighbours
-    server: asyncio.Server
-    got: list[str] = field(default_factory=list)
-    control: list[str] = field(default_factory=list)
-
-    @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.server.sockets[0].getsockname()[1])
-
-    async def stop(self) -> None:
-        self.server.close()
-        await self.neighbours.stop()
-        await self.node.stop()
-        self.log.close()
-
-
-Start = Callable[..., "asyncio.Future[Host]"]
 
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    hosts: list[Host] = []
-
-    async def make(
-        name: str,
-        capability: float,
-        *,
-        key: bytes = KEY,
-        epoch: int = 1,
-        scope: Scope | None = None,
-    ) -> Host:
-        log = MessageLog(tmp_path / name)
-        log.open()
-        got: list[str] = []
-        control: list[str] = []
-
-        def deliver(entries: list[Entry], header: Header) -> None:
-            got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
-
-        node = TreeNode(
-            Credentials(name, "test", key),
-            Identity(name, epoch, capability, "127.0.0.1"),
-            Parameters(hello_s=0.1),
-            log,
-            deliver=deliver,
-            control=lambda entry, _: control.append(entry.topic),
-            repair_interval_s=0.3,
-            scope=scope,
-        )
-        server = await asyncio.start_server(
-            lambda reader, writer: node.accept(reader, writer, b""), "127.0.0.1", 0
-        )
-        neighbours = Neighbours(name, node.dial, node.is_linked)
-        host = Host(name, node, log, neighbours, server, got, control)
-        hosts.append(host)
-        return host
-
-    yield make  # type: ignore[misc]  # a coroutine function serves as the callable
-    for host in hosts:
-        with contextlib.suppress(Exception):
-            await host.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
+    async with started(tmp_path) as make:
+        yield make
 
 
 def roots(*hosts: Host) -> set[str]:
@@ -208,6 +134,82 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     await until(lambda: len(b.got) == 10)
     assert b.got[5:] == [f"a:logged {n}" for n in range(5)]
     assert list(b.node.links) == [link]
+
+
+class Recorder:
+    """A part that notes what the node calls of it."""
+
+    topics = frozenset((b"$hedgerow/recorded",))
+
+    def __init__(self, node: TreeNode) -> None:
+        self.node = node
+        self.calls: list[object] = []
+        self.due = math.inf
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        self.calls.append(("up", link, peer_id))
+
+    def link_down(self, link: int, now: float) -> None:
+        self.calls.append(("down", link))
+
+    def tree_changed(self, now: float) -> None:
+        self.calls.append(("tree", set(self.node.tree.forwarding), self.node.tree.root_id))
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        if payload == b"broken":
+            raise ProtocolError("recorded", payload)
+        self.calls.append((link, topic, payload))
+        self.due = now
+
+    def next_timer(self) -> float:
+        return self.due
+
+    def handle_timer(self, now: float) -> None:
+        self.due = math.inf
+        self.calls.append("timer")
+
+
+async def test_another_protocol_rides_on_the_links_of_a_node(start: Start) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    one, other = Recorder(a.node), Recorder(b.node)
+    a.node.add_part(one)
+    b.node.add_part(other)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+    (link,), (back,) = a.node.links, b.node.links
+    assert one.calls[0] == ("up", link, "b")
+    assert one.calls[-1] == ("tree", {link}, "a")
+    assert other.calls[0] == ("up", back, "a")
+    a.node.send(link, b"$hedgerow/recorded", b"1")
+    await until(lambda: other.calls[-1] == "timer")
+    assert other.calls[-2] == (back, b"$hedgerow/recorded", b"1")
+    other.due = 0.0
+    b.node.reschedule()
+    await until(lambda: other.calls[-2:] == ["timer", "timer"])
+    a.node.send(link, b"$hedgerow/recorded", b"broken")
+    await until(lambda: ("down", back) in other.calls and ("down", link) in one.calls)
+    assert ("tree", set(), "b") in other.calls
+    a.node.send(link, b"$hedgerow/recorded", b"to nobody")
+
+
+async def test_a_topic_has_one_protocol(start: Start) -> None:
+    a = await start("a", 1.0)
+    a.node.add_part(Recorder(a.node))
+    with pytest.raises(ValueError, match="recorded"):
+        a.node.add_part(Recorder(a.node))
+    batches = Recorder(a.node)
+    batches.topics = frozenset((b"$hedgerow/batch",))
+    with pytest.raises(ValueError, match="replication has"):
+        a.node.add_part(batches)
+
+
+async def test_a_message_on_a_topic_that_nobody_has_ends_the_link(start: Start) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.links) == len(b.node.links) == 1)
+    (link,), (back,) = a.node.links, b.node.links
+    a.node.send(link, b"$hedgerow/unheard-of", b"")
+    await until(lambda: back not in b.node.links)
 
 
 async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
