@@ -17,7 +17,7 @@ from functools import partial
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, Summary, answer
 from tree_handler.replication import (
     Action,
     Append,
@@ -279,14 +279,15 @@ class ReplicatingGateway(Gateway):
                 case SendRequest(link, request):
                     self._say(link, Request.decode(request.encode()))
                 case Serve(link, request):
-                    for frame, _ in self._disk.read(request.epoch, request.ranges):
+                    for frame in answer(self._disk.read(request.epoch, request.ranges)):
                         self._say(link, _Batch(frame, repair=True))
                     self._say(link, _DONE)
                 case Deliver(_, header, first):
                     self._traffic.handed(self.gateway_id, header, first)
                 case DeliverLogged(epoch, first, last):
                     for _, header in self._disk.read(epoch, Intervals([(first, last)])):
-                        self._traffic.handed(self.gateway_id, header, max(first, header.first))
+                        if not header.passed:
+                            self._traffic.handed(self.gateway_id, header, max(first, header.first))
 
     def _say(self, link: int, message: object) -> None:
         end = self.ends.get(link)

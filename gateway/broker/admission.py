@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker import wills
+from gateway.broker import bridges, wills
 from gateway.broker.aliases import OutgoingAliases
 from gateway.broker.hooks import Client
 from gateway.broker.packets import (
@@ -61,6 +61,9 @@ def admit(connection: Connection, connect: Connect) -> None:
             refuse(connection, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier")
             return
         client_id = f"auto-{secrets.token_hex(12)}"
+    if why := bridges.why_no_bridge(connection):
+        refuse(connection, ReasonCode.NOT_AUTHORIZED, why)
+        return
     certificate, name = connection.certificate, connect.username
     if certificate is not None:
         if name is not None and name != certificate.name:
@@ -98,6 +101,8 @@ def _check_will(connection: Connection, connect: Connect, client: Client) -> Non
         else:
             refuse(connection, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic")
 
+    if will is not None and bridges.is_notification(connection, will):
+        connect.will = will = None
     if will is None:
         decided(True)
     elif will.topic.startswith("$"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.access.certificates import PeerCertificate
+from gateway.broker.packets import Connect
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Hooks:
         commit: takes a loop turn's messages; see `Commit`.
         carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
         links: takes over a neighbour's connection; see `Links`.
+        why_no_link: why a gateway with this CONNECT, certificate and address may not open a link,
+            nothing if it may; None where every gateway may try.
         may_publish: to this topic; None for all topics.
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
@@ -117,6 +120,7 @@ class Hooks:
     commit: Commit
     carries_unlogged: Callable[[], bool]
     links: Links
+    why_no_link: Callable[[Connect, PeerCertificate | None, str], str] | None = None
     may_publish: Callable[[Client, str], Verdict] | None = None
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None

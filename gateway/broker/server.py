@@ -16,6 +16,7 @@ from typing import Any
 
 from gateway.broker import wills
 from gateway.broker.acceptance import Acceptance
+from gateway.broker.bridges import RetainedByBridges
 from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durability.durable import Durable, History
@@ -57,6 +58,7 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         retained: of clients and of the tree.
+        bridged: which of them came from bridges.
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
         offline: sessions that wait for their client.
@@ -83,6 +85,7 @@ class BrokerCore:
         self.retained: RetainedMessages[Message] = RetainedMessages(
             lambda m: m.size_bytes, self.limits.retained_messages, self.limits.retained_bytes
         )
+        self.bridged = RetainedByBridges(self.limits.retained_messages)
         self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
         self.delivery = Delivery(self.dirty)
@@ -238,6 +241,7 @@ class BrokerCore:
         route = self.routes.get(message.key) or self.route(message.key)
         if message.retain:
             self.retain(message)
+            self.bridged.retained(message.topic, publisher)
         self.delivery.deliver(message, route, publisher, now_s)
 
     def retain(self, message: Message) -> None:

@@ -185,6 +185,8 @@ class Exchange:
         self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
+        if header.passed:
+            return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
         if self._deliver is None and not header.control:

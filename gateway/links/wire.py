@@ -1,9 +1,9 @@
 """The MQTT packets of a link between gateways (B1, B3): codec, sans-I/O.
 
 A link speaks MQTT 3.1.1 on the ordinary port with the top bit of the protocol version set
-(0x84). Only what a link needs is here: CONNECT, CONNACK, PUBLISH at QoS 0 on control topics
-(repair makes a lost one good), PUBACK, which acknowledges bytes and not packets, and PINGREQ and
-PINGRESP with a body.
+(0x84); the user name ``$hedgerow/TREE`` tells it from the bridge of another broker. Only what a
+link needs is here: CONNECT, CONNACK, PUBLISH at QoS 0 on control topics (repair makes a lost one
+good), PUBACK, which acknowledges bytes and not packets, and PINGREQ and PINGRESP with a body.
 
 A message over `PIECE_BYTES` is sent in pieces, so that a hello never waits behind a whole one: each
 piece is a PUBLISH of its own, and what follows the last one belongs to the message's topic. Control
@@ -17,6 +17,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gateway.broker.packets import LINK_USER_PREFIX
 from tree_handler.errors import ProtocolError
 
 BRIDGE_LEVEL = 0x84
@@ -82,7 +83,7 @@ class Connect:
             _field(b"MQTT")
             + bytes((BRIDGE_LEVEL, 0xC2, 0, 0))
             + _field(self.gateway_id.encode())
-            + _field(self.tree.encode())
+            + _field(LINK_USER_PREFIX.encode() + self.tree.encode())
             + _field(self.nonce),
         )
 
@@ -98,10 +99,13 @@ class Connect:
         if name != b"MQTT" or rest[:2] != bytes((BRIDGE_LEVEL, 0xC2)):
             raise ProtocolError("CONNECT protocol name, level or flags", body[:10])
         gateway_id, rest = _take("CONNECT client identifier", rest[4:])
-        tree, rest = _take("CONNECT user name", rest)
+        user, rest = _take("CONNECT user name", rest)
         nonce, rest = _take("CONNECT password", rest)
         if rest:
             raise ProtocolError("CONNECT length", len(rest))
+        prefix, tree = user[: len(LINK_USER_PREFIX)], user[len(LINK_USER_PREFIX) :]
+        if prefix != LINK_USER_PREFIX.encode():
+            raise ProtocolError("CONNECT user name of a link", user)
         return cls(_text("CONNECT client identifier", gateway_id), _text("tree", tree), nonce)
 
 

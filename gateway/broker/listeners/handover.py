@@ -1,6 +1,7 @@
 """The start of a connection: a client's CONNECT, or a neighbour's that is handed over (B1).
 
-A link has the top bit of the protocol version set. Whoever serves links takes over the transport.
+A link has the top bit of the protocol version set and says of which tree it is; what sets the bit
+alone is a bridge of another broker and a client. Whoever serves links takes over the transport.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ class Start:
     body: int
     end: int
     version: int
-    is_link: bool
 
 
 def first_packet(data: bytes, limit_bytes: int) -> Start | None:
@@ -45,11 +45,11 @@ def first_packet(data: bytes, limit_bytes: int) -> Start | None:
     body, end = found
     name_bytes = int.from_bytes(data[body : body + 2], "big")
     at = body + 2 + name_bytes
-    asked = data[at] if name_bytes <= _NAME_BYTES_MAX and at < end else 0
+    asked = data[at] & ~BRIDGE_BIT if name_bytes <= _NAME_BYTES_MAX and at < end else 0
     version = Version.V5 if asked == Version.V5 else Version.V311
     if version is Version.V5 and body > 2 and not data[body - 1]:
         raise long_length(end - body)
-    return Start(body, end, version, bool(asked & BRIDGE_BIT))
+    return Start(body, end, version)
 
 
 def long_length(length: int) -> PacketError:
