@@ -48,6 +48,11 @@ from tree_handler.spanning_tree import (
 MAX_HANDSHAKES = 64
 """Links that have not yet proved who they are; more are closed at once."""
 
+STALL_S = 0.1
+"""A timer that is later than this had to wait for this process itself."""
+READ_FIRST_S = 0.02
+"""So long such a timer waits once more; less than `STALL_S`."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -319,8 +324,13 @@ class TreeNode:
         self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
-        self._due = math.nan
         now = self._loop.time()
+        if now - self._due > STALL_S:
+            # This process stood still: what neighbours said meanwhile is read before it is judged.
+            self._due = now
+            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
+            return
+        self._due = math.nan
         self.tree.handle_timer(now)
         self.exchange.handle_timer(now)
         self._parts.handle_timer(now)

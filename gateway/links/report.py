@@ -42,9 +42,10 @@ def _queue(node: TreeNode, number: int) -> dict[str, int]:
     link = node.links[number]
     return {
         "queued_bytes": link.queued_bytes,
+        "window_bytes": link.window.size,
         "backlog_bytes": node.exchange.backlog_bytes(number),
         "dropped": link.dropped,
-        "sent_bytes": link.sent_bytes,
+        "sent_bytes": link.window.sent,
         "received_bytes": link.received_bytes,
     }
 

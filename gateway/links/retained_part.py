@@ -1,4 +1,4 @@
-"""Retained messages on the links of a node: what `tree_handler.retained_sync` decides, carried out."""
+"""Retained messages on the links of a node: carries out what `retained_sync` decides."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from gateway.broker.packets import PacketError
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 
@@ -125,9 +125,9 @@ class Recovery:
         """Restore; ``saved`` is the last checkpoint."""
         self._load(saved)
         for frame, header in self._history.read_from(saved.position):
-            if header.flags & Flags.LOCAL:
+            if header.local and not header.numbered:
                 self._frame(frame, header)
-            elif header.logged and not header.control:
+            elif header.numbered and not header.control:
                 self._batch(frame, header)
         for key, numbers in self._history.have().items():
             if not key[0].startswith(CONTROL_PREFIX):
@@ -224,7 +224,8 @@ class Recovery:
         if one.entries is None:
             one.entries = []
             try:
-                one.entries = batch.decode(one.frame, one.header)
+                if not one.header.passed:
+                    one.entries = batch.decode(one.frame, one.header)
             except BatchError as error:
                 self._strange(f"{one.header}: {error}")
         return one.entries

@@ -83,7 +83,8 @@ class MessageLog:
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
-        """Every logged number that the log holds, or held before it was trimmed, by stream."""
+        """Every number that the log holds, or held before it was trimmed, by stream: of logged
+        messages, and of those that it states as passed over."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -190,7 +191,7 @@ class MessageLog:
         self.appends += 1
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
-        if header.logged:
+        if header.numbered:
             key = header.stream
             had = self.have.get(key)
             if had is None:
@@ -325,7 +326,8 @@ class MessageLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``ranges``, as appended.
+        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
+        numbers passed over too.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -445,7 +447,7 @@ class MessageLog:
             for at, header in self._damage.readable(path, data):
                 whole = [(header.first, header.last)]
                 if (
-                    header.logged
+                    header.numbered
                     and header.stream == key
                     and ranges.missing(header.first, header.last) != whole
                 ):

@@ -24,7 +24,7 @@ class Segment:
         path: the file.
         start: the position of its first byte over all segments.
         length: bytes of whole batches.
-        holds: logged numbers in it, by stream.
+        holds: numbers in it, of logged messages and statements, by stream.
         control: where its batches between gateways start.
 
     """
@@ -38,9 +38,9 @@ class Segment:
     def note(self, at: int, header: Header) -> None:
         """Take a batch that stands at a position into account."""
         self.length = at + header.end
-        if header.control:
+        if header.control and not header.passed:
             self.control.append(at)
-        if header.logged:
+        if header.numbered:
             key = header.stream
             held = self.holds.get(key)
             if held is None:

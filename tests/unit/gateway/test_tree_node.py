@@ -3,103 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
 
 import pytest
+from tree_host import Host, Start, started, until
 
-from gateway.broker.log.message_log import LogError, MessageLog
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address, Neighbours
+from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry
 from tree_handler.errors import ProtocolError
-from tree_handler.spanning_tree import Identity, Parameters
-
-KEY = bytes(range(32))
-
-
-class Listener(asyncio.Protocol):
-    """Hands a connection over to a node, as the broker does with a neighbour's."""
-
-    def __init__(self, node: TreeNode) -> None:
-        self._node = node
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        carrying = cast(asyncio.Transport, transport)
-        carrying.pause_reading()
-        self._task = asyncio.create_task(self._node.accept(carrying, b""))
-
-
-@dataclass
-class Host:
-    """A node with a listener of its own."""
-
-    name: str
-    node: TreeNode
-    log: MessageLog
-    neighbours: Neighbours
-    server: asyncio.Server
-    got: list[str] = field(default_factory=list)
-    control: list[str] = field(default_factory=list)
-
-    @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.server.sockets[0].getsockname()[1])
-
-    async def stop(self) -> None:
-        self.server.close()
-        await self.neighbours.stop()
-        await self.node.stop()
-        self.log.close()
-
-
-Start = Callable[..., "asyncio.Future[Host]"]
 
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    hosts: list[Host] = []
-
-    async def make(name: str, capability: float, *, key: bytes = KEY, epoch: int = 1) -> Host:
-        log = MessageLog(tmp_path / name)
-        log.open()
-        got: list[str] = []
-        control: list[str] = []
-
-        def deliver(entries: list[Entry], header: Header) -> None:
-            got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
-
-        node = TreeNode(
-            Credentials(name, "test", key),
-            Identity(name, epoch, capability, "127.0.0.1"),
-            Parameters(hello_s=0.1),
-            log,
-            deliver=deliver,
-            control=lambda entry, _: control.append(entry.topic),
-            repair_interval_s=0.3,
-        )
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Listener(node), "127.0.0.1", 0)
-        neighbours = Neighbours(name, node.dial, node.is_linked)
-        host = Host(name, node, log, neighbours, server, got, control)
-        hosts.append(host)
-        return host
-
-    yield make  # type: ignore[misc]  # a coroutine function serves as the callable
-    for host in hosts:
-        with contextlib.suppress(Exception):
-            await host.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
+    async with started(tmp_path) as make:
+        yield make
 
 
 def roots(*hosts: Host) -> set[str]:
