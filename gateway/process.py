@@ -376,8 +376,19 @@ class GatewayProcess:
             "broker": report(self._broker.core),
             "members": [record.id for record in self._members.known],
             "places": {record.id: str(record.place) for record in self._members.known},
+            "hierarchy": self._hierarchy(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
+        }
+
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where this gateway stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
         }
 
 
