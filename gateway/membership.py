@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection
 
 from gateway.broker.log.message_log import MessageLog
+from gateway.config import TreeSection
 from gateway.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.absence import Absence, AbsenceNotice
@@ -88,25 +88,17 @@ class MemberWatch:
     Args:
         node: this gateway's.
         members: whose records are looked at.
-        member_timeout_s: see `Absence`.
-        reached: ids of the other gateways that are in this one's tree.
+        tree: the configuration's section.
 
     """
 
     topics: frozenset[bytes] = frozenset()
 
-    def __init__(
-        self,
-        node: TreeNode,
-        members: Members,
-        member_timeout_s: float,
-        reached: Callable[[], Collection[str]],
-    ) -> None:
+    def __init__(self, node: TreeNode, members: Members, tree: TreeSection) -> None:
         self._node = node
         self._members = members
-        self._reached = reached
-        self._absence = Absence(member_timeout_s)
-        self._interval_s = member_timeout_s / LOOKS
+        self._absence = Absence(tree.member_timeout_s)
+        self._interval_s = tree.member_timeout_s / LOOKS
         self._look_at_s = 0.0
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
@@ -130,7 +122,9 @@ class MemberWatch:
         """See `Part`."""
         self._look_at_s = now + self._interval_s
         own_id = self._node.tree.identity.gateway_id
-        present = {own_id, *self._reached()} if self._node.tree.root_id == own_id else None
+        present = (
+            {own_id, *self._node.locator.reached} if self._node.tree.root_id == own_id else None
+        )
         for notice in self._absence.look(self._members.known, present, now):
             self._members.known.is_absent(notice)
             _log.warning("%s is out of reach: it is taken out of the fleet's records", notice.id)

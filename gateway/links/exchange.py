@@ -58,6 +58,7 @@ class Exchange:
         control: Callable[[Entry, Header], None],
         spool_unlogged: bool,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._core = core
         self._commit = commit
         self._links = links
@@ -136,10 +137,13 @@ class Exchange:
                     wanted = Intervals([(first, last)])
                     for frame, header in self._commit.log.read(key, wanted):
                         self._hand_out(frame, header, max(first, header.first))
-                case SendSummary(number, summary):
-                    self._send(number, _SUMMARY, summary.encode())
-                case SendRequest(number, request):
-                    self._send(number, _REQUEST, request.encode())
+                case SendSummary(number, summary) if number in self._links:
+                    # Behind the batches that it tells of, those of this turn too: who hears of
+                    # one before it comes would ask for it.
+                    send = self._links[number].send_batch
+                    self._loop.call_soon(send, _SUMMARY, summary.encode())
+                case SendRequest(number, request) if number in self._links:
+                    self._links[number].send_control(_REQUEST, request.encode())
                 case Serve(number, request) if number in self._links:
                     self._repairs.serve(self._links[number], request)
 
@@ -179,11 +183,6 @@ class Exchange:
         self.times_full += 1
         self._core.link_full(number)
         self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
-
-    def _send(self, number: int, topic: bytes, payload: bytes) -> None:
-        link = self._links.get(number)
-        if link is not None:
-            link.send_control(topic, payload)
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.passed:

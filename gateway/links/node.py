@@ -25,10 +25,12 @@ from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
+from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
@@ -48,6 +50,11 @@ from tree_handler.spanning_tree import (
 MAX_HANDSHAKES = 64
 """Links that have not yet proved who they are; more are closed at once."""
 
+STALL_S = 0.1
+"""A timer that is later than this had to wait for this process itself."""
+READ_FIRST_S = 0.02
+"""So long such a timer waits once more; less than `STALL_S`."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +73,7 @@ class TreeNode:
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -82,6 +90,7 @@ class TreeNode:
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
+        scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -101,6 +110,8 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
+        self.locator = LocatorPart(self, credentials.gateway_id)
+        self._parts.add(self.locator)
         self.exchange = Exchange(
             self.replication,
             self._commit,
@@ -109,7 +120,9 @@ class TreeNode:
             control=control,
             spool_unlogged=spool_unlogged,
         )
-        self._origin = Origin(self.replication, self._commit, self.exchange.carry_out)
+        self._origin = Origin(
+            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -319,8 +332,13 @@ class TreeNode:
         self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
-        self._due = math.nan
         now = self._loop.time()
+        if now - self._due > STALL_S:
+            # This process stood still: what neighbours said meanwhile is read before it is judged.
+            self._due = now
+            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
+            return
+        self._due = math.nan
         self.tree.handle_timer(now)
         self.exchange.handle_timer(now)
         self._parts.handle_timer(now)
