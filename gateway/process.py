@@ -46,6 +46,7 @@ from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
+from gateway.links.scope import Scope
 from gateway.membership import Members
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
@@ -199,6 +200,7 @@ class GatewayProcess:
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
+            scope=Scope(tree.replicate, tree.keep_local),
         )
 
     async def _start_broker(self) -> GatewayBroker:
