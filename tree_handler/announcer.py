@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tree_handler.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, Flags, Kind
 from tree_handler.election import Identity, Root
 from tree_handler.feasibility import Distance
@@ -31,20 +29,30 @@ class Announcer:
     def hello(
         self, neighbour: Neighbour, distance: Distance, *, seeking: bool, agrees: bool
     ) -> None:
-        """Announce the distance, unless all that others act on was said before."""
+        """Announce the distance to a neighbour."""
         place = self._place
-        told = (place.root, distance.sequence, distance.cost_ms != UNREACHABLE_MS, seeking)
-        if neighbour.told == told:
-            return
-        neighbour.told = told
         flags = Flags.TRANSIT if self._identity.transit else NO_FLAGS
         if seeking:
             flags |= Flags.SEEKING
         if agrees:
             flags |= Flags.AGREEMENT
         parent = "" if place.parent is None else place.parent.peer_id
-        bpdu = self._bpdu(Kind.HELLO, place.root, distance, 0)
-        self._send(neighbour, replace(bpdu, hops=place.hops, parent=parent, flags=flags))
+        self._number += 1
+        own = self._identity
+        hello = Bpdu(
+            Kind.HELLO,
+            self._number,
+            own.gateway_id,
+            own.boot_epoch,
+            own.capability,
+            place.root,
+            distance.sequence,
+            distance.cost_ms,
+            place.hops,
+            parent,
+            flags,
+        )
+        self._send(neighbour, hello)
 
     def say(self, neighbour: Neighbour, kind: Kind, answers: int) -> int:
         """Send one of the kinds that make or end an agreement; returns its number."""
