@@ -31,6 +31,7 @@ from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
@@ -44,7 +45,9 @@ from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
-from gateway.membership import Members
+from gateway.links.retained_part import RetainedPart
+from gateway.links.scope import Scope
+from gateway.membership import Members, MemberWatch
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
@@ -124,6 +127,7 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
         attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(attachment.stop)
@@ -197,6 +201,7 @@ class GatewayProcess:
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
+            scope=Scope(tree.replicate, tree.keep_local),
         )
 
     async def _start_broker(self) -> GatewayBroker:
@@ -219,6 +224,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                recovered=self._compare_retained,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -232,6 +238,11 @@ class GatewayProcess:
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
+
+    def _compare_retained(self, core: BrokerCore) -> None:
+        settle_s = self._settings.tree.repair_interval_s
+        self._retained = RetainedPart(self._node, core.retention, settle_s)
+        self._node.add_part(self._retained)
 
     def reload(self) -> None:
         """Read certificates, passwords and the policy again; if one is wrong, all stay."""
@@ -374,10 +385,22 @@ class GatewayProcess:
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),
+            "retained": self._retained.status(),
             "members": [record.id for record in self._members.known],
             "places": {record.id: str(record.place) for record in self._members.known},
+            "hierarchy": self._hierarchy(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
+        }
+
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where this gateway stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
         }
 
 

@@ -14,6 +14,7 @@ from gateway.broker.log.message_log import MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
+from gateway.links.scope import Scope
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning_tree import Identity, Parameters
 
@@ -64,7 +65,14 @@ async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]
     """Gives a function that starts a node by its name and capability; all stop in the end."""
     hosts: list[Host] = []
 
-    async def make(name: str, capability: float, *, key: bytes = KEY, epoch: int = 1) -> Host:
+    async def make(
+        name: str,
+        capability: float,
+        *,
+        key: bytes = KEY,
+        epoch: int = 1,
+        scope: Scope | None = None,
+    ) -> Host:
         log = MessageLog(folder / name)
         log.open()
         got: list[str] = []
@@ -81,6 +89,7 @@ async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]
             deliver=deliver,
             control=lambda entry, _: control.append(entry.topic),
             repair_interval_s=0.3,
+            scope=scope,
         )
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Listener(node), "127.0.0.1", 0)

@@ -25,7 +25,7 @@ from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.delivery import Deliver, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, Summary, answer
 from tree_handler.replication_actions import (
     Action,
     Append,
@@ -249,10 +249,12 @@ class Replication:
         """The shell has come to this batch in the log for a link that is full: send it, if it is
         for that link. It does not know which batches came over the link."""
         state = self._links.get(link)
-        if state is None or not state.forwarding or not header.logged:
+        if state is None or not (state.forwarding and header.numbered):
+            return []
+        if not self._is_flooded(header.stream):
             return []
         self.counters.forwarded += 1
-        return [SendBatch(link, frame)]
+        return [SendBatch(link, sent) for sent in answer([(frame, header)])]
 
     def link_drained(self, link: int) -> list[Action]:
         """The link has been sent all that is in the log, or will not be: live batches go on."""
@@ -445,7 +447,7 @@ class Replication:
         actions: list[Action] = []
         if header.local or not (self.floods_clients or header.control):
             return actions
-        unlogged = 0 if header.logged else header.count
+        unlogged = 0 if header.numbered else header.count
         for link, state in self._links.items():
             if link == source or not state.forwarding or (state.full and not unlogged):
                 continue

@@ -25,10 +25,12 @@ from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
+from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
@@ -71,6 +73,7 @@ class TreeNode:
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -87,6 +90,7 @@ class TreeNode:
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
+        scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -106,6 +110,8 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
+        self.locator = LocatorPart(self, credentials.gateway_id)
+        self._parts.add(self.locator)
         self.exchange = Exchange(
             self.replication,
             self._commit,
@@ -114,7 +120,9 @@ class TreeNode:
             control=control,
             spool_unlogged=spool_unlogged,
         )
-        self._origin = Origin(self.replication, self._commit, self.exchange.carry_out)
+        self._origin = Origin(
+            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")

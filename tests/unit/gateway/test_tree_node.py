@@ -12,8 +12,10 @@ from tree_host import Host, Start, started, until
 
 from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
+from gateway.links.scope import Scope
 from tree_handler.batch import Entry
 from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
 
 
 @pytest.fixture
@@ -69,6 +71,16 @@ async def test_the_logs_of_all_gateways_hold_the_same_bytes(start: Start, tmp_pa
     await until(lambda: len(a.got) == len(c.got) == 20)
     (one,), (two,), (three,) = (list((tmp_path / name).glob("*.log")) for name in "abc")
     assert one.read_bytes() == two.read_bytes() == three.read_bytes()
+
+
+async def test_every_gateway_knows_whom_it_reaches_and_who_is_gone(start: Start) -> None:
+    a, b, c = await triangle(start)
+    await until(
+        lambda: [h.node.locator.reached for h in (a, b, c)] == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
+    )
+    await a.stop()
+    await until(lambda: [h.node.locator.reached for h in (b, c)] == [{"c"}, {"b"}])
+    assert b.node.status()["reached"] == ["c"]
 
 
 async def test_when_the_root_dies_the_others_go_on_and_repair_brings_it_up_to_date(
@@ -208,3 +220,28 @@ async def test_a_message_on_a_topic_that_nobody_has_ends_the_link(start: Start) 
     (link,), (back,) = a.node.links, b.node.links
     a.node.send(link, b"$hedgerow/unheard-of", b"")
     await until(lambda: back not in b.node.links)
+
+
+async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
+    start: Start,
+) -> None:
+    a = await start("a", 2.0, scope=Scope(["#"], ["private/#"]))
+    for topic, payload in (("private/x", "1"), ("t", "2"), ("private/x", "3")):
+        done = a.node.publish(Entry(topic, payload.encode(), qos=1))
+        assert done is not None
+        await done
+    b = await start("b", 1.0)
+    b.neighbours.add_static(a.address)
+    stream = ("a", 1)
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 3)]))
+    await until(lambda: b.node.tree.forwarding and a.node.tree.forwarding)
+    for topic, payload in (("private/x", "4"), ("t", "5"), ("private/x", "6")):
+        a.node.publish(Entry(topic, payload.encode(), qos=1))
+        a.node.publish(Entry(topic, f"q{payload}".encode(), qos=0))
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 6)]))
+    await until(lambda: "a:q5" in b.got)
+    assert [row for row in b.got if row != "a:q5"] == ["a:2", "a:5"]
+    held = [header for _, header in b.log.read(stream, Intervals([(1, 6)])) if header.logged]
+    assert [header.first for header in held] == [2, 5]
+    assert [header.last for _, header in a.log.read(stream, Intervals([(1, 6)]))][-1] == 6
+    assert b.node.replication.counters.lost == 0
