@@ -154,7 +154,8 @@ class TreeSection:
     """How this gateway finds its neighbours and what it tells them.
 
     ``neighbours`` are ``host:port`` of MQTT listeners. ``capability`` stands in for the figure
-    measured from the machine (B4). Clients' messages leave this gateway if a filter of
+    measured from the machine (B4). A gateway that is out of the tree for ``member_timeout_s`` is
+    taken out of the fleet's records. Clients' messages leave this gateway if a filter of
     ``replicate`` matches their topic and none of ``keep_local`` does.
     """
 
@@ -168,6 +169,7 @@ class TreeSection:
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
+    member_timeout_s: float = 120.0
     replicate: list[str] = field(default_factory=lambda: ["#"])
     keep_local: list[str] = field(default_factory=list)
 
@@ -180,6 +182,8 @@ class TreeSection:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
             raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
+        if not 1 <= self.member_timeout_s <= 31_536_000:
+            raise ConfigError("member_timeout_s", f"{self.member_timeout_s} is not 1 to 31536000")
         if self.capability is not None and self.capability <= 0:
             raise ConfigError("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
