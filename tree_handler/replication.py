@@ -38,8 +38,9 @@ from tree_handler.replication_actions import (
 
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
-MAX_REQUEST_NUMBERS = 5_000
-"""Numbers asked for in one request; the next follows when it is answered."""
+MAX_REQUEST_NUMBERS = 100_000
+"""Numbers asked for in one request; the next follows when it is answered. They come as fast as the
+link takes them, so a request is not repeated while some still come."""
 
 
 _KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
@@ -322,6 +323,11 @@ class Replication:
     def receive_request(self, link: int, request: Request) -> list[Action]:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._links else []
+
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        if (state := self._links.get(link)) is not None:
+            state.asked_at = now
 
     def receive_done(self, link: int, now: float) -> list[Action]:
         """The neighbour has sent all of the last request that it had: go on with the next."""

@@ -63,6 +63,8 @@ def _publish_plain(
     if not number:
         core.delivery.deliver_plain(route, [row[2] for row in rows], now_s)
         return
+    if not (route.queued or route.zero_311 or route.zero_5 or route.special or route.shared):
+        return
     heads: dict[tuple[int, int], bytes] = {}
     messages = []
     for at, (_, qos, payload) in enumerate(rows, number):

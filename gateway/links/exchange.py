@@ -42,6 +42,8 @@ class Exchange:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
+            them are passed on undecoded.
         spool_unlogged: append QoS 0 batches too.
 
     """
@@ -56,6 +58,7 @@ class Exchange:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,6 +67,7 @@ class Exchange:
         self._links = links
         self._deliver = deliver
         self._control = control
+        self._reads_unlogged = reads_unlogged
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
@@ -104,6 +108,7 @@ class Exchange:
         if topic == _BATCH:
             self.carry_out(core.receive_batch(number, payload))
         elif topic == REPAIR:
+            core.progressed(number, now)
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             self.carry_out(core.receive_summary(number, Summary.decode(payload), now))
@@ -189,7 +194,9 @@ class Exchange:
             return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
-        if self._deliver is None and not header.control:
+        if not header.control and (
+            self._deliver is None or not (header.logged or self._reads_unlogged())
+        ):
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]
