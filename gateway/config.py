@@ -151,25 +151,32 @@ class CoapSection:
 class TreeSection:
     """How this gateway finds its neighbours and what it tells them.
 
-    ``neighbours`` are ``host:port`` of MQTT listeners. ``capability`` stands in for the figure
-    measured from the machine (B4).
+    ``neighbours`` are ``host:port`` of MQTT listeners: over TLS, unless ``tls`` is "off".
+    ``capability`` stands in for the figure measured from the machine (B4).
     """
 
     key_file: Path
     name: str = "hedgerow"
+    tls: str = "required"
     neighbours: list[str] = field(default_factory=list)
     discovery: bool = True
     discovery_interface: str = "127.0.0.1"
+    discovery_interfaces: list[str] = field(default_factory=list)
     discovery_group: str = "239.255.72.71"
     discovery_port: int = 17883
+    dns_sd: bool = False
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
+        if self.tls not in ("required", "off"):
+            raise ConfigError("tls", f"{self.tls!r} is neither 'required' nor 'off'")
         _check_port("discovery_port", self.discovery_port)
         _check_address("discovery_interface", self.discovery_interface)
+        for interface in self.discovery_interfaces:
+            _check_address("discovery_interfaces", interface)
         _check_address("discovery_group", self.discovery_group)
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
@@ -181,6 +188,16 @@ class TreeSection:
             host, _, port = neighbour.rpartition(":")
             if not host or not port.isdigit() or not 0 < int(port) < 65536:
                 raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """Addresses of the interfaces on which neighbours are looked for."""
+        return tuple(self.discovery_interfaces) or (self.discovery_interface,)
+
+    @property
+    def has_ways(self) -> bool:
+        """Whether this gateway looks for neighbours itself."""
+        return bool(self.neighbours) or self.discovery or self.dns_sd
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.
@@ -265,6 +282,15 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
             raise ConfigError("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
+        if self.tree.tls == "required" and self.tree.has_ways and not self.has_link_files:
+            lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
+            why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
+            raise ConfigError("tree.tls", why)
+
+    @property
+    def has_link_files(self) -> bool:
+        """Whether certificates for links are named."""
+        return self.mqtt.tls_port is not None and self.mqtt.client_ca_file is not None
 
     @property
     def address(self) -> str:

@@ -47,6 +47,7 @@ class Link(asyncio.Protocol):
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
+        peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
         sent_bytes: what was handed to the transport.
         received_bytes: what came.
 
@@ -57,6 +58,7 @@ class Link(asyncio.Protocol):
         self.peer_id = ""
         self.dialler_id = ""
         self.address = "?"
+        self.peer_port = 0
         self.sent_bytes = 0
         self.received_bytes = 0
         self._loop = asyncio.get_running_loop()
