@@ -104,11 +104,11 @@ def read_table(tables: Path) -> Iterable[tuple[Stamp, Key]]:
 
 
 def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
-    """The clients' messages that a gateway's log holds, up to a torn tail."""
+    """The clients' messages in a gateway's log that are not to stay there, up to a torn tail."""
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
         for at, header in batch.frames(data):
-            if not header.logged or header.control:
+            if not header.logged or header.control or header.local:
                 continue
             frame = data[at : at + header.end]
             for i, entry in enumerate(batch.decode(frame, header)):

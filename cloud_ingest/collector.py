@@ -30,6 +30,7 @@ from gateway.links.attachment import Attachment
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
+from gateway.links.retained_part import NothingRetained
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
@@ -138,6 +139,7 @@ class Collector:
             repair_interval_s=tree.repair_interval_s,
         )
         self.node.admission.tls = tls
+        self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
 
     def reload(self) -> None:

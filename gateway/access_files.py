@@ -73,7 +73,7 @@ def _tls(mqtt: MqttSection) -> Tls | None:
 
 def _links(settings: GatewaySettings) -> LinkTls | None:
     files = tls_files(settings.mqtt)
-    if settings.tree.tls == "off" or files is None or not settings.has_link_files:
+    if settings.tree.tls == "off" or files is None or not settings.mqtt.has_link_files:
         return None
     try:
         return LinkTls(files, settings.gateway.id)

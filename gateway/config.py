@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.broker.limits import LimitRangeError, Limits
+from gateway.broker.topics.filters import FilterError
 from gateway.links.handshake import MIN_KEY_BYTES
+from gateway.links.scope import check_filter
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
 
@@ -128,6 +130,11 @@ class MqttSection:
             why = f"missing, and client_certificate is {self.client_certificate!r}"
             raise ConfigError("client_ca_file", why)
 
+    @property
+    def has_link_files(self) -> bool:
+        """Whether it has what links over TLS need: a port and the fleet's authority."""
+        return self.tls_port is not None and self.client_ca_file is not None
+
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) is not None
 
@@ -152,7 +159,10 @@ class TreeSection:
     """How this gateway finds its neighbours and what it tells them.
 
     ``neighbours`` are ``host:port`` of MQTT listeners: over TLS, unless ``tls`` is "off".
-    ``capability`` stands in for the figure measured from the machine (B4).
+    ``capability`` stands in for the figure measured from the machine (B4). A gateway that is out
+    of the tree for ``member_timeout_s`` is taken out of the fleet's records. Clients' messages
+    leave this gateway if a filter of ``replicate`` matches their topic and none of
+    ``keep_local`` does.
     """
 
     key_file: Path
@@ -168,6 +178,9 @@ class TreeSection:
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
+    member_timeout_s: float = 120.0
+    replicate: list[str] = field(default_factory=lambda: ["#"])
+    keep_local: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
@@ -182,12 +195,20 @@ class TreeSection:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
             raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
+        if not 1 <= self.member_timeout_s <= 31_536_000:
+            raise ConfigError("member_timeout_s", f"{self.member_timeout_s} is not 1 to 31536000")
         if self.capability is not None and self.capability <= 0:
             raise ConfigError("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
             host, _, port = neighbour.rpartition(":")
             if not host or not port.isdigit() or not 0 < int(port) < 65536:
                 raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
+        for name in ("replicate", "keep_local"):
+            for topic_filter in getattr(self, name):
+                try:
+                    check_filter(topic_filter)
+                except FilterError as error:
+                    raise ConfigError(name, str(error)) from error
 
     @property
     def interfaces(self) -> tuple[str, ...]:
@@ -282,15 +303,10 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
             raise ConfigError("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
-        if self.tree.tls == "required" and self.tree.has_ways and not self.has_link_files:
+        if self.tree.tls == "required" and self.tree.has_ways and not self.mqtt.has_link_files:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
             raise ConfigError("tree.tls", why)
-
-    @property
-    def has_link_files(self) -> bool:
-        """Whether certificates for links are named."""
-        return self.mqtt.tls_port is not None and self.mqtt.client_ca_file is not None
 
     @property
     def address(self) -> str:

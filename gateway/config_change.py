@@ -15,6 +15,8 @@ RELOADED = (
     "discovery_group",
     "discovery_port",
     "dns_sd",
+    "replicate",
+    "keep_local",
 )
 """Fields of ``[tree]``; all else is read at the start alone."""
 

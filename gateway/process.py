@@ -31,6 +31,7 @@ from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
@@ -45,12 +46,14 @@ from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.node import TreeNode
-from gateway.membership import Members
+from gateway.links.retained_part import RetainedPart
+from gateway.links.scope import Scope
+from gateway.membership import Members, MemberWatch
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
 
@@ -132,6 +135,7 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(self._attachment.stop)
@@ -207,6 +211,7 @@ class GatewayProcess:
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
             admission=self._admission,
+            scope=Scope(tree.replicate, tree.keep_local),
         )
 
     def _link_port(self) -> int:
@@ -237,6 +242,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                recovered=self._compare_retained,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -252,6 +258,11 @@ class GatewayProcess:
         self._admission.refused = broker.core.refused
         return broker
 
+    def _compare_retained(self, core: BrokerCore) -> None:
+        settle_s = self._settings.tree.repair_interval_s
+        self._retained = RetainedPart(self._node, core.retention, settle_s)
+        self._node.add_part(self._retained)
+
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
         settings, at_start_alone = self._settings, list[str]()
@@ -264,6 +275,7 @@ class GatewayProcess:
             _log.error("nothing is read again: %s", error)
             return
         self._settings = settings
+        self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
@@ -371,9 +383,9 @@ class GatewayProcess:
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
 
-    def _deliver(self, entries: list[Entry], header: Header) -> None:
+    def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self._broker.core.publish_logged(entries, header.stream, last)
+        self._broker.core.publish_batch(rows, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
@@ -402,12 +414,24 @@ class GatewayProcess:
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),
+            "retained": self._retained.status(),
             "members": [record.id for record in self._members.known],
             "places": {record.id: str(record.place) for record in self._members.known},
             "dialling": self._attachment.neighbours.status()
             | {"duplicate_links": self._node.duplicates},
+            "hierarchy": self._hierarchy(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
+        }
+
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where this gateway stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
         }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tree_handler.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, Flags, Kind
 from tree_handler.election import Identity, Root
 from tree_handler.feasibility import Distance
@@ -26,25 +24,36 @@ class Announcer:
         self._identity = identity
         self._place = place
         self._actions = actions
-        self._number = 0
+        self.number = 0
+        """Of the last BPDU."""
 
     def hello(
         self, neighbour: Neighbour, distance: Distance, *, seeking: bool, agrees: bool
     ) -> None:
-        """Announce the distance, unless all that others act on was said before."""
+        """Announce the distance to a neighbour."""
         place = self._place
-        told = (place.root, distance.sequence, distance.cost_ms != UNREACHABLE_MS, seeking)
-        if neighbour.told == told:
-            return
-        neighbour.told = told
         flags = Flags.TRANSIT if self._identity.transit else NO_FLAGS
         if seeking:
             flags |= Flags.SEEKING
         if agrees:
             flags |= Flags.AGREEMENT
         parent = "" if place.parent is None else place.parent.peer_id
-        bpdu = self._bpdu(Kind.HELLO, place.root, distance, 0)
-        self._send(neighbour, replace(bpdu, hops=place.hops, parent=parent, flags=flags))
+        self.number += 1
+        own = self._identity
+        hello = Bpdu(
+            Kind.HELLO,
+            self.number,
+            own.gateway_id,
+            own.boot_epoch,
+            own.capability,
+            place.root,
+            distance.sequence,
+            distance.cost_ms,
+            place.hops,
+            parent,
+            flags,
+        )
+        self._send(neighbour, hello)
 
     def say(self, neighbour: Neighbour, kind: Kind, answers: int) -> int:
         """Send one of the kinds that make or end an agreement; returns its number."""
@@ -61,11 +70,11 @@ class Announcer:
             self._send(neighbour, self._bpdu(Kind.SEQUENCE_REQUEST, root, wanted, 0))
 
     def _bpdu(self, kind: Kind, root: Root, distance: Distance, answers: int) -> Bpdu:
-        self._number += 1
+        self.number += 1
         identity = self._identity
         return Bpdu(
             kind,
-            self._number,
+            self.number,
             identity.gateway_id,
             identity.boot_epoch,
             identity.capability,

@@ -49,6 +49,10 @@ class Delivery:
         for key, numbers in have.items():
             self._done[key] = numbers.contiguous_from(1)
 
+    def handed_out(self, key: Epoch) -> int:
+        """The last number that local clients were handed, or would have been."""
+        return self._done.get(key, 0)
+
     def skip(self, header: Header) -> None:
         """A batch of this gateway's own: its clients have it from the broker directly."""
         self._done[header.stream] = header.last
@@ -56,12 +60,16 @@ class Delivery:
     def add(
         self, frame: bytes, header: Header, have: Intervals
     ) -> Iterator[Deliver | DeliverLogged]:
-        """Take a new batch, whose numbers are in ``have``; yield what can be handed out now."""
+        """Take a new batch, whose numbers are in ``have``; yield what can be handed out now.
+
+        A statement of numbers passed over has nothing to hand out, but what waits behind them.
+        """
         key = header.stream
         done = self._done.get(key, 0)
-        if header.first == done + 1 and have.contiguous_from(1) == header.last:
+        if header.first <= done + 1 and done < header.last == have.contiguous_from(1):
             self._done[key] = header.last
-            yield Deliver(frame, header, header.first)
+            if not header.passed:
+                yield Deliver(frame, header, done + 1)
             return
         if self.held_bytes + len(frame) <= MAX_HELD_BYTES:
             self._held.setdefault(key, {})[header.first] = (frame, header)
@@ -84,7 +92,8 @@ class Delivery:
             if start > done + 1:
                 yield DeliverLogged(key, done + 1, start - 1)
             if header.last > done:
-                yield Deliver(frame, header, max(start, done + 1))
+                if not header.passed:
+                    yield Deliver(frame, header, max(start, done + 1))
                 done = header.last
         if done < reachable:
             yield DeliverLogged(key, done + 1, reachable)

@@ -10,7 +10,7 @@ import functools
 import ipaddress
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tree_handler.errors import ProtocolError
 
@@ -76,11 +76,31 @@ class Root:
     boot_epoch: int
     capability: float
     address: str
+    _precedence: list[Precedence] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @property
     def precedence(self) -> Precedence:
         """Higher capability first, then the lower address, then the lower id."""
-        return -self.capability, *address_order(self.address), self.gateway_id
+        if not self._precedence:  # worked out once: each BPDU asks for it
+            order = address_order(self.address)
+            self._precedence.append((-self.capability, *order, self.gateway_id))
+        return self._precedence[0]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Root)
+            and self.gateway_id == other.gateway_id
+            and self.boot_epoch == other.boot_epoch
+            and self.capability == other.capability
+            and self.address == other.address
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.gateway_id, self.boot_epoch))
 
     def __str__(self) -> str:
         return f"{self.gateway_id}/{self.boot_epoch}"

@@ -22,47 +22,61 @@ class Role(enum.Enum):
     """Carries BPDUs only."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each HELLO
 class Offer:
     """A distance to a root, as a neighbour's last HELLO gives it.
 
     Attributes:
         root: the tree.
-        sequence: the root's sequence number.
-        cost_ms: from the neighbour to the root; `UNREACHABLE_MS` if it has lost it.
+        distance: what the feasibility condition compares.
         hops: from the neighbour to the root.
         parent: gateway id of the neighbour's parent.
-        flags: of the HELLO.
+        transit: the neighbour carries messages for others.
+        seeking: it has lost the root and hopes.
+        agrees: it forwards data over the link.
 
     """
 
     root: Root
-    sequence: int
-    cost_ms: int
+    distance: Distance
     hops: int
     parent: str
-    flags: Flags
+    transit: bool
+    seeking: bool
+    agrees: bool
 
     @classmethod
     def of(cls, hello: Bpdu) -> Offer:
         """What a HELLO offers."""
-        return cls(hello.root, hello.sequence, hello.cost_ms, hello.hops, hello.parent, hello.flags)
+        root, flags = hello.root, int(hello.flags)
+        return cls(
+            root,
+            Distance(root.boot_epoch, hello.sequence, hello.cost_ms),
+            hello.hops,
+            hello.parent,
+            bool(flags & _TRANSIT),
+            bool(flags & _SEEKING),
+            bool(flags & _AGREEMENT),
+        )
+
+    @property
+    def sequence(self) -> int:
+        """The root's sequence number."""
+        return self.distance.sequence
+
+    @property
+    def cost_ms(self) -> int:
+        """From the neighbour to the root; `UNREACHABLE_MS` if it has lost it."""
+        return self.distance.cost_ms
 
     @property
     def finite(self) -> bool:
         """Whether the neighbour has a way to the root."""
-        return self.cost_ms != UNREACHABLE_MS
+        return self.distance.cost_ms != UNREACHABLE_MS
 
-    @property
-    def agrees(self) -> bool:
-        """Whether the neighbour forwards data over the link."""
-        return Flags.AGREEMENT in self.flags
 
-    @property
-    def distance(self) -> Distance:
-        """What the feasibility condition compares."""
-        return Distance(self.root.boot_epoch, self.sequence, self.cost_ms)
-
+# Arithmetic of enumerations is slow.
+_TRANSIT, _SEEKING, _AGREEMENT = int(Flags.TRANSIT), int(Flags.SEEKING), int(Flags.AGREEMENT)
 
 Told = tuple[Root, int, bool, bool]
 """What a HELLO said that neighbours act on: root, sequence, whether finite, whether seeking."""
@@ -86,6 +100,7 @@ class Neighbour:
         child_root: the tree in which the neighbour is this side's child, None if it is not.
         told: what this side's last HELLO on the link said.
         requested: the last SEQUENCE_REQUEST sent here: the tree and the sequence to exceed.
+        path_ms: cost of the path through this neighbour; `UNREACHABLE_MS` beyond the limits.
 
     """
 
@@ -102,19 +117,26 @@ class Neighbour:
     child_root: Root | None = None
     told: Told | None = None
     requested: tuple[Root, int] | None = None
+    path_ms: int = UNREACHABLE_MS
+
+    def take(self, offer: Offer) -> None:
+        """Note what the neighbour's HELLO offers."""
+        self.offer = offer
+        self.refused = False
+        self.reckon()
+
+    def reckon(self) -> None:
+        """Work out what the path costs, from the offer and the link."""
+        offer = self.offer
+        if offer is None or not offer.finite or offer.hops >= MAX_HOPS:
+            self.path_ms = UNREACHABLE_MS
+        else:
+            cost_ms = offer.distance.cost_ms + self.round_trip.cost_ms
+            self.path_ms = cost_ms if cost_ms <= MAX_COST_MS else UNREACHABLE_MS
 
     def names(self, root: Root) -> bool:
         """Whether the neighbour is in this very tree, as far as is known here."""
         return self.offer is not None and self.offer.root == root
-
-    @property
-    def path_ms(self) -> int:
-        """Cost of the path through this neighbour; `UNREACHABLE_MS` beyond the limits."""
-        offer = self.offer
-        if offer is None or not offer.finite or offer.hops >= MAX_HOPS:
-            return UNREACHABLE_MS
-        cost_ms = offer.cost_ms + self.round_trip.cost_ms
-        return cost_ms if cost_ms <= MAX_COST_MS else UNREACHABLE_MS
 
     @property
     def preference(self) -> tuple[int, float, str, int]:

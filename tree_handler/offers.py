@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_handler import feasibility
 from tree_handler.agreement import Agreements
-from tree_handler.bpdu import UNREACHABLE_MS, Flags
+from tree_handler.bpdu import UNREACHABLE_MS
 from tree_handler.election import Identity, Precedence, Root
 from tree_handler.feasibility import Sources
 from tree_handler.neighbour import Neighbour, Offer
@@ -47,12 +47,17 @@ class Offers:
 
     def best(self) -> tuple[Root, Neighbour] | None:
         """The best root that is within reach, and the best parent for it."""
-        choices = [
-            (n.offer.root, n)
-            for n in self._neighbours.values()
-            if n.offer is not None and self.eligible(n)
-        ]
-        return min(choices, key=lambda c: (self._rank(c[0]), c[1].preference), default=None)
+        best: Root | None = None
+        for neighbour in self._neighbours.values():
+            offer = neighbour.offer
+            if (
+                offer is not None
+                and (best is None or (offer.root != best and self.better(offer.root, best)))
+                and self.eligible(neighbour)
+            ):
+                best = offer.root
+        parent = None if best is None else self.best_in(best)
+        return None if best is None or parent is None else (best, parent)
 
     def best_in(self, root: Root) -> Neighbour | None:
         """The best parent in a tree."""
@@ -65,8 +70,8 @@ class Offers:
             (n, n.offer.root)
             for n in self._neighbours.values()
             if n.offer is not None
+            and (stranded if n.offer.root == root else self.better(n.offer.root, root))
             and self._is_way(n, n.offer)
-            and (self.better(n.offer.root, root) or (stranded and n.offer.root == root))
             and not n.refused
             and not self.eligible(n)
         ]
@@ -81,17 +86,14 @@ class Offers:
             for n in self._neighbours.values()
             if n.offer is not None
             and n.offer.root == root
-            and (
-                self._is_way(n, n.offer)
-                or (agreements.in_tree(n) and Flags.SEEKING in n.offer.flags)
-            )
+            and (self._is_way(n, n.offer) or (n.offer.seeking and agreements.in_tree(n)))
         }
 
     def _is_way(self, neighbour: Neighbour, offer: Offer) -> bool:
         """Whether there is a way to some other gateway's root through a neighbour."""
         return (
             neighbour.path_ms != UNREACHABLE_MS
-            and Flags.TRANSIT in offer.flags
+            and offer.transit
             and offer.root.gateway_id != self._identity.gateway_id
         )
 

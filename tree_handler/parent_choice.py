@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tree_handler.agreement import Agreements
 from tree_handler.election import Root
@@ -33,23 +34,23 @@ class ParentChoice:
         self._agreements = agreements
         self._parameters = parameters
 
-    def decide(self, now: float, answer_s: float) -> None:
+    def decide(self, now: float, answer_s: Callable[[], float]) -> None:
         """Take the best parent that may be taken now.
 
         Args:
             now: monotonic time in seconds.
-            answer_s: how long an answer over one link may take.
+            answer_s: tells how long an answer over one link may take.
 
         """
         place, offers = self._place, self._offers
         self._leave_what_is_void()
         best = offers.best()
-        if best is not None and offers.better(best[0], place.root):
+        if best is not None and best[0] != place.root and offers.better(best[0], place.root):
             self._enter(*best)
         elif place.at_root:
             pass
         elif place.holds:
-            self._improve()
+            self._improve(best)
         elif not place.is_over and (found := offers.best_in(place.root)) is not None:
             self._rejoin(found)
         elif self._may_hope(now, answer_s):
@@ -85,12 +86,13 @@ class ParentChoice:
         elif agreements.candidate is None:
             agreements.prepare(found)
 
-    def _improve(self) -> None:
+    def _improve(self, best: tuple[Root, Neighbour] | None) -> None:
         """Ask for a better parent, if it is better by the margin and both links are known."""
-        parent, found = self._place.parent, self._offers.best_in(self._place.root)
-        if found is None or found is parent or self._agreements.candidate is not None:
+        place, parent = self._place, self._place.parent
+        if parent is None or not parent.granted or self._agreements.candidate is not None:
             return
-        if parent is None or not parent.granted:
+        found = best[1] if best and best[0] == place.root else self._offers.best_in(place.root)
+        if found is None or found is parent:
             return
         if not (parent.round_trip.settled and found.round_trip.settled):
             return
@@ -98,12 +100,12 @@ class ParentChoice:
         if parent.path_ms - found.path_ms >= max(margin * parent.path_ms, margin_ms):
             self._agreements.prepare(found)
 
-    def _may_hope(self, now: float, answer_s: float) -> bool:
+    def _may_hope(self, now: float, answer_s: Callable[[], float]) -> bool:
         """Whether a gateway that has lost the root still waits for it."""
         place = self._place
         if place.is_over or not self._offers.hopes(place.root, self._agreements):
             return False
         if self.give_up_at == math.inf:
-            wave_s = 2 * (place.hops + 1) * answer_s
+            wave_s = 2 * (place.hops + 1) * answer_s()
             self.give_up_at = now + 2 * self._parameters.hello_s + wave_s
         return now < self.give_up_at

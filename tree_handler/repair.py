@@ -7,13 +7,14 @@ msgpack; limits bound what a broken neighbour can make a gateway keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
-from tree_handler.batch import Epoch
+from tree_handler import batch
+from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 
@@ -126,6 +127,29 @@ class Request:
         if not isinstance(row, list) or len(row) != 3:
             raise ProtocolError("request", row)
         return cls(_epoch("request", row[0], row[1]), _ranges("request", row[2]))
+
+
+def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
+    """What is sent of the batches that the log has of a request.
+
+    Of what is not to leave its origin a statement goes instead, so that the asker need not wait
+    for it; of what this gateway alone was passed over, nothing.
+    """
+    unsaid: tuple[Epoch, int, int] | None = None
+    for frame, header in batches:
+        stays = header.local and header.logged
+        if unsaid is not None and not (
+            stays and unsaid[0] == header.stream and unsaid[2] + 1 == header.first
+        ):
+            yield batch.passed(*unsaid)[0]
+            unsaid = None
+        if stays:
+            first = header.first if unsaid is None else unsaid[1]
+            unsaid = header.stream, first, header.last
+        elif not header.local:
+            yield frame
+    if unsaid is not None:
+        yield batch.passed(*unsaid)[0]
 
 
 def _unpack(what: str, data: bytes) -> Any:

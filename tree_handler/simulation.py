@@ -1,10 +1,11 @@
 """A network of gateways in virtual time, and the proof that the tree keeps its invariants.
 
 `run` drives the very `SpanningTree` and `Replication` that run in production through starts,
-delays, crashes, restarts, cuts, one-way silence, stalls and repairs that all follow from one
-seed. Invariant 1 (no ring of live links) is checked at each instant at which a link starts to
-forward, 4 and 5 (nothing twice, each origin's messages in its order) at each message that is
-handed out; 2 (one tree with the right root), 3 (nothing lost) and 7 (a still network sends only
+delays, crashes, restarts with and without a disk, cuts, loss, full links, full disks, clocks that
+run wrong and repairs that all follow from one seed. Invariant 1 (no ring of live links) is
+checked at each instant at which a link starts to forward, 4 and 5 (nothing twice, each origin's
+messages in its order) at each message that is handed out, 6 (bounded) after each event of a
+gateway; 2 (one tree with the right root), 3 (nothing lost) and 7 (a still network sends only
 HELLOs) after a quiet time.
 
 This is the only module family of the package that draws random numbers, and only from the
@@ -13,23 +14,30 @@ This is the only module family of the package that draws random numbers, and onl
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
+from tree_handler import boot_epoch
 from tree_handler.bpdu import Kind
-from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet
+from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet, still
 from tree_handler.simulation_faults import FaultOptions, Faults
-from tree_handler.simulation_gateway import Gateway, MakeTree
+from tree_handler.simulation_gateway import Gateway, LocalClock, MakeTree
 from tree_handler.simulation_network import Clock, Edge, Network
 from tree_handler.simulation_traffic import Traffic
 from tree_handler.spanning_tree import Identity, Parameters, SpanningTree
 
 FULL_MESH_AT_MOST = 12
 """Larger networks are drawn with a few neighbours for each gateway only."""
-STILL_INTERVALS = 6
-"""Hello intervals at the end of a run in which nothing but HELLOs may be sent."""
+STILL_INTERVALS = 4
+"""Hello intervals at the end of a run in which nothing but HELLOs may be sent: long enough for
+two summaries of replication."""
+BATCHES_PER_S = 10.0
+"""Batches that a large network accepts in a second, all gateways together."""
+LONGEST_UP_S = 1e6
+"""A gateway's monotonic clock shows at most this when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +55,9 @@ class Options:
         redial_s: mean time until a gateway dials a neighbour to which it has no link.
         start_s: the gateways start within this time.
         faults_s: how long things break.
-        quiet_s: how long nothing breaks afterwards.
+        quiet_s: nothing breaks afterwards, and within this time the network must be still.
         traffic_per_s: batches of messages that each gateway accepts in a second.
+        skew: a gateway's clock is wrong by this fraction at most.
         settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
         faults: what breaks.
         parameters: of all gateways.
@@ -64,10 +73,11 @@ class Options:
     spread: float = 1.5
     redial_s: float = 0.25
     start_s: float = 0.2
-    faults_s: float = 6.0
-    quiet_s: float = 12.0
+    faults_s: float = 4.0
+    quiet_s: float = 14.0
     traffic_per_s: float = 2.0
-    settle_hellos: int = 16
+    skew: float = 0.0
+    settle_hellos: int = 14
     faults: FaultOptions = field(default_factory=FaultOptions)
     parameters: Parameters = field(default_factory=Parameters)
 
@@ -85,6 +95,8 @@ class Options:
             delay_ms=delay_ms,
             jitter_ms=delay_ms * chance.choice((0.0, 0.1, 0.25)),
             spread=chance.choice((1.0, 1.5, 5.0)),
+            traffic_per_s=min(2.0, BATCHES_PER_S / max(1, gateways)),
+            skew=chance.choice((0.0, 0.0003, 0.01)),
             faults=FaultOptions(
                 rate_per_s=chance.choice((0.5, 2.0, 8.0)),
                 outage_s=chance.choice((0.1, 0.7, 2.0)),
@@ -97,7 +109,12 @@ class Options:
         """How to run this again: a command if the options are those drawn from the seed."""
         if self == Options.drawn(self.seed, self.gateways):
             return f"hedgerow simulate --seed {self.seed} --gateways {self.gateways} --runs 1"
-        return f"simulation.run({self!r})"
+        default = Options(self.seed)
+        changed = [
+            f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
+        ]
+        more = "".join(f", {name}={getattr(self, name)!r}" for name in changed)
+        return f"simulation.run(Options({self.seed}{more}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +148,9 @@ class Report:
             f" {self.events} events, {self.messages} BPDUs, {self.published} messages,"
             f" settled in {self.convergence_s:.3f} s"
         )
-        return "\n  ".join([head, *map(str, self.violations)])
+        found = [f"invariant {v.invariant} at {v.at_s:.6f} s: {v.what}" for v in self.violations]
+        again = [f"replay: {self.options.replay}"] if found else []
+        return "\n  ".join([head, *found, *again])
 
 
 def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
@@ -146,6 +165,14 @@ def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
     simulation.start_all()
     simulation.storm()
     return simulation.calm()
+
+
+def drawn_size(seed: int, fewest: int, most: int) -> int:
+    """How many gateways a seed's network has; as many small networks as large ones per octave."""
+    if fewest >= most:
+        return fewest
+    octaves = random.Random(f"size {seed}").uniform(math.log(fewest), math.log(most + 1))
+    return min(most, int(math.exp(octaves)))
 
 
 def run_many(
@@ -174,6 +201,7 @@ class Simulation:
         self.gateways: dict[str, Gateway] = {}
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
+        self._rates: dict[str, float] = {}
         self.traffic = Traffic(self.clock, self.checks, options.traffic_per_s, self._random)
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
@@ -183,6 +211,7 @@ class Simulation:
             self.network,
             self.gateways,
             start=self.start,
+            traffic=self.traffic,
             random_=self._random,
         )
 
@@ -222,12 +251,15 @@ class Simulation:
         end_s = clock.now + options.quiet_s
         clock.run(min(end_s, clock.now + options.settle_hellos * hello_s))
         self._check_one_tree()
-        clock.run(max(clock.now, end_s - STILL_INTERVALS * hello_s))
-        before, sent_before = checks.said.copy(), self.traffic.sent
-        still_s = max(0.0, end_s - clock.now)
-        clock.run(max(clock.now, end_s))
+        still_s = STILL_INTERVALS * hello_s
+        while True:
+            before, sent_before = checks.said.copy(), self.traffic.sent
+            clock.run(clock.now + still_s)
+            is_still = still(checks.said - before) and self.traffic.sent == sent_before
+            if is_still or clock.now >= end_s:
+                break
         self._check_one_tree()
-        check_quiet(checks.said - before, self.gateways, still_s / hello_s, checks)
+        check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)
         self.traffic.check_all_arrived(self.gateways, self.network)
         return Report(
@@ -237,7 +269,7 @@ class Simulation:
             checks.said[Kind.HELLO],
             checks.said.total(),
             clock.events,
-            self.faults.count,
+            self.faults.kinds.total(),
             self.traffic.published,
         )
 
@@ -246,14 +278,30 @@ class Simulation:
             self.checks.found(2, what)
 
     def start(self, gateway_id: str) -> None:
-        """Start the next life of a gateway that is down."""
-        identity = self._identities[gateway_id]
-        identity = replace(identity, boot_epoch=identity.boot_epoch + 1)
-        self._identities[gateway_id] = identity
-        tree = self._make_tree(identity, self.options.parameters, self.clock.now)
-        self.gateways[gateway_id] = self.traffic.gateway(
-            tree, self.clock, self.network, self.checks
-        )
+        """Start the next life of a gateway that is down, as its disk has it."""
+        chance, disk = self._random, self.traffic.disks[gateway_id]
+        if disk.boot_epoch is None:
+            disk.boot_epoch = boot_epoch.first(chance.getrandbits(64))
+        else:
+            disk.boot_epoch += 1
+        identity = replace(self._identities[gateway_id], boot_epoch=disk.boot_epoch)
+        rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
+        local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
+        tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))
+        gateway = self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
+        gateway.outlived = partial(self._outlived, gateway)
+        self.gateways[gateway_id] = gateway
+
+    def _outlived(self, gateway: Gateway, epoch: int) -> None:
+        """Start a gateway again that lost its disk and took an epoch that is not its latest."""
+        disk = self.traffic.disks[gateway.gateway_id]
+        disk.boot_epoch = max(epoch, disk.boot_epoch or 0)
+        self.clock.at(self.clock.now, partial(self._start_again, gateway))
+
+    def _start_again(self, gateway: Gateway) -> None:
+        if gateway.alive:
+            gateway.stop(silently=False)
+            self.start(gateway.gateway_id)
 
     def _draw_identities(self) -> dict[str, Identity]:
         options, chance = self.options, self._random
@@ -289,7 +337,7 @@ class Simulation:
 
     def _redial(self, edge: Edge) -> None:
         """Dial over an edge from either side now and then, where a gateway misses a link."""
-        dialler_id, other_id = self._random.sample(edge.ids, 2)
+        dialler_id, other_id = edge.ids if self._random.random() < 0.5 else edge.ids[::-1]
         dialler = self.gateways.get(dialler_id)
         if (
             dialler is not None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tree_handler.simulation_gateway import Gateway
 from tree_handler.simulation_network import FIRST, SECOND, Clock, Edge, Network
+from tree_handler.simulation_traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class FaultOptions:
         silent: an edge goes silent in both directions.
         reset: one connection is reset.
         pause: a process stands still.
+        lose_disk: a gateway stops without a word and comes back with an empty disk.
+        full_disk: nothing can be appended for a while.
+        lossy: an edge loses packets, which TCP sends again.
+        slow: an edge carries so little that the links over it are full.
+        stall: an edge goes silent, and its connections end in a reset.
+        second_link: a gateway dials a neighbour though it has a link to it.
+        dial_self: a gateway dials its own address.
         lasting: probability that what is broken at the end stays so.
 
     """
@@ -42,6 +50,13 @@ class FaultOptions:
     silent: float = 1.0
     reset: float = 2.0
     pause: float = 1.0
+    lose_disk: float = 0.5
+    full_disk: float = 0.5
+    lossy: float = 1.0
+    slow: float = 1.0
+    stall: float = 0.5
+    second_link: float = 0.5
+    dial_self: float = 0.2
     lasting: float = 0.3
 
 
@@ -54,6 +69,7 @@ class Faults:
         network: whose edges are broken.
         gateways: the present lives, by id; a gateway that is down is not in it.
         start: starts the next life of a gateway.
+        traffic: whose disks fill and are lost.
         random_: the only source of chance.
 
     """
@@ -66,10 +82,11 @@ class Faults:
         gateways: dict[str, Gateway],
         *,
         start: Callable[[str], None],
+        traffic: Traffic,
         random_: random.Random,
     ) -> None:
-        self.count = 0
-        """How many faults there were."""
+        self.kinds: Counter[str] = Counter()
+        """How many faults there were, by kind."""
         self.last_s = 0.0
         """When something last broke or was put right."""
         self._options = options
@@ -77,31 +94,29 @@ class Faults:
         self._network = network
         self._gateways = gateways
         self._start = start
+        self._traffic = traffic
         self._random = random_
         self._down: set[str] = set()
         self._over = False
         self._until_s = 0.0
-        self._kinds: list[Callable[[], None]] = [
-            self._behead,
-            lambda: self._stop(silently=False),
-            lambda: self._stop(silently=True),
-            lambda: self._break(self._network.cut),
-            lambda: self._break(self._silence_one_way),
-            lambda: self._break(self._silence),
-            self._reset,
-            self._pause,
-        ]
-        o = options
-        self._weights = [
-            o.behead,
-            o.kill,
-            o.power_cut,
-            o.cut,
-            o.one_way,
-            o.silent,
-            o.reset,
-            o.pause,
-        ]
+        self._kinds: dict[str, Callable[[], None]] = {
+            "behead": self._behead,
+            "kill": lambda: self._stop(silently=False),
+            "power_cut": lambda: self._stop(silently=True),
+            "cut": lambda: self._break(self._network.cut),
+            "one_way": lambda: self._break(self._silence_one_way),
+            "silent": lambda: self._break(self._silence),
+            "reset": self._reset,
+            "pause": self._pause,
+            "lose_disk": self._lose_disk,
+            "full_disk": self._fill_disk,
+            "lossy": lambda: self._break(self._lossy),
+            "slow": lambda: self._break(self._slow),
+            "stall": self._stall,
+            "second_link": self._second_link,
+            "dial_self": self._dial_self,
+        }
+        self._weights = [getattr(options, kind) for kind in self._kinds]
 
     def begin(self, until_s: float) -> None:
         """Let the first fault come; no gateway stands still for longer than until ``until_s``."""
@@ -114,7 +129,8 @@ class Faults:
         self._over = True
         self.last_s = self._clock.now
         for edge in self._network.edges:
-            if not edge.usable and not self._lasts():
+            lossy = edge.loss or edge.message_s
+            if lossy or (not edge.usable and not self._lasts()):
                 self._network.heal(edge)
         for gateway_id in sorted(self._down):
             if not self._lasts():
@@ -129,9 +145,10 @@ class Faults:
     def _strike(self) -> None:
         if self._over:
             return
-        self.count += 1
         self.last_s = self._clock.now
-        self._random.choices(self._kinds, self._weights)[0]()
+        kind = self._random.choices(list(self._kinds), self._weights)[0]
+        self.kinds[kind] += 1
+        self._kinds[kind]()
         self._clock.at(self._clock.now + self._wait_s(), self._strike)
 
     def _after_outage(self, repair: Callable[[], None]) -> None:
@@ -184,3 +201,44 @@ class Faults:
             gateway = self._gateways[self._random.choice(sorted(self._gateways))]
             until_s = self._clock.now + self._random.expovariate(1 / self._options.outage_s)
             gateway.paused_until_s = max(gateway.paused_until_s, min(until_s, self._until_s))
+
+    def _lose_disk(self) -> None:
+        if self._gateways:
+            gateway_id = self._random.choice(sorted(self._gateways))
+            self._end_life(gateway_id, silently=True)
+            self._traffic.lose_disk(gateway_id)
+
+    def _fill_disk(self) -> None:
+        if self._gateways:
+            disk = self._traffic.disks[self._random.choice(sorted(self._gateways))]
+            until_s = self._clock.now + self._random.expovariate(1 / self._options.outage_s)
+            disk.full_until_s = max(disk.full_until_s, min(until_s, self._until_s))
+
+    def _lossy(self, edge: Edge) -> None:
+        edge.loss = self._random.uniform(0.02, 0.3)
+
+    def _slow(self, edge: Edge) -> None:
+        edge.message_s = self._random.uniform(0.02, 0.2)
+
+    def _stall(self) -> None:
+        edge = self._random.choice(self._network.edges)
+        self._silence(edge)
+
+        def give_up() -> None:
+            self._network.cut(edge)  # what was held is lost
+            self._network.heal(edge)
+
+        self._after_outage(give_up)
+
+    def _second_link(self) -> None:
+        edge = self._random.choice(self._network.edges)
+        first, second = self._random.sample(edge.ids, 2)
+        if first in self._gateways:
+            self._network.dial(edge, self._gateways[first], lambda: self._gateways.get(second))
+
+    def _dial_self(self) -> None:
+        if self._gateways:
+            gateway_id = self._random.choice(sorted(self._gateways))
+            own = Edge((gateway_id, gateway_id), 0.0001, 0.0)
+            gateway = self._gateways[gateway_id]
+            self._network.dial(own, gateway, lambda: self._gateways.get(gateway_id))

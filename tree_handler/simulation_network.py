@@ -1,9 +1,11 @@
 """Virtual time, and connections as gateways have them: ordered, reliable, and mortal.
 
-A message takes its edge's delay and never overtakes another. A silent direction holds what is
-sent, as TCP does while it retransmits, and delivers it in order if it heals in time. An edge
-that is cut destroys what is under way; each end learns of it in its own time. Both ends may
-dial at once, so a pair can have two connections.
+A message takes its edge's delay and never overtakes another of its lane: BPDUs have one lane,
+all else the other, since a link that is full must still carry its HELLO. A direction that loses
+packets delays what is sent by a time-out now and then, and all behind it; a silent one holds
+what is sent, as TCP does while it retransmits, and delivers it in order if it heals in time. An
+edge that is cut destroys what is under way; each end learns of it in its own time. A pair can
+have more than one connection.
 """
 
 from __future__ import annotations
@@ -18,6 +20,12 @@ from typing import Protocol
 
 FIRST, SECOND = 0, 1
 """The two ends of an edge."""
+BPDUS, DATA = 0, 1
+"""The lanes of a connection."""
+RETRANSMIT_S = 0.2
+"""TCP's least retransmission time-out on Linux; it doubles each time."""
+BACKLOG = 8
+"""Messages that wait for a slow edge before its sender is told that the link is full."""
 
 
 class Host(Protocol):
@@ -36,6 +44,12 @@ class Host(Protocol):
 
     def receive(self, end: End, message: object) -> None:
         """Take a message."""
+
+    def link_full(self, end: End) -> None:
+        """Learn that more data would only wait."""
+
+    def link_drained(self, end: End) -> None:
+        """Learn that none waits any more."""
 
 
 class Clock:
@@ -73,6 +87,8 @@ class Edge:
         jitter_s: standard deviation of the delay.
         cut: nothing passes, and connections over it are broken.
         silent: for each direction, by sending end, whether what is sent is held.
+        loss: probability that a packet is lost and sent again.
+        message_s: how long one message of data keeps a direction busy.
 
     """
 
@@ -81,6 +97,8 @@ class Edge:
     jitter_s: float
     cut: bool = False
     silent: list[bool] = field(default_factory=lambda: [False, False])
+    loss: float = 0.0
+    message_s: float = 0.0
 
     @property
     def usable(self) -> bool:
@@ -122,8 +140,11 @@ class End:
     open: bool = False
     forwards: bool = False
     link: int = 0
-    _last_arrival_s: float = 0.0
-    _held: deque[object] = field(default_factory=deque)
+    _last_arrival_s: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    _busy_until_s: float = 0.0
+    _waiting: int = 0
+    _full: bool = False
+    _held: deque[tuple[object, int]] = field(default_factory=deque)
 
     @property
     def peer(self) -> End:
@@ -167,40 +188,39 @@ class Network:
         """Try to connect; nothing happens if the edge or the other gateway does not answer.
 
         Args:
-            edge: the path.
+            edge: the path; both ends of it may be the same gateway.
             dialler: who dials.
             other: looks the other gateway's present life up when the dialling arrives.
 
         """
-        if not edge.usable:
+        if edge.usable:
+            arrive = partial(self._dialled, edge, dialler, other)
+            self._clock.at(self._clock.now + self._delay_s(edge), arrive)
+
+    def _dialled(self, edge: Edge, dialler: Host, other: Callable[[], Host | None]) -> None:
+        host = other()
+        if host is None or not (edge.usable and dialler.alive):
             return
-        side = edge.ids.index(dialler.gateway_id)
+        if host.paused_until_s > self._clock.now:
+            return
+        connection = Connection(edge)
+        first = edge.ids.index(dialler.gateway_id) == FIRST
+        hosts = (dialler, host) if first else (host, dialler)
+        connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]
+        self._connections[connection] = None
+        accepted = connection.ends[SECOND if first else FIRST]
+        accepted.open = True
+        self.send(accepted, _OPENED)
+        host.link_up(accepted)
 
-        def arrive() -> None:
-            host = other()
-            if host is None or not (edge.usable and dialler.alive):
-                return
-            if host.paused_until_s > self._clock.now:
-                return
-            connection = Connection(edge)
-            hosts = (dialler, host) if side == FIRST else (host, dialler)
-            connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]
-            self._connections[connection] = None
-            accepted = connection.ends[1 - side]
-            accepted.open = True
-            self.send(accepted, _OPENED)
-            host.link_up(accepted)
-
-        self._clock.at(self._clock.now + self._delay_s(edge), arrive)
-
-    def send(self, end: End, message: object) -> None:
+    def send(self, end: End, message: object, lane: int = BPDUS) -> None:
         """Send a message from an end that is open."""
         if not end.open or end.connection.broken:
             return
         if end.connection.edge.silent[end.side]:
-            end._held.append(message)
+            end._held.append((message, lane))
         else:
-            self._carry(end, message)
+            self._carry(end, message, lane)
 
     def close(self, end: End) -> None:
         """Close an end; the other one learns of it behind what was sent before."""
@@ -232,10 +252,11 @@ class Network:
         """Make an edge usable again and let go of what it held."""
         edge.cut = False
         edge.silent[:] = [False, False]
+        edge.loss = edge.message_s = 0.0
         for connection in self._over(edge):
             for end in connection.ends:
                 while end._held:
-                    self._carry(end, end._held.popleft())
+                    self._carry(end, *end._held.popleft())
 
     def _over(self, edge: Edge) -> list[Connection]:
         return [c for c in self._connections if c.edge is edge]
@@ -243,17 +264,48 @@ class Network:
     def _delay_s(self, edge: Edge) -> float:
         return max(edge.delay_s / 10, self._random.gauss(edge.delay_s, edge.jitter_s))
 
-    def _carry(self, end: End, message: object) -> None:
-        arrival_s = self._clock.now + self._delay_s(end.connection.edge)
-        end._last_arrival_s = max(arrival_s, end._last_arrival_s)
-        self._clock.at(end._last_arrival_s, lambda: self._arrive(end.peer, message))
+    def _carry(self, end: End, message: object, lane: int) -> None:
+        now, edge = self._clock.now, end.connection.edge
+        arrival_s = now + self._delay_s(edge)
+        if edge.loss:
+            time_out_s = RETRANSMIT_S
+            while self._random.random() < edge.loss:
+                arrival_s += time_out_s
+                time_out_s *= 2
+        if lane == DATA and (edge.message_s or end._waiting):
+            arrival_s += self._queue(end)
+        last = end._last_arrival_s
+        last[lane] = max(arrival_s, last[lane])
+        if edge.loss or message is _CLOSED:  # one TCP connection: what is lost holds up all
+            last[lane] = max(last)
+        if edge.loss:
+            last[:] = [last[lane]] * 2
+        self._clock.at(last[lane], partial(self._arrive, end.peer, message))
+
+    def _queue(self, end: End) -> float:
+        """Put a message behind those that wait for a slow edge; returns how long it waits."""
+        now = self._clock.now
+        end._busy_until_s = max(now, end._busy_until_s) + end.connection.edge.message_s
+        end._waiting += 1
+        self._clock.at(end._busy_until_s, partial(self._sent, end))
+        if end._waiting == BACKLOG and not end._full:
+            end._full = True
+            end.host.link_full(end)
+        return end._busy_until_s - now
+
+    def _sent(self, end: End) -> None:
+        end._waiting -= 1
+        if end._full and not end._waiting:
+            end._full = False
+            if end.open and end.host.alive:
+                end.host.link_drained(end)
 
     def _arrive(self, end: End, message: object) -> None:
         host = end.host
         if end.connection.broken or not host.alive:
             return
         if host.paused_until_s > self._clock.now:
-            self._clock.at(host.paused_until_s, lambda: self._arrive(end, message))
+            self._clock.at(host.paused_until_s, partial(self._arrive, end, message))
         elif message is _CLOSED:
             self._ended(end)
         elif message is _OPENED:
@@ -267,7 +319,7 @@ class Network:
         if not end.open:
             self._shut(end)
         elif host.paused_until_s > self._clock.now:
-            self._clock.at(host.paused_until_s, lambda: self._ended(end))
+            self._clock.at(host.paused_until_s, partial(self._ended, end))
         else:
             self._shut(end)
             host.link_down(end)

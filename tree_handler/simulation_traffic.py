@@ -1,9 +1,11 @@
 """Messages in the simulated network: `Replication` and a log under every gateway, and its proof.
 
 Gateways accept messages of clients while things break. What is checked (tree-protocol,
-invariants 3 to 5 and 7): a message in a log at the end is in the log of every gateway in reach;
-no client is handed a message twice, in any life of its gateway; messages of one origin come in
-its order; and once all have everything nothing more is sent.
+invariants 3 to 7): a message in a log at the end is in the log of every gateway in reach; no
+client is handed a message twice as long as its gateway keeps its disk, nor one of QoS 0 in one
+life of it; messages of one origin come in its order; what waits behind a gap is bounded; and
+once all have everything nothing more is sent. A disk that is lost may take with it what was on
+no other.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from tree_handler import boot_epoch
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
-from tree_handler.delivery import Deliver, DeliverLogged
+from tree_handler.delivery import MAX_HELD_BYTES, Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, Summary, answer
 from tree_handler.replication import (
     Action,
     Append,
@@ -28,8 +31,8 @@ from tree_handler.replication import (
     Serve,
 )
 from tree_handler.simulation_checks import Checks, component, usable_paths
-from tree_handler.simulation_gateway import Gateway, Watch
-from tree_handler.simulation_network import Clock, End, Network
+from tree_handler.simulation_gateway import Gateway, LocalClock, Watch
+from tree_handler.simulation_network import DATA, Clock, End, Network
 from tree_handler.spanning_tree import SpanningTree
 
 REPAIR_INTERVAL_S = 1.0
@@ -46,12 +49,16 @@ class Disk:
         have: the numbers that the log holds.
         handed: for each origin and epoch, the numbers that clients got, or can't get any more
             because their gateway died after it had logged them.
+        full_until_s: nothing can be appended before this virtual time.
+        boot_epoch: of the last start, None if there was none on this disk.
 
     """
 
     log: list[tuple[bytes, Header]] = field(default_factory=list)
     have: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     handed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    full_until_s: float = 0.0
+    boot_epoch: int | None = None
 
     def start(self) -> dict[Epoch, Intervals]:
         """What a new life finds; what has no gap before it is not handed out again."""
@@ -115,11 +122,11 @@ class Traffic:
         self._random = random_
 
     def gateway(
-        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch
+        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch, local: LocalClock
     ) -> ReplicatingGateway:
         """A life of a gateway with replication under it, on its disk."""
         disk = self.disks[tree.identity.gateway_id]
-        return ReplicatingGateway(tree, clock, network, watch, disk=disk, traffic=self)
+        return ReplicatingGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
         """Let clients publish at every gateway that is up, until a time."""
@@ -135,35 +142,63 @@ class Traffic:
     def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
         gateway = gateways.get(gateway_id)
         if isinstance(gateway, ReplicatingGateway) and gateway.paused_until_s <= self._clock.now:
-            count = self._random.randrange(1, 4)
-            self.published += count
-            control = Flags.CONTROL if self._random.random() < CONTROL_SHARE else Flags(0)
-            gateway.publish([Entry("t", b"", qos=1)] * count, Flags.LOGGED | control)
+            qos = self._random.choice((0, 1, 1, 2))
+            entries = [Entry("t", b"", qos=qos)] * self._random.randrange(1, 4)
+            flags = Flags.LOGGED if qos else Flags(0)
+            if qos and self._random.random() < CONTROL_SHARE:
+                flags |= Flags.CONTROL
+            self.published += gateway.publish(entries, flags)
         self._next(gateways, gateway_id, until_s)
 
-    def handed(self, gateway_id: str, header: Header, first: int) -> None:
+    def lose_disk(self, gateway_id: str) -> None:
+        """Let a gateway that is down find nothing of what it had."""
+        self.disks[gateway_id] = Disk()
+
+    def handed(self, gateway: ReplicatingGateway, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
-        handed = self.disks[gateway_id].handed[header.stream]
-        last = handed.last
-        if handed.add(first, header.last) != header.last - first + 1:
+        gateway_id, numbers = gateway.gateway_id, gateway.handed(header)
+        last = numbers.last
+        if numbers.add(first, header.last) != header.last - first + 1:
             self._checks.found(4, f"{gateway_id} hands out {header} from {first} on a second time")
-        elif first <= last:
+        elif header.logged and first <= last:
             self._checks.found(5, f"{gateway_id} hands out {header} behind {last}")
 
     def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
         """Check that all in reach of each other have the same, and handed it out (invariant 3)."""
         paths = usable_paths(gateways, network)
-        for gateway_id in sorted(gateways):
-            have, handed = self.disks[gateway_id].have, self.disks[gateway_id].handed
-            for epoch, numbers in have.items():
-                kept_back = numbers.without(handed[epoch])
-                if len(kept_back) and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id:
-                    self._checks.found(3, f"{gateway_id} keeps {epoch} {kept_back} from clients")
-            for other in sorted(component(gateway_id, paths.__getitem__)):
-                for epoch, numbers in self.disks[other].have.items():
-                    lost = numbers.without(have[epoch])
-                    if len(lost):
-                        self._checks.found(3, f"{gateway_id} lacks {epoch} {lost} that {other} has")
+        left = set(gateways)
+        while left:
+            reach = component(min(left), paths.__getitem__)
+            left -= reach
+            together: dict[Epoch, Intervals] = defaultdict(Intervals)
+            for gateway_id in reach:
+                for epoch, numbers in self.disks[gateway_id].have.items():
+                    if numbers != together[epoch]:
+                        together[epoch].update(numbers)
+            for gateway_id in sorted(reach):
+                self._check_has_all(gateway_id, together)
+
+    def _check_has_all(self, gateway_id: str, together: dict[Epoch, Intervals]) -> None:
+        disk = self.disks[gateway_id]
+        for epoch, numbers in together.items():
+            if disk.have[epoch] != numbers:
+                lost = numbers.without(disk.have[epoch])
+                self._checks.found(3, f"{gateway_id} lacks {epoch} {lost} that others have")
+            # Behind a number that a lost disk took with it the later ones wait.
+            due = numbers.contiguous_from(1)
+            if (
+                due
+                and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id
+                and not disk.handed[epoch].covers(1, due)
+            ):
+                kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
+                self._checks.found(3, f"{gateway_id} keeps {epoch} {kept_back} from clients")
+
+    def check_bounded(self, gateway: ReplicatingGateway) -> None:
+        """Check what a gateway keeps in memory (invariant 6)."""
+        held_bytes = gateway.replication._delivery.held_bytes
+        if held_bytes > MAX_HELD_BYTES:
+            self._checks.found(6, f"{gateway.gateway_id} holds {held_bytes} bytes behind gaps")
 
     def check_quiet(self, before: int) -> None:
         """Check that nothing was sent since ``sent`` was so many (invariant 7)."""
@@ -175,10 +210,11 @@ class ReplicatingGateway(Gateway):
     """A gateway that carries messages.
 
     Args:
-        tree: see `Gateway`; as the next three.
+        tree: see `Gateway`; as the next four.
         clock: see there.
         network: see there.
         watch: see there.
+        local: see there.
         disk: what it finds when it starts, and leaves.
         traffic: checks what it hands out.
 
@@ -190,6 +226,7 @@ class ReplicatingGateway(Gateway):
         clock: Clock,
         network: Network,
         watch: Watch,
+        local: LocalClock,
         *,
         disk: Disk,
         traffic: Traffic,
@@ -205,38 +242,60 @@ class ReplicatingGateway(Gateway):
             disk.start(),
             repair_interval_s=REPAIR_INTERVAL_S,
         )
-        super().__init__(tree, clock, network, watch)
+        self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
+        super().__init__(tree, clock, network, watch, local)
+        self._set_timer()
 
-    def publish(self, entries: list[Entry], flags: Flags) -> None:
-        """Accept messages of a client, or send some to other gateways."""
-        self._replicate(self.replication.publish([entry.row() for entry in entries], flags, 0))
+    def publish(self, entries: list[Entry], flags: Flags) -> int:
+        """Accept messages of a client; returns how many were, none if the disk is full."""
+        before = self.replication.counters.published
+        rows = [entry.row() for entry in entries]
+        self._replicate(self.replication.publish(rows, flags, 0))
+        return self.replication.counters.published - before
+
+    def handed(self, header: Header) -> Intervals:
+        """The numbers of an origin and epoch that clients got, of the logged ones or others."""
+        kind = self._disk.handed if header.logged else self._unlogged
+        return kind[header.stream]
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""
         super().link_up(end)
         if end.link in self.ends:
             self._told.add(end.link)
-            self._replicate(self.replication.link_up(end.link, self._clock.now))
-            self._follow_tree()
+            self._replicate(self.replication.link_up(end.link, self.now))
+            self.changed()
 
     def take(self, end: End, message: object) -> None:
         """See `Gateway`."""
-        core, link, now = self.replication, end.link, self._clock.now
+        core, link, now = self.replication, end.link, self.now
         match message:
             case _Batch(frame, repair):
                 self._replicate(core.receive_batch(link, frame, repair=repair))
             case Summary():
+                latest = boot_epoch.latest(self.gateway_id, message.have)
+                if latest > self.tree.identity.boot_epoch:
+                    self.outlived(latest)
                 self._replicate(core.receive_summary(link, message, now))
             case Request():
                 self._replicate(core.receive_request(link, message))
             case _Done():
                 self._replicate(core.receive_done(link, now))
+        self._traffic.check_bounded(self)
+        self._set_timer()
 
-    def carry_out(self) -> None:
+    def changed(self) -> None:
         """See `Gateway`."""
-        super().carry_out()
         self._follow_tree()
         self._set_timer()
+
+    def link_full(self, end: End) -> None:
+        """See `Gateway`."""
+        self.replication.link_full(end.link)
+
+    def link_drained(self, end: End) -> None:
+        """See `Gateway`."""
+        self._replicate(self.replication.link_drained(end.link))
 
     def _follow_tree(self) -> None:
         """Tell replication over which links the tree forwards; stopping comes first."""
@@ -248,27 +307,29 @@ class ReplicatingGateway(Gateway):
         self._forwarding = now
         for link in sorted(self._told - self.ends.keys()):
             self._told.discard(link)
-            self._replicate(self.replication.link_down(link, self._clock.now))
+            self._replicate(self.replication.link_down(link, self.now))
 
     def _set_timer(self) -> None:
         due_s = self.replication.next_timer()
         if due_s != self._due_s:
             self._due_s = due_s
-            self._clock.at(due_s, lambda: self._repair_tick(due_s))
+            self._clock.at(self._local.virtual_s(due_s), partial(self._repair_tick, due_s))
 
     def _repair_tick(self, due_s: float) -> None:
         if not self.alive or due_s != self._due_s:
             return
         if self.paused_until_s > self._clock.now:
-            self._clock.at(self.paused_until_s, lambda: self._repair_tick(due_s))
+            self._clock.at(self.paused_until_s, partial(self._repair_tick, due_s))
             return
         self._due_s = -1.0
-        self._replicate(self.replication.handle_timer(self._clock.now))
+        self._replicate(self.replication.handle_timer(max(due_s, self.now)))
         self._set_timer()
 
     def _replicate(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
+                case Append(_, _) if self._disk.full_until_s > self._clock.now:
+                    pass
                 case Append(frame, header):
                     self._disk.append(frame, header)
                     self._replicate(self.replication.appended(action))
@@ -279,17 +340,18 @@ class ReplicatingGateway(Gateway):
                 case SendRequest(link, request):
                     self._say(link, Request.decode(request.encode()))
                 case Serve(link, request):
-                    for frame, _ in self._disk.read(request.epoch, request.ranges):
+                    for frame in answer(self._disk.read(request.epoch, request.ranges)):
                         self._say(link, _Batch(frame, repair=True))
                     self._say(link, _DONE)
                 case Deliver(_, header, first):
-                    self._traffic.handed(self.gateway_id, header, first)
+                    self._traffic.handed(self, header, first)
                 case DeliverLogged(epoch, first, last):
                     for _, header in self._disk.read(epoch, Intervals([(first, last)])):
-                        self._traffic.handed(self.gateway_id, header, max(first, header.first))
+                        if not header.passed:
+                            self._traffic.handed(self, header, max(first, header.first))
 
     def _say(self, link: int, message: object) -> None:
         end = self.ends.get(link)
         if end is not None:
             self._traffic.sent += 1
-            self._network.send(end, message)
+            self._network.send(end, message, DATA)

@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 from tree_handler import agreement, feasibility
 from tree_handler.agreement import Agreements
@@ -63,7 +64,7 @@ from tree_handler.parameters import Parameters
 from tree_handler.parent_choice import ParentChoice
 from tree_handler.place import Place
 from tree_handler.round_trip import RoundTrip
-from tree_handler.tree_actions import Action, Changed, Discard, Drop, Forward, Send
+from tree_handler.tree_actions import Action, Changed, Discard, Drop, Forward, Outlived, Send
 
 __all__ = [
     "Action",
@@ -72,6 +73,7 @@ __all__ = [
     "Drop",
     "Forward",
     "Identity",
+    "Outlived",
     "Parameters",
     "Role",
     "Send",
@@ -109,6 +111,7 @@ class SpanningTree:
         )
         self._choice = ParentChoice(self._place, self._offers, self._agreements, parameters)
         self._silence_s = parameters.missed_hellos * parameters.hello_s
+        self._look_at = math.inf  # no neighbour is dead before
         self._hello_at = now + parameters.hello_s
         self._raised_s = -math.inf
         self._raise_at = math.inf
@@ -138,6 +141,7 @@ class SpanningTree:
         margins = parameters.switch_margin, parameters.switch_margin_ms
         round_trip = RoundTrip(parameters.unmeasured_ms, *margins)
         self._neighbours[link] = Neighbour(link, peer_id, round_trip, now)
+        self._look_at = min(self._look_at, now + self._silence_s)
         self._settle(now, f"link to {peer_id} up")
 
     def link_down(self, link: int, now: float) -> None:
@@ -156,6 +160,10 @@ class SpanningTree:
         if bpdu.sender != neighbour.peer_id or neighbour.epoch not in (None, bpdu.sender_epoch):
             self.counters["wrong_sender"] += 1
             return
+        own = self.identity
+        if bpdu.root.gateway_id == own.gateway_id and bpdu.root.boot_epoch > own.boot_epoch:
+            self.counters["own_epoch_ahead"] += 1
+            self._actions.append(Outlived(bpdu.root.boot_epoch))
         neighbour.last_heard_s = now
         neighbour.capability = bpdu.capability
         if neighbour.epoch is None:
@@ -177,6 +185,7 @@ class SpanningTree:
             self.counters["unknown_link"] += 1
             return
         if neighbour.round_trip.sample(rtt_ms):
+            neighbour.reckon()
             self._settle(now, f"round trip to {neighbour.peer_id}")
 
     def handle_timer(self, now: float) -> None:
@@ -188,10 +197,13 @@ class SpanningTree:
             for neighbour in self._neighbours.values():
                 neighbour.last_heard_s += late_s
         why = "timer"
-        for neighbour in list(self._neighbours.values()):
-            if now >= neighbour.dead_at(self._silence_s):
-                why = f"{neighbour.peer_id} is silent"
-                self._forget(neighbour, "silent", why)
+        if now >= self._look_at:
+            for neighbour in list(self._neighbours.values()):
+                if now >= neighbour.dead_at(self._silence_s):
+                    why = f"{neighbour.peer_id} is silent"
+                    self._forget(neighbour, "silent", why)
+            dead_at = (n.dead_at(self._silence_s) for n in self._neighbours.values())
+            self._look_at = min(dead_at, default=math.inf)
         if now >= self._hello_at:
             self._hello_at = now + self.parameters.hello_s
             self._sources.forget(now - self.parameters.remember_s, self._place.root.gateway_id)
@@ -204,8 +216,7 @@ class SpanningTree:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        dead_at = (n.dead_at(self._silence_s) for n in self._neighbours.values())
-        return min(self._hello_at, self._raise_at, self._choice.give_up_at, *dead_at)
+        return min(self._hello_at, self._raise_at, self._choice.give_up_at, self._look_at)
 
     def take_actions(self) -> list[Action]:
         """What to do now, in this order; the caller does it before the next event."""
@@ -246,6 +257,16 @@ class SpanningTree:
     def forwarding(self) -> frozenset[int]:
         """The links that carry data."""
         return frozenset(self._agreements.forwarding)
+
+    @property
+    def links(self) -> int:
+        """How many neighbours are in the table."""
+        return len(self._neighbours)
+
+    @property
+    def sources(self) -> int:
+        """How many roots are remembered."""
+        return len(self._sources)
 
     def role(self, link: int) -> Role:
         """The role of this side's end of a link.
@@ -289,11 +310,9 @@ class SpanningTree:
     def _hello(self, neighbour: Neighbour, bpdu: Bpdu) -> None:
         if bpdu.root.gateway_id != self.identity.gateway_id:
             self._sources.heard(bpdu.root)
-        elif bpdu.root.boot_epoch > self.identity.boot_epoch:
-            self.counters["own_epoch_ahead"] += 1
-        neighbour.offer = Offer.of(bpdu)
-        neighbour.refused = False
-        if neighbour.granted and neighbour.names(self._place.root) and not neighbour.offer.agrees:
+        offer = Offer.of(bpdu)
+        neighbour.take(offer)
+        if neighbour.granted and neighbour.names(self._place.root) and not offer.agrees:
             self.counters["agreement_lost"] += 1
             self._agreements.leave(neighbour)
 
@@ -336,22 +355,27 @@ class SpanningTree:
 
     def _settle(self, now: float, why: str) -> None:
         """Decide on what has become known, and tell whom it concerns."""
-        self._choice.decide(now, self._answer_s())
+        self._choice.decide(now, self._answer_s)
         place = self._place
         distance = place.announce(now)
         finite = distance.cost_ms != UNREACHABLE_MS
         hopes = set() if finite else self._offers.hopes(place.root, self._agreements)
         for neighbour in self._neighbours.values():
-            self._announcer.hello(
-                neighbour,
-                distance,
-                seeking=bool(hopes - {neighbour.link}),
-                agrees=neighbour.link in self._agreements.forwarding,
-            )
+            seeking = bool(hopes and hopes - {neighbour.link})
+            told = place.root, distance.sequence, finite, seeking
+            if neighbour.told != told:
+                neighbour.told = told
+                agrees = neighbour.link in self._agreements.forwarding
+                self._announcer.hello(neighbour, distance, seeking=seeking, agrees=agrees)
         for neighbour, root in self._offers.out_of_reach(place.root, stranded=not finite):
             remembered = self._sources.remembered(root.gateway_id)
-            if remembered is not None and remembered.epoch == root.boot_epoch:
+            if remembered is None:
+                continue
+            if remembered.epoch == root.boot_epoch:
                 self._announcer.request(neighbour, root, remembered.sequence)
+            elif neighbour.peer_id == root.gateway_id:  # it lost its disk, and is told so
+                later = replace(root, boot_epoch=remembered.epoch)
+                self._announcer.request(neighbour, later, remembered.sequence)
         if self._announced != (place.root, distance.sequence):
             self._announced = (place.root, distance.sequence)
             patience = 1.0 if place.at_root else RELAY_PATIENCE

@@ -44,4 +44,11 @@ class Changed:
     why: str
 
 
-Action = Send | Forward | Discard | Drop | Changed
+@dataclass(frozen=True, slots=True)
+class Outlived:
+    """A neighbour knows of a later life of this gateway: start again behind that epoch."""
+
+    boot_epoch: int
+
+
+Action = Send | Forward | Discard | Drop | Changed | Outlived

@@ -73,6 +73,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         history: the log that sessions and retained messages outlive the process in; None if they
             need not.
         state_file: where checkpoints of it are kept, given with ``history``.
+        recovered: called with the data plane when it knows again what outlived the last process,
+            before anything is listened on.
         sys_interval_s: how often ``$SYS`` is published; 0 for never.
 
     Raises:
@@ -99,6 +101,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         plugins: Plugins | None = None,
         history: History | None = None,
         state_file: Path | None = None,
+        recovered: Callable[[BrokerCore], None] | None = None,
         sys_interval_s: float = 10.0,
     ) -> None:
         self._listeners = {PLAIN: Listener("mqtt", host, port)} | {
@@ -139,6 +142,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         )
         self._history = history
         self._state_file = state_file
+        self._recovered = recovered
         self._core: BrokerCore | None = None
         self._sys_interval_s = sys_interval_s
         self._sys_topics: SysTopics | None = None
@@ -161,6 +165,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         """
         self._core = BrokerCore(self._hooks, self._limits)
         self._recover()
+        if self._recovered is not None:
+            self._recovered(self._core)
         level = self.logger.level
         self.logger.setLevel(logging.CRITICAL)  # a port in use is one line, not amqtt's traceback
         try:

@@ -11,7 +11,7 @@ from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -54,10 +54,11 @@ class Exchange:
         commit: GroupCommit,
         links: Mapping[int, Link],
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         spool_unlogged: bool,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._core = core
         self._commit = commit
         self._links = links
@@ -136,10 +137,13 @@ class Exchange:
                     wanted = Intervals([(first, last)])
                     for frame, header in self._commit.log.read(key, wanted):
                         self._hand_out(frame, header, max(first, header.first))
-                case SendSummary(number, summary):
-                    self._send(number, _SUMMARY, summary.encode())
-                case SendRequest(number, request):
-                    self._send(number, _REQUEST, request.encode())
+                case SendSummary(number, summary) if number in self._links:
+                    # Behind the batches that it tells of, those of this turn too: who hears of
+                    # one before it comes would ask for it.
+                    send = self._links[number].send_batch
+                    self._loop.call_soon(send, _SUMMARY, summary.encode())
+                case SendRequest(number, request) if number in self._links:
+                    self._links[number].send_control(_REQUEST, request.encode())
                 case Serve(number, request) if number in self._links:
                     self._repairs.serve(self._links[number], request)
 
@@ -180,23 +184,20 @@ class Exchange:
         self._core.link_full(number)
         self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
 
-    def _send(self, number: int, topic: bytes, payload: bytes) -> None:
-        link = self._links.get(number)
-        if link is not None:
-            link.send_control(topic, payload)
-
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
+        if header.passed:
+            return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
         if self._deliver is None and not header.control:
             return
         try:
-            entries = batch.decode(frame, header)[first - header.first :]
+            rows = batch.rows(frame, header)[first - header.first :]
         except ProtocolError as error:
             _log.error("%s from %s can't be read: %s", header, header.origin, error)
             return
         if header.control:
-            for entry in entries:
-                self._control(entry, header)
+            for row in rows:
+                self._control(Entry.of(row), header)
         elif self._deliver is not None:
-            self._deliver(entries, header)
+            self._deliver(rows, header)

@@ -1,38 +1,28 @@
 """One connection to a neighbour: packets both ways; it knows nothing of trees.
 
-Little lies in the transport and, unsent, in the kernel, for what lies there can't be overtaken: a
-hello waits behind `TRANSPORT_BYTES` and `UNSENT_BYTES` at most, which is 0.2 s at 10 Mbit/s. All
-else waits in a `SendQueue`, where hellos and control messages go first.
+What is handed to the transport can't be overtaken by a hello, so no more is than its `Window` says;
+the rest waits in a `SendQueue`. What has come is acknowledged once it is dealt with.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import socket
-import struct
-import termios
 from collections.abc import Callable
 from typing import cast
 
 from gateway.links import wire
 from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
+from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
 from gateway.links.wire import Packet, Type
 from tree_handler.errors import ProtocolError
 
-TRANSPORT_BYTES = 64 * 1024
-"""What is handed to the transport before it takes no more."""
-UNSENT_BYTES = 64 * 1024
-"""What the kernel holds of what it has not sent yet (tcp(7), TCP_NOTSENT_LOWAT)."""
-WINDOW_BYTES = 1 << 20
-"""What a neighbour may send ahead of what is read (tcp(7), TCP_WINDOW_CLAMP)."""
-BEHIND_DATA_BYTES = 16 * 1024
+BEHIND_DATA_BYTES = 2 * ACKNOWLEDGE_BYTES
 """A hello that is sent behind more than this tells of the queue, and not of the way."""
 FINISH_TIMEOUT_S = 2.0
 USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
-_TCP_NOTSENT_LOWAT = 25  # the module `socket` does not name it
 
 
 class LinkClosedError(ConnectionError):
@@ -48,7 +38,7 @@ class Link(asyncio.Protocol):
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
         peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
-        sent_bytes: what was handed to the transport.
+        window: what is sent, and what may be.
         received_bytes: what came.
 
     """
@@ -59,8 +49,9 @@ class Link(asyncio.Protocol):
         self.dialler_id = ""
         self.address = "?"
         self.peer_port = 0
-        self.sent_bytes = 0
+        self.window = Window()
         self.received_bytes = 0
+        self._acknowledged_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._reader = wire.Reader()
         self._assembly = wire.Assembly()
@@ -71,7 +62,6 @@ class Link(asyncio.Protocol):
         self._room: list[asyncio.Future[None]] = []
         self._ended: asyncio.Future[str] = self._loop.create_future()
         self._closed: asyncio.Future[None] = self._loop.create_future()
-        self._is_paused = False
         self._is_turn_under_way = False
 
     # -- the transport's calls -----------------------------------------------------------------
@@ -79,7 +69,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop, or by whoever hands a transport over."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(TRANSPORT_BYTES, TRANSPORT_BYTES // 4)
+        self._transport.set_write_buffer_limits(MAX_BYTES)
         _tune(transport.get_extra_info("socket"))
         peer = transport.get_extra_info("peername")
         if peer:
@@ -93,15 +83,6 @@ class Link(asyncio.Protocol):
             self._hand_up(self._receive)
         elif self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
-
-    def pause_writing(self) -> None:
-        """Called by the event loop."""
-        self._is_paused = True
-
-    def resume_writing(self) -> None:
-        """Called by the event loop."""
-        self._is_paused = False
-        self._write()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -144,20 +125,27 @@ class Link(asyncio.Protocol):
         reader, assembly, ended = self._reader, self._assembly, self._ended
         try:
             while not ended.done() and (packet := reader.next()) is not None:
-                if packet.type is Type.DISCONNECT:
+                if packet.type is Type.PUBLISH:
+                    if (whole := assembly.add(packet)) is not None:
+                        receive(whole)
+                elif packet.type is Type.PUBACK:
+                    self.window.acknowledge(wire.taken(packet.body), self._loop.time())
+                    self._pump()
+                elif packet.type is Type.DISCONNECT:
                     self._end(f"{self.peer_id} said DISCONNECT")
-                elif packet.type is not Type.PUBLISH:
+                else:
                     receive(packet)
-                elif (whole := assembly.add(packet)) is not None:
-                    receive(whole)
+            if self.received_bytes - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
+                self._acknowledged_bytes = self.received_bytes
+                self.send(wire.puback(self.received_bytes))
         except (OSError, ProtocolError) as error:
             self._end(str(error))
 
     # -- sending -------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> None:
-        """Send a hello or its echo: it goes before all batches."""
-        self._queue.add_packet(packet)
+        """Send a hello or the like: it goes before all else, however much waits."""
+        self._queue.add_hello(packet)
         self._pump()
 
     def send_control(self, topic: bytes, payload: bytes) -> None:
@@ -206,25 +194,17 @@ class Link(asyncio.Protocol):
 
     @property
     def is_behind_data(self) -> bool:
-        """Whether what is sent now waits for much that is sent and not acknowledged, or not sent.
+        """Whether what is sent now waits for much that was sent before.
 
         A round trip that is measured meanwhile is longer than the way.
         """
-        if self._transport is None or self._transport.is_closing():
-            return False
-        waiting = self._transport.get_write_buffer_size()
-        sock = self._transport.get_extra_info("socket")
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                raw = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
-                waiting += struct.unpack("i", raw)[0]
-        return bool(waiting > BEHIND_DATA_BYTES)
+        return self.window.under_way > BEHIND_DATA_BYTES
 
     def _pump(self) -> None:
         """Write the first packet of a turn at once, and what comes after it together."""
         if self._ended.done():
             self._queue = SendQueue()
-        elif not self._is_turn_under_way and not self._is_paused:
+        elif not self._is_turn_under_way:
             self._is_turn_under_way = True
             self._loop.call_soon(self._turn_ended)
             self._write()
@@ -234,14 +214,12 @@ class Link(asyncio.Protocol):
         self._write()
 
     def _write(self) -> None:
-        transport, queue = self._transport, self._queue
+        transport, queue, window = self._transport, self._queue, self.window
         if transport is None or self._ended.done():
             return
-        while not self._is_paused:
-            buffers, size = queue.take(TRANSPORT_BYTES)
-            if not buffers:
-                break
-            self.sent_bytes += size
+        buffers, size = queue.take(window.size - window.under_way)
+        if buffers:
+            window.has_sent(size, self._loop.time())
             transport.writelines(buffers)
         if self._room and queue.has_room:
             self._wake_those_who_wait_for_room()
@@ -254,9 +232,9 @@ class Link(asyncio.Protocol):
             async with asyncio.timeout(FINISH_TIMEOUT_S):
                 await self.room()
                 assert self._transport is not None
-                while buffers := self._queue.take(TRANSPORT_BYTES)[0]:
-                    self._transport.writelines(buffers)
-                self._transport.write(wire.disconnect())
+                buffers, size = self._queue.take(self._queue.size + 1)
+                self._transport.writelines([*buffers, farewell := wire.disconnect()])
+                self.window.has_sent(size + len(farewell), self._loop.time())
                 self._transport.close()
                 await asyncio.shield(self._closed)
 
@@ -292,5 +270,3 @@ def _tune(sock: socket.socket | None) -> None:
     tcp = socket.IPPROTO_TCP
     sock.setsockopt(tcp, socket.TCP_NODELAY, 1)
     sock.setsockopt(tcp, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
-    sock.setsockopt(tcp, _TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-    sock.setsockopt(tcp, socket.TCP_WINDOW_CLAMP, WINDOW_BYTES)

@@ -27,10 +27,12 @@ from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
+from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
+from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
@@ -46,6 +48,11 @@ from tree_handler.spanning_tree import (
     Send,
     SpanningTree,
 )
+
+STALL_S = 0.1
+"""A timer that is later than this had to wait for this process itself."""
+READ_FIRST_S = 0.02
+"""So long such a timer waits once more; less than `STALL_S`."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +78,7 @@ class TreeNode:
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
         admission: which gateways may open a link; all that hold the key if not given.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -81,13 +89,14 @@ class TreeNode:
         parameters: Parameters,
         log: MessageLog,
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
         admission: LinkAdmission | None = None,
+        scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -109,6 +118,8 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
+        self.locator = LocatorPart(self, credentials.gateway_id)
+        self._parts.add(self.locator)
         self.exchange = Exchange(
             self.replication,
             self._commit,
@@ -117,7 +128,9 @@ class TreeNode:
             control=control,
             spool_unlogged=spool_unlogged,
         )
-        self._origin = Origin(self.replication, self._commit, self.exchange.carry_out)
+        self._origin = Origin(
+            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -189,6 +202,10 @@ class TreeNode:
     def is_linked(self, peer_id: str) -> bool:
         """Whether there is a link to this gateway."""
         return any(link.peer_id == peer_id for link in self.links.values())
+
+    def rescope(self, scope: Scope) -> None:
+        """From now on let other messages of clients leave this gateway."""
+        self._origin.scope = scope
 
     def listens_at(self, port: int) -> None:
         """Tell neighbours that are dialled from now on where this node takes links itself."""
@@ -336,8 +353,13 @@ class TreeNode:
         self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
-        self._due = math.nan
         now = self._loop.time()
+        if now - self._due > STALL_S:
+            # This process stood still: what neighbours said meanwhile is read before it is judged.
+            self._due = now
+            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
+            return
+        self._due = math.nan
         self.tree.handle_timer(now)
         self.exchange.handle_timer(now)
         self._parts.handle_timer(now)

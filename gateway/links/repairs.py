@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.link import Link
-from tree_handler.batch import Header
-from tree_handler.repair import Request
+from tree_handler.repair import Request, answer
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
@@ -55,7 +54,7 @@ class Repairs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, link: Link, request: Request) -> None:
-        batches = self._message_log.read(request.epoch, request.ranges)
+        batches = answer(self._message_log.read(request.epoch, request.ranges))
         try:
             while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
                 for frame in frames:
@@ -69,10 +68,10 @@ class Repairs:
             _log.debug("repair for %s: %s", link.peer_id, error)
 
 
-def _up_to(limit_bytes: int, batches: Iterator[tuple[bytes, Header]]) -> list[bytes]:
+def _up_to(limit_bytes: int, batches: Iterator[bytes]) -> list[bytes]:
     frames: list[bytes] = []
     size = 0
-    for frame, _ in batches:
+    for frame in batches:
         frames.append(frame)
         size += len(frame)
         if size >= limit_bytes:

@@ -24,6 +24,7 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
         "root": tree.root_id,
         "cost_ms": tree.cost_ms,
         "hops": tree.hops,
+        "reached": sorted(node.locator.reached),
         "parent": parent.peer_id if parent else None,
         "neighbours": _neighbours(node, now),
         "last_change": {"time_s": changed_at_s, "why": why},
@@ -42,9 +43,10 @@ def _queue(node: TreeNode, number: int) -> dict[str, int]:
     link = node.links[number]
     return {
         "queued_bytes": link.queued_bytes,
+        "window_bytes": link.window.size,
         "backlog_bytes": node.exchange.backlog_bytes(number),
         "dropped": link.dropped,
-        "sent_bytes": link.sent_bytes,
+        "sent_bytes": link.window.sent,
         "received_bytes": link.received_bytes,
     }
 

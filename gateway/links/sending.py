@@ -1,9 +1,10 @@
 """What waits to be sent on one link, and what goes first. Sans-I/O.
 
-Hellos and control messages go before batches, and between the pieces of a long one. Batches go in
-the order in which they were queued. The queue is short: batches that are in the log are queued up
-to `LOGGED_LIMIT_BYTES`, beyond which the log is the queue. QoS 0 batches are nowhere else, so
-beyond `UNLOGGED_LIMIT_BYTES` of them the oldest are dropped, and counted.
+Hellos go at once, between the pieces of a long message too. All else waits until it may be under
+way: control messages first, then batches in the order in which they were queued. The queue is
+short: batches that are in the log are queued up to `LOGGED_LIMIT_BYTES`, beyond which the log is
+the queue. QoS 0 batches are nowhere else, so beyond `UNLOGGED_LIMIT_BYTES` of them the oldest are
+dropped, and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ UNLOGGED_LIMIT_BYTES = 2 << 20
 ROOM_BYTES = LOGGED_LIMIT_BYTES // 4
 """A full queue takes batches again when no more than this waits."""
 CONTROL_LIMIT_BYTES = 32 << 20
-"""More hellos and control messages wait only for a neighbour that does not read."""
+"""More control messages wait only for a neighbour that does not read."""
 
 
 class _Batch:
@@ -42,7 +43,8 @@ class SendQueue:
     Attributes:
         logged_bytes: batches of the log that wait.
         unlogged_bytes: QoS 0 batches that wait.
-        control_bytes: hellos and control messages that wait.
+        control_bytes: control messages that wait.
+        hello_bytes: hellos, echoes and acknowledgements that wait.
         dropped: QoS 0 messages that were dropped.
 
     """
@@ -51,25 +53,29 @@ class SendQueue:
         self.logged_bytes = 0
         self.unlogged_bytes = 0
         self.control_bytes = 0
+        self.hello_bytes = 0
         self.dropped = 0
+        self._hellos: list[bytes] = []
         self._control: deque[bytes] = deque()
         self._batches: deque[_Batch] = deque()
         self._unlogged: deque[_Batch] = deque()
         self._begun: Iterator[tuple[bytes, memoryview]] | None = None
         self._begun_bytes = 0
 
-    def add_packet(self, packet: bytes) -> None:
-        """Queue a packet that goes before all batches."""
-        self._control.append(packet)
-        self.control_bytes += len(packet)
+    def add_hello(self, packet: bytes) -> None:
+        """Queue a small packet that goes before all else and does not wait for room."""
+        self._hellos.append(packet)
+        self.hello_bytes += len(packet)
 
     def add_control(self, topic: bytes, payload: bytes) -> None:
         """Queue a control message, which goes before all batches."""
         if len(payload) <= PIECE_BYTES:
-            self.add_packet(wire.publish(topic, payload))
-            return
-        for head, piece in wire.pieces(PIECE_OF_CONTROL, topic, payload):
-            self.add_packet(head + piece)
+            packets = [wire.publish(topic, payload)]
+        else:
+            pieces = wire.pieces(PIECE_OF_CONTROL, topic, payload)
+            packets = [head + piece for head, piece in pieces]
+        self._control += packets
+        self.control_bytes += sum(map(len, packets))
 
     def add_batch(self, topic: bytes, frame: bytes, unlogged: int = 0) -> None:
         """Queue a batch; ``unlogged`` is the number of its messages, for QoS 0."""
@@ -100,13 +106,22 @@ class SendQueue:
     @property
     def size(self) -> int:
         """Bytes that wait."""
-        return self.control_bytes + self.logged_bytes + self.unlogged_bytes + self._begun_bytes
+        batches = self.logged_bytes + self.unlogged_bytes + self._begun_bytes
+        return self.hello_bytes + self.control_bytes + batches
 
-    def take(self, limit_bytes: int) -> tuple[Buffers, int]:
-        """The next whole packets and their size, up to about a limit; nothing if none waits."""
+    def take(self, room_bytes: int) -> tuple[Buffers, int]:
+        """The next whole packets and their size: hellos, and about as much else as there is room.
+
+        Nothing if nothing waits that may be sent.
+        """
         out: Buffers = []
         size = 0
-        while size < limit_bytes:
+        if self._hellos:
+            out += self._hellos
+            size = self.hello_bytes
+            self._hellos.clear()
+            self.hello_bytes = 0
+        while size < room_bytes:
             if self._control:
                 packet = self._control.popleft()
                 self.control_bytes -= len(packet)

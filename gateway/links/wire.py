@@ -3,7 +3,7 @@
 A link speaks MQTT 3.1.1 on the ordinary port with the top bit of the protocol version set
 (0x84); the user name ``$hedgerow/TREE`` tells it from the bridge of another broker. Only what a
 link needs is here: CONNECT, CONNACK, PUBLISH at QoS 0 on control topics (repair makes a lost one
-good), and PINGREQ and PINGRESP with a body.
+good), PUBACK, which acknowledges bytes and not packets, and PINGREQ and PINGRESP with a body.
 
 A message over `PIECE_BYTES` is sent in pieces, so that a hello never waits behind a whole one: each
 piece is a PUBLISH of its own, and what follows the last one belongs to the message's topic. Control
@@ -40,6 +40,7 @@ class Type(enum.IntEnum):
     CONNECT = 0x10
     CONNACK = 0x20
     PUBLISH = 0x30
+    PUBACK = 0x40
     PINGREQ = 0xC0
     PINGRESP = 0xD0
     DISCONNECT = 0xE0
@@ -190,6 +191,23 @@ def pong(number: int, *, behind_data: bool = False) -> bytes:
 
     """
     return _packet(Type.PINGRESP, number.to_bytes(4, "big") + (b"\1" if behind_data else b""))
+
+
+def puback(total: int) -> bytes:
+    """A PUBACK: so many bytes of the link are dealt with, since it began."""
+    return _packet(Type.PUBACK, total.to_bytes(8, "big"))
+
+
+def taken(body: bytes) -> int:
+    """How many bytes a PUBACK acknowledges.
+
+    Raises:
+        ProtocolError: torn.
+
+    """
+    if len(body) != 8:
+        raise ProtocolError("PUBACK body", body)
+    return int.from_bytes(body, "big")
 
 
 def disconnect() -> bytes:

@@ -29,6 +29,7 @@ from pathlib import Path
 
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
+from gateway.broker.log.pages import Pages
 from gateway.broker.log.segment import Segment
 from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
@@ -83,7 +84,8 @@ class MessageLog:
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
-        """Every logged number that the log holds, or held before it was trimmed, by stream."""
+        """Every number that the log holds, or held before it was trimmed, by stream: of logged
+        messages, and of those that it states as passed over."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -190,7 +192,7 @@ class MessageLog:
         self.appends += 1
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
-        if header.logged:
+        if header.numbered:
             key = header.stream
             had = self.have.get(key)
             if had is None:
@@ -325,7 +327,8 @@ class MessageLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``ranges``, as appended.
+        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
+        numbers passed over too.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -335,7 +338,7 @@ class MessageLog:
 
         """
         candidates = [
-            (segment.path, segment.length)
+            (segment, segment.stretches(key, ranges))
             for segment in self._segments
             if key in segment.holds and _meet(segment.holds[key], ranges)
         ]
@@ -435,21 +438,35 @@ class MessageLog:
             self.have.setdefault(key, Intervals()).update(numbers)
 
     def _scan(
-        self, segments: list[tuple[Path, int]], key: Epoch, ranges: Intervals
+        self,
+        candidates: list[tuple[Segment, list[tuple[int, int]]]],
+        key: Epoch,
+        ranges: Intervals,
     ) -> Iterator[tuple[bytes, Header]]:
-        for path, length in segments:
-            try:
-                data = path.read_bytes()[:length]
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}") from error
-            for at, header in self._damage.readable(path, data):
-                whole = [(header.first, header.last)]
-                if (
-                    header.logged
-                    and header.stream == key
-                    and ranges.missing(header.first, header.last) != whole
-                ):
-                    yield data[at : at + header.end], header
+        for segment, stretches in candidates:
+            learnt = Pages() if segment.pages is None else None
+            for start, end in stretches:
+                data = _part(segment.path, start, end)
+                for at, header in self._damage.readable(segment.path, data, start):
+                    if learnt is not None and header.numbered:
+                        learnt.note(at, header)
+                    whole = [(header.first, header.last)]
+                    if (
+                        header.numbered
+                        and header.stream == key
+                        and ranges.missing(header.first, header.last) != whole
+                    ):
+                        yield data[at : at + header.end], header
+            if learnt is not None:  # it was read as a whole, and is sealed
+                segment.pages = learnt
+
+
+def _part(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - start, start)
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror}") from error
 
 
 def _meet(one: Intervals, other: Intervals) -> bool:

@@ -28,6 +28,7 @@ def sequence(origin: str = "gw-a", boot_epoch: int = 1, **changed: Any) -> Row:
             "undecodable": 0,
             "duplicates": 0,
             "missing": 0,
+            "kept_local": 0,
             "first_us": 1_000_000,
             "last_us": 2_000_000,
             "latency_sum_ms": 40.0,

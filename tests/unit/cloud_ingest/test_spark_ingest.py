@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from cloud_ingest import fleet, job, source, tables
 from cloud_ingest.fleet import Gateway
 from cloud_ingest.spool import SpoolError, read_mark
+from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals
 
@@ -81,6 +82,21 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     rows = {row["gateway"]: row for row in table(tmp_path / "tables", "fleet")}
     assert rows["gw-a"]["gaps"] == 2
     assert rows["gw-a"]["last_seen"] == a.last_seen
+
+
+def test_what_a_gateway_keeps_to_itself_is_no_gap_and_what_was_given_up_is(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    spool.readings("gw-a", 1, 1, 2)
+    for first, last in ((3, 6), (5, 9), (3, 6), (5, 6), (15, 20)):
+        spool.append(batch.passed(("gw-a", 1), first, last)[0])
+    lost = Flags.PASSED | Flags.LOST | Flags.LOCAL
+    spool.append(batch.passed(("gw-a", 1), 10, 12, lost)[0])
+    spool.readings("gw-a", 1, 13, 2)
+    spool.sync()
+    a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
+    assert (a.messages, a.logged, a.gaps, a.kept_local, a.duplicates) == (4, 4, 3, 13, 0)
+    assert len(table(tmp_path / "tables", "telemetry")) == 4
 
 
 def test_plain_pyarrow_reads_the_tables_with_their_types(

@@ -20,6 +20,7 @@ PACKETS = [
     (wire.publish(b"$hedgerow/batch", b"x" * 300), Type.PUBLISH),
     (wire.ping(7, b"bpdu"), Type.PINGREQ),
     (wire.pong(7), Type.PINGRESP),
+    (wire.puback(1 << 40), Type.PUBACK),
     (wire.disconnect(), Type.DISCONNECT),
 ]
 

@@ -1,0 +1,35 @@
+"""Which life of a gateway this is, where its counter is lost (tree-protocol, Identity).
+
+A boot epoch has to be new, since replication takes a number of an epoch that it knows for a
+duplicate, and later than those before, since the tree follows the latest life of a root. A
+counter on disk gives both. A gateway that finds no counter may be new, or may have lost its
+disk; it can't tell, and its clock may be wrong by years. So it draws its first epoch: that is new
+but for a chance of k in two thousand million after k lives. Whether it is the latest as well
+its neighbours know: their BPDUs and summaries name earlier lives. A gateway that is told of a
+later one starts again behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_FIRST = 2**31 - 1
+"""First epochs are drawn up to here; the other half of a batch's 32 bits is for starts to come."""
+
+
+def first(drawn: int) -> int:
+    """The epoch of a life that found no counter.
+
+    Args:
+        drawn: any whole number, from a source that nobody can foresee.
+
+    """
+    return 1 + drawn % MAX_FIRST
+
+
+def latest(gateway_id: str, streams: Iterable[tuple[str, int]]) -> int:
+    """The latest epoch of a gateway that is named among the (origin, epoch), 0 if there is none.
+
+    An origin that is ``$`` and the id counts too: what it published to the gateways.
+    """
+    return max((epoch for origin, epoch in streams if origin.lstrip("$") == gateway_id), default=0)
