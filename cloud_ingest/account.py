@@ -24,12 +24,11 @@ import pyarrow.dataset
 from cloud_ingest import record
 from cloud_ingest.versions import LINK_NAME
 from tree_handler import batch
-from tree_handler.batch import Flags
 
 Key = tuple[str, int]
 """A message as its publisher knows it: topic and number."""
 Stamp = tuple[str, int, int]
-"""A message as the tree knows it: origin, boot epoch, sequence (of those that are logged)."""
+"""A message as the tree knows it: origin, boot epoch, number among its clients' logged ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,11 @@ def read_table(tables: Path) -> Iterable[tuple[Stamp, Key]]:
 
 
 def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
-    """The clients' messages that a gateway's log holds, up to a torn tail."""
+    """The clients' messages in a gateway's log that are not to stay there, up to a torn tail."""
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
         for at, header in batch.frames(data):
-            if not header.logged or header.flags & Flags.CONTROL:
+            if not header.logged or header.control or header.local:
                 continue
             frame = data[at : at + header.end]
             for i, entry in enumerate(batch.decode(frame, header)):

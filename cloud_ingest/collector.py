@@ -28,6 +28,7 @@ from gateway.identity import next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.links.retained_part import NothingRetained
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
@@ -98,6 +99,7 @@ class Collector:
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
         )
+        self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
 
     async def run(self) -> None:

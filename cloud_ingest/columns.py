@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cloud_ingest.record import RecordError, decode
 from cloud_ingest.spool import Batch, SpoolError
-from tree_handler.batch import Flags
+from tree_handler.batch import Header
 
 ROWS_PER_ARROW_BATCH = 4_000
 """Rows are handed on from so many; one batch of an origin is never cut."""
@@ -21,6 +21,7 @@ YEAR_1_S = -62_135_596_800
 YEAR_9999_S = 253_402_300_799
 """The last second that Spark, Parquet's readers and Python's datetime all can hold."""
 
+_NO_PACKET = (None, None, None, None, None)
 _NO_RECORD = (None, None, None, None, None)
 _Row = tuple[Any, ...]
 
@@ -60,15 +61,16 @@ def rows_of(batch: Batch) -> list[_Row]:
     header = batch.header
     if header.last > LONG_MAX:
         raise SpoolError(batch.segment, batch.at, f"{header}: sequence passes {LONG_MAX}")
-    logged = bool(header.flags & Flags.LOGGED)
-    control = bool(header.flags & Flags.CONTROL)
+    control = header.control
+    if header.passed:
+        return [] if header.local else [_statement(header)]
     in_range = header.origin_time_us <= YEAR_9999_S * 1_000_000
     origin_time_us = header.origin_time_us if in_range else None
     return [
         (
             header.origin,
             header.epoch,
-            logged,
+            header.logged,
             control,
             sequence,
             entry.qos,
@@ -76,10 +78,17 @@ def rows_of(batch: Batch) -> list[_Row]:
             entry.topic,
             origin_time_us,
             entry.payload,
+            None,
             *((*_NO_RECORD, None) if control else _record_of(entry.payload)),
         )
         for sequence, entry in enumerate(batch.entries(), header.first)
     ]
+
+
+def _statement(header: Header) -> _Row:
+    """What a gateway keeps to itself; what it gave up as lost stays a gap."""
+    stamp = (header.origin, header.epoch, True, header.control, header.first)
+    return (*stamp, *_NO_PACKET, header.count, *_NO_RECORD, None)
 
 
 def _record_of(payload: bytes) -> _Row:

@@ -6,12 +6,12 @@ small and folded here in plain Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import msgpack
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
 
 MEMBER_TOPIC = "$hedgerow/member/"
@@ -38,7 +38,10 @@ class Gateway:
         control: messages of its own to other gateways.
         undecodable: messages of its clients whose payload is no telemetry record.
         duplicates: copies in the spool beyond the first, control messages included.
-        gaps: logged numbers that are missing from 1 to the highest, over all boot epochs.
+        gaps: numbers of logged messages of its clients that are missing from 1 to the highest, over
+            all boot epochs.
+        kept_local: numbers of logged messages of its clients that it keeps to itself, by its
+            configuration.
         first_seen: the earliest origin time.
         last_seen: the latest origin time.
         accept_latency_mean_ms: from a reading to its acceptance at the origin, by the clocks of
@@ -58,6 +61,7 @@ class Gateway:
     undecodable: int = 0
     duplicates: int = 0
     gaps: int = 0
+    kept_local: int = 0
     first_seen: datetime | None = None
     last_seen: datetime | None = None
     accept_latency_mean_ms: float | None = None
@@ -66,7 +70,7 @@ class Gateway:
 
 
 def sequences(unique: DataFrame) -> DataFrame:
-    """A row for each sequence: per origin and boot epoch, one of logged messages and one of others.
+    """A row for each sequence: per origin and boot epoch, up to four (`cloud_ingest.tables.STAMP`).
 
     Times are microseconds since 1970, so that they reach Python without its local time zone.
 
@@ -74,19 +78,45 @@ def sequences(unique: DataFrame) -> DataFrame:
         unique: what `cloud_ingest.tables.without_duplicates` returns.
 
     """
-    telemetry = ~F.col("control")
+    key = ("origin", "boot_epoch", "control", "logged")
     latency_ms = (F.unix_micros("origin_time") - F.unix_micros("device_time")) / 1_000
-    return unique.groupBy("origin", "boot_epoch", "logged").agg(
-        F.count_if(telemetry).alias("messages"),
-        F.count_if("control").alias("control"),
+    last = F.max(F.col("sequence") + F.coalesce("passed", F.lit(1)) - 1)
+    found = unique.groupBy(*key).agg(
+        F.count_if(F.col("passed").isNull()).alias("messages"),
         F.count("record_error").alias("undecodable"),
-        F.sum(F.col("copies") - 1).alias("duplicates"),
-        (F.max("sequence") - F.count("*")).alias("missing"),
+        F.sum(F.when(F.col("passed").isNull(), F.col("copies") - 1).otherwise(0)).alias(
+            "duplicates"
+        ),
+        last.alias("last"),
         F.unix_micros(F.min("origin_time")).alias("first_us"),
         F.unix_micros(F.max("origin_time")).alias("last_us"),
         F.sum(latency_ms).alias("latency_sum_ms"),
         F.count(latency_ms).alias("latency_count"),
         F.max(latency_ms).alias("latency_max_ms"),
+    )
+    kept_local = F.coalesce("kept_local", F.lit(0))
+    missing = F.col("last") - F.col("messages") - kept_local
+    return (
+        found.join(_kept_local(unique, key), [*key], "left")
+        .withColumns({"kept_local": kept_local, "missing": missing})
+        .drop("last")
+    )
+
+
+def _kept_local(unique: DataFrame, key: Sequence[str]) -> DataFrame:
+    """How many numbers of each sequence stay at their origin; statements of it may overlap."""
+    last = F.col("sequence") + F.col("passed") - 1
+    before = (
+        Window.partitionBy(*key)
+        .orderBy("sequence", "passed")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    known = F.greatest(F.coalesce(F.max(last).over(before), F.lit(0)), F.col("sequence") - 1)
+    return (
+        unique.where(F.col("passed").isNotNull())
+        .withColumn("fresh", F.greatest(last - known, F.lit(0)))
+        .groupBy(*key)
+        .agg(F.sum("fresh").alias("kept_local"))
     )
 
 
@@ -163,13 +193,16 @@ def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[Gatew
 def _add(gateway: Gateway, row: Row) -> None:
     if row["boot_epoch"] not in gateway.boot_epochs:
         gateway.boot_epochs.append(row["boot_epoch"])
-    gateway.messages += row["messages"]
-    gateway.control += row["control"]
-    gateway.undecodable += row["undecodable"]
     gateway.duplicates += row["duplicates"]
-    if row["logged"]:
-        gateway.logged += row["messages"]
-        gateway.gaps += row["missing"]
+    if row["control"]:
+        gateway.control += row["messages"]
+    else:
+        gateway.messages += row["messages"]
+        gateway.undecodable += row["undecodable"]
+        if row["logged"]:
+            gateway.logged += row["messages"]
+            gateway.gaps += row["missing"]
+            gateway.kept_local += row["kept_local"]
     first, last = _time(row["first_us"]), _time(row["last_us"])
     gateway.first_seen = min(filter(None, (gateway.first_seen, first)), default=None)
     gateway.last_seen = max(filter(None, (gateway.last_seen, last)), default=None)

@@ -33,6 +33,7 @@ MESSAGES = StructType(
         StructField("topic", StringType()),
         StructField("origin_time", TimestampType()),
         StructField("payload", BinaryType()),
+        StructField("passed", LongType()),
         StructField("sensor", StringType()),
         StructField("unit", StringType()),
         StructField("value", DoubleType()),
@@ -45,13 +46,14 @@ MESSAGES = StructType(
 
 ``sensor`` to ``device_number`` are null in messages between gateways (``control``) and where
 ``record_error`` says why the payload is no record. ``origin_time`` is when the origin accepted
-the message, null if its clock was beyond the year 9999.
+the message, null if its clock was beyond the year 9999. ``passed`` is null in messages; in a row
+that is none it says of how many numbers, from ``sequence`` on, the messages stay at their origin.
 """
 
-STAMP = ("origin", "boot_epoch", "logged", "sequence")
-"""What makes a message this one and no other: each origin numbers logged messages apart."""
+STAMP = ("origin", "boot_epoch", "control", "logged", "sequence")
+"""What makes a message this one and no other: each origin numbers four kinds apart."""
 
-TELEMETRY = StructType([field for field in MESSAGES if field.name != "control"])
+TELEMETRY = StructType([field for field in MESSAGES if field.name not in ("control", "passed")])
 """The telemetry table: each message of a client once."""
 
 FLEET = StructType(
@@ -66,6 +68,7 @@ FLEET = StructType(
         StructField("undecodable", LongType()),
         StructField("duplicates", LongType()),
         StructField("gaps", LongType()),
+        StructField("kept_local", LongType()),
         StructField("first_seen", TimestampType()),
         StructField("last_seen", TimestampType()),
         StructField("accept_latency_mean_ms", DoubleType()),
@@ -85,9 +88,10 @@ def without_duplicates(messages: DataFrame) -> DataFrame:
         messages: `MESSAGES`, control messages included.
 
     """
-    kept = [name for name in messages.columns if name not in STAMP]
+    stamp = (*STAMP, "passed")
+    kept = [name for name in messages.columns if name not in stamp]
     return (
-        messages.groupBy(*STAMP)
+        messages.groupBy(*stamp)
         .agg(F.first(F.struct(*kept)).alias("kept"), F.count("*").alias("copies"))
         .select(*(f"kept.{name}" if name in kept else name for name in MESSAGES.names), "copies")
     )
@@ -100,4 +104,4 @@ def telemetry(unique: DataFrame) -> DataFrame:
         unique: what `without_duplicates` returns.
 
     """
-    return unique.where(~F.col("control")).select(*TELEMETRY.names)
+    return unique.where(~F.col("control") & F.col("passed").isNull()).select(*TELEMETRY.names)

@@ -17,18 +17,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gateway.commands.errors import FailedError, WrongUseError
+
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 
 Command = Callable[[argparse.Namespace], int]
-
-
-class WrongUseError(Exception):
-    """An argument or configuration is wrong; the message names it."""
-
-
-class FailedError(Exception):
-    """The command did not work out; the message says why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,85 +64,17 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-# -- get, status -----------------------------------------------------------------------------------
+# -- get, status, tree, drain ----------------------------------------------------------------------
 
 
-def _get(options: argparse.Namespace) -> int:
-    answer = _ask(options, options.uri)
-    if options.json:
-        _print_json(
-            {
-                "code": answer.code,
-                "content_format": answer.content_format,
-                "payload": answer.payload.decode(errors="replace"),
-            }
-        )
-    elif answer.ok:
-        sys.stdout.write(answer.payload.decode(errors="replace").rstrip("\n") + "\n")
-    if not answer.ok:
-        diagnostic = answer.payload.decode(errors="replace")
-        raise FailedError(f"{options.uri}: {answer.code} {diagnostic}".rstrip())
-    return 0
+def _asks(name: str) -> Command:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import asking  # noqa: PLC0415  # `hedgerow run` asks nobody
 
+        asks: Command = getattr(asking, name)
+        return asks(options)
 
-def _ask(options: argparse.Namespace, uri: str) -> Any:
-    from dtls import keystore  # noqa: PLC0415
-    from dtls.errors import KeystoreError  # noqa: PLC0415
-    from gateway.coap import client  # noqa: PLC0415
-
-    identity, key = None, None
-    if options.psk_file is not None:
-        try:
-            keys = keystore.load(options.psk_file)
-        except KeystoreError as error:
-            raise WrongUseError(f"--psk-file: {error}") from error
-        identity = options.psk_identity or next(iter(keys.identities()), None)
-        key = keys.key_of(identity.encode()) if identity else None
-        if key is None:
-            raise WrongUseError(f"--psk-identity: {identity!r} is not in {options.psk_file}")
-    elif uri.startswith("coaps:"):
-        raise WrongUseError(f"--psk-file: needed for {uri}")
-    try:
-        return asyncio.run(
-            client.request(
-                "GET", uri, psk_identity=identity, psk_key=key, timeout_s=options.timeout
-            )
-        )
-    except client.BadUriError as error:
-        raise WrongUseError(str(error)) from error
-    except client.ClientError as error:
-        raise FailedError(str(error)) from error
-
-
-def _status(options: argparse.Namespace) -> int:
-    from gateway.status_text import as_text  # noqa: PLC0415
-
-    answer = _ask(options, f"{_gateway_uri(options)}/status")
-    if not answer.ok:
-        raise FailedError(f"{options.gateway}: {answer.code} {answer.payload.decode()}")
-    status = json.loads(answer.payload)
-    if options.json:
-        _print_json(status)
-    else:
-        sys.stdout.write(as_text(status) + "\n")
-    return 0
-
-
-def _gateway_uri(options: argparse.Namespace) -> str:
-    if options.config is None:
-        address: str = options.gateway
-        return address.rstrip("/") if "://" in address else f"coap://{address}"
-    from gateway import config, process  # noqa: PLC0415
-
-    try:
-        settings = config.load(options.config, config.GatewaySettings)
-    except config.ConfigError as error:
-        raise WrongUseError(str(error)) from error
-    path = settings.gateway.state_dir / process.LISTENERS_NAME
-    try:
-        return f"coap://{json.loads(path.read_text())['coap']}"
-    except (OSError, ValueError, KeyError) as error:
-        raise FailedError(f"{settings.gateway.id} is not running ({path})") from error
+    return command
 
 
 # -- passwd ----------------------------------------------------------------------------------------
@@ -270,17 +196,26 @@ def _parser() -> argparse.ArgumentParser:
         help="show a gateway's neighbours, roles and counters",
         description="Show what a running gateway says of itself and its neighbours.",
     )
-    which = status.add_mutually_exclusive_group()
-    which.add_argument(
-        "gateway",
-        nargs="?",
-        default="127.0.0.1:5683",
-        metavar="HOST[:PORT]",
-        help="its CoAP address (default 127.0.0.1:5683)",
+    _add_gateway(status)
+    status.set_defaults(command=_asks("status"))
+
+    tree = commands.add_parser(
+        "tree",
+        help="show the whole tree from its root down",
+        description="Ask a running gateway, and through it all others it knows, and draw the "
+        "tree: parents and children, the links that stand by, and who does not answer.",
     )
-    which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
-    _add_client_options(status)
-    status.set_defaults(command=_status)
+    _add_gateway(tree)
+    tree.set_defaults(command=_asks("tree"))
+
+    drain = commands.add_parser(
+        "drain",
+        help="take a gateway out without losing a message",
+        description="Send a gateway's clients elsewhere and wait until its neighbours have "
+        "all its messages; then it ends. Needs the right to write (--psk-file).",
+    )
+    _add_gateway(drain)
+    drain.set_defaults(command=_asks("drain"), timeout=60.0)
 
     get = commands.add_parser(
         "get",
@@ -290,7 +225,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     get.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
     _add_client_options(get)
-    get.set_defaults(command=_get)
+    get.set_defaults(command=_asks("get"))
 
     passwd = commands.add_parser(
         "passwd",
@@ -334,6 +269,18 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)
     return parser
+
+
+def _add_gateway(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "gateway",
+        nargs="?",
+        metavar="HOST[:PORT]",
+        help="its CoAP address (default: this machine's)",
+    )
+    which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
+    _add_client_options(command)
 
 
 def _add_client_options(command: argparse.ArgumentParser) -> None:

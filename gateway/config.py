@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.broker.limits import LimitRangeError, Limits
+from gateway.broker.topics.filters import FilterError
 from gateway.links.handshake import MIN_KEY_BYTES
+from gateway.links.scope import check_filter
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
 
@@ -152,7 +154,9 @@ class TreeSection:
     """How this gateway finds its neighbours and what it tells them.
 
     ``neighbours`` are ``host:port`` of MQTT listeners. ``capability`` stands in for the figure
-    measured from the machine (B4).
+    measured from the machine (B4). A gateway that is out of the tree for ``member_timeout_s`` is
+    taken out of the fleet's records. Clients' messages leave this gateway if a filter of
+    ``replicate`` matches their topic and none of ``keep_local`` does.
     """
 
     key_file: Path
@@ -165,6 +169,9 @@ class TreeSection:
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
+    member_timeout_s: float = 120.0
+    replicate: list[str] = field(default_factory=lambda: ["#"])
+    keep_local: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
@@ -175,12 +182,20 @@ class TreeSection:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
             raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
+        if not 1 <= self.member_timeout_s <= 31_536_000:
+            raise ConfigError("member_timeout_s", f"{self.member_timeout_s} is not 1 to 31536000")
         if self.capability is not None and self.capability <= 0:
             raise ConfigError("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
             host, _, port = neighbour.rpartition(":")
             if not host or not port.isdigit() or not 0 < int(port) < 65536:
                 raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
+        for name in ("replicate", "keep_local"):
+            for topic_filter in getattr(self, name):
+                try:
+                    check_filter(topic_filter)
+                except FilterError as error:
+                    raise ConfigError(name, str(error)) from error
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.

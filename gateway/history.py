@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from gateway.broker.log.message_log import Done
 from gateway.links.node import TreeNode
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 
 class LogHistory:
@@ -44,11 +43,11 @@ class LogHistory:
         return self._log.read_from(position)
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any of these numbers."""
+        """The batches of one stream that hold any of these numbers."""
         return self._log.read(key, ranges)
 
     def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held."""
+        """All numbers that the log holds or held, by stream."""
         return self._log.have
 
     def start_sync(self) -> Callable[[], None]:

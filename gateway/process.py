@@ -8,12 +8,14 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ipaddress
 import json
 import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -29,24 +31,28 @@ from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings, MqttSection
 from gateway.console import health, metrics
 from gateway.console.server import Console
+from gateway.drain import Drain
 from gateway.history import LogHistory
 from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
-from gateway.membership import Members
+from gateway.links.retained_part import RetainedPart
+from gateway.links.scope import Scope
+from gateway.membership import Members, MemberWatch
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
 
@@ -69,15 +75,17 @@ class GatewayProcess:
 
     Args:
         settings: a checked configuration.
+        end: called when the process may end, since it is drained.
 
     """
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, end: Callable[[], None] = lambda: None) -> None:
         self._settings = settings
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members()
         self._stack = AsyncExitStack()
         self._started_s = time.time()
+        self._end = end
 
     async def start(self) -> None:
         """Start all parts.
@@ -119,11 +127,14 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
         attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
+        self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
+        self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:
             await attachment.start(self._settings.address, self._broker.port)
@@ -131,8 +142,8 @@ class GatewayProcess:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
         self._sampler.add_all(sensors)
-        sampling = asyncio.create_task(self._sampler.run(), name="sensors")
-        self._stack.push_async_callback(_cancelled, sampling)
+        self._sampling = asyncio.create_task(self._sampler.run(), name="sensors")
+        self._stack.push_async_callback(_cancelled, self._sampling)
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
@@ -190,6 +201,7 @@ class GatewayProcess:
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
+            scope=Scope(tree.replicate, tree.keep_local),
         )
 
     async def _start_broker(self) -> GatewayBroker:
@@ -212,6 +224,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                recovered=self._compare_retained,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -225,6 +238,11 @@ class GatewayProcess:
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
+
+    def _compare_retained(self, core: BrokerCore) -> None:
+        settle_s = self._settings.tree.repair_interval_s
+        self._retained = RetainedPart(self._node, core.retention, settle_s)
+        self._node.add_part(self._retained)
 
     def reload(self) -> None:
         """Read certificates, passwords and the policy again; if one is wrong, all stay."""
@@ -264,6 +282,7 @@ class GatewayProcess:
             self._sampler,
             publish=self._publish_query,
             status=self.status,
+            drain=self._drain.start,
             anonymous=self._settings.access.anonymous,
         )
         self._stack.push_async_callback(self._site.stop)
@@ -335,13 +354,20 @@ class GatewayProcess:
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
 
-    def _deliver(self, entries: list[Entry], header: Header) -> None:
-        key = (header.origin, header.epoch)
-        self._broker.core.publish_logged(entries, key, header.last if header.logged else 0)
+    def _deliver(self, rows: list[Row], header: Header) -> None:
+        last = header.last if header.logged else 0
+        self._broker.core.publish_batch(rows, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
+
+    def _leave(self) -> None:
+        """What a drain begins with: no readings any more, and nobody's head."""
+        self._sampling.cancel()
+        record = dataclasses.replace(self._record(), draining=True)
+        self._members.publish(self._node, record)
+        _log.info("%s is draining", self._settings.gateway.id)
 
     # -- status ----------------------------------------------------------------------------------
 
@@ -359,8 +385,22 @@ class GatewayProcess:
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),
+            "retained": self._retained.status(),
             "members": [record.id for record in self._members.known],
+            "places": {record.id: str(record.place) for record in self._members.known},
+            "hierarchy": self._hierarchy(),
+            "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
+        }
+
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where this gateway stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
         }
 
 
@@ -377,7 +417,7 @@ async def serve(settings: GatewaySettings) -> None:
         loop.add_signal_handler(number, stopping.set)
     hung_up = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    process = GatewayProcess(settings)
+    process = GatewayProcess(settings, stopping.set)
     garbage.spare_the_loop()
     await process.start()
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")

@@ -30,6 +30,19 @@ from tree_handler.batch import Entry, Row
 LIMIT_S = 20
 
 
+class EchoOnce(asyncio.Protocol):
+    """Takes a neighbour's connection over, and answers what comes next with it and an end."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(b"link:" + data)
+        self._transport.close()
+
+
 class Peer:
     """One connection over TCP or TLS."""
 
@@ -160,10 +173,6 @@ class Bench:
         if done is not None:
             done(1 if logged else 0, None)
 
-    async def _link(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> None:
+    async def _link(self, transport: asyncio.Transport, first: bytes) -> None:
         self.links.append(first)
-        writer.write(b"link:" + await reader.readexactly(4))
-        await writer.drain()
-        writer.close()
+        EchoOnce(transport)

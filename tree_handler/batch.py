@@ -40,21 +40,40 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """No batch is larger: a length field beyond it is damage or malice."""
 
+Epoch = tuple[str, int]
+"""A sequence of numbers: an origin's gateway id and its boot epoch; see `Header.stream`."""
+CONTROL_PREFIX = "$"
+"""What sets the name of an origin's control stream apart; no gateway id may begin with it."""
+
+MAX_PASSED = (1 << 32) - 1
+"""Numbers that one statement can pass over."""
+
 _pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
 
 
 class Flags(enum.IntFlag):
-    """What a batch carries; each origin numbers logged batches and others apart."""
+    """What a batch carries.
+
+    An origin numbers each of the four kinds of messages apart: logged or not, clients' or control.
+    """
 
     LOGGED = 1
     """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
     CONTROL = 2
     """Between gateways (topics that start with ``$``), never shown to clients."""
     LOCAL = 4
-    """What a gateway has to remember for itself: in its log, never on a link."""
+    """In one gateway's log and never on a link: what it has to remember for itself, with LOGGED
+    clients' messages that are not to leave it, with PASSED what is passed over for it alone."""
+    PASSED = 8
+    """No messages but a statement of their numbers: they are not for whoever reads it."""
+    LOST = 16
+    """With PASSED: they were to come, and nobody within reach has them any more."""
 
 
-LOGGED_BIT, _CONTROL_BIT = int(Flags.LOGGED), int(Flags.CONTROL)  # enum arithmetic is slow
+# Enum arithmetic is slow.
+LOGGED_BIT, CONTROL_BIT, _LOCAL_BIT = int(Flags.LOGGED), int(Flags.CONTROL), int(Flags.LOCAL)
+_PASSED_BIT = int(Flags.PASSED)
+_NUMBERED_BITS = LOGGED_BIT | _PASSED_BIT
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
@@ -79,6 +98,11 @@ class Entry:
     qos: int = 0
     retain: bool = False
     properties: dict[int, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Row) -> Entry:
+        """The message that stands in a body."""
+        return cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
 
     def row(self) -> Row:
         """The message as it stands in a body."""
@@ -124,11 +148,38 @@ class Header:
     @property
     def control(self) -> bool:
         """Whether the messages are between gateways."""
-        return bool(self.flags & _CONTROL_BIT)
+        return bool(self.flags & CONTROL_BIT)
+
+    @property
+    def local(self) -> bool:
+        """Whether it stays in this gateway's log."""
+        return bool(self.flags & _LOCAL_BIT)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is a statement of numbers that are not for whoever reads it (`passed`)."""
+        return bool(self.flags & _PASSED_BIT)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its numbers count in its stream: of logged messages, or of a statement."""
+        return bool(self.flags & _NUMBERED_BITS)
+
+    @property
+    def stream(self) -> Epoch:
+        """The sequence that the numbers of a logged message are of, and apart those of others.
+
+        ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
+        gateways, which go to all even where clients' do not.
+        """
+        if self.flags & CONTROL_BIT:
+            return CONTROL_PREFIX + self.origin, self.epoch
+        return self.origin, self.epoch
 
     def __str__(self) -> str:
-        kind = "logged" if self.logged else "QoS 0"
-        return f"batch {self.origin}/{self.epoch} {kind} {self.first}..{self.last}"
+        name, epoch = self.stream
+        kind = "passed" if self.passed else "logged" if self.logged else "QoS 0"
+        return f"batch {name}/{epoch} {kind} {self.first}..{self.last}"
 
 
 def encode(
@@ -160,20 +211,46 @@ def make(
         BatchError: if there is no message, or the batch would be over `MAX_FRAME_BYTES`.
 
     """
-    count = len(rows)
-    if not count:
+    if not rows:
         raise BatchError("batch without entries")
     name = origin.encode()
+    count = len(rows)
     rest = _HEAD.pack(epoch, first, count, origin_time_us, len(name)) + name + _pack(rows)
     if FRAME.size + len(rest) > MAX_FRAME_BYTES:
         raise BatchError("batch too large, bytes", len(rest))
+    body_at = FRAME.size + _HEAD.size + len(name)
+    end = FRAME.size + len(rest)
+    header = Header(origin, epoch, first, count, int(flags), origin_time_us, body_at, end)
+    return _framed(int(flags), rest), header
+
+
+def _framed(flags: int, rest: bytes) -> bytes:
     crc = zlib.crc32(rest, zlib.crc32(bytes((flags,))))
     frame: bytes = FRAME.pack(MAGIC, VERSION, flags, len(rest), crc) + rest
-    body_at = FRAME.size + _HEAD.size + len(name)
-    header = Header(
-        origin, epoch, first, count, int(flags), origin_time_us, body_at, FRAME.size + len(rest)
-    )
-    return frame, header
+    return frame
+
+
+def passed(
+    stream: Epoch, first: int, last: int, flags: Flags = Flags.PASSED
+) -> tuple[bytes, Header]:
+    """Make a statement: the messages ``first..last`` of a stream are not for whoever reads it.
+
+    It is a batch without messages, so that log, wire and spool carry it as they carry those.
+
+    Raises:
+        BatchError: more than `MAX_PASSED` numbers.
+
+    """
+    origin, epoch = stream
+    count = last - first + 1
+    if not 0 < count <= MAX_PASSED:
+        raise BatchError("numbers passed over", (first, last))
+    if origin.startswith(CONTROL_PREFIX):
+        origin = origin.removeprefix(CONTROL_PREFIX)
+        flags |= Flags.CONTROL
+    name = origin.encode()
+    frame = _framed(int(flags), _HEAD.pack(epoch, first, count, 0, len(name)) + name)
+    return frame, Header(origin, epoch, first, count, int(flags), 0, len(frame), len(frame))
 
 
 def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
@@ -230,32 +307,48 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
         origin = name.decode()
     except UnicodeDecodeError as error:
         raise BatchError("batch origin", name) from error
+    if origin.startswith(CONTROL_PREFIX):  # it would pose as another's control stream
+        raise BatchError("batch origin", origin)
     body_at = name_at + name_length - at
     return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
 
 
-def decode(frame: bytes, header: Header) -> list[Entry]:
-    """Decode the messages of a batch that `check` passed.
+def rows(frame: bytes, header: Header) -> list[Row]:
+    """Decode the messages of a batch that `check` passed, as they stand in its body.
 
     Raises:
         BatchError: if the body is not what an origin makes.
 
     """
     try:
-        rows = msgpack.unpackb(
+        found: list[Row] = msgpack.unpackb(
             memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
         )
-        entries = [
-            Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
-            for row in rows
-        ]
+        count = len(found)
+        is_wrong = any(
+            type(row[0]) is not str
+            or type(row[1]) is not int
+            or type(row[2]) is not bytes
+            or (len(row) > 3 and type(row[3]) is not dict)
+            for row in found
+        )
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
         raise BatchError("batch body", str(error)) from error
-    if any(type(e.topic) is not str or type(e.payload) is not bytes for e in entries):
-        raise BatchError("batch entry", "topic or payload of a wrong type")
-    if len(entries) != header.count:
-        raise BatchError("batch count", (header.count, len(entries)))
-    return entries
+    if is_wrong:
+        raise BatchError("batch entry", "a field of a wrong type")
+    if count != header.count:
+        raise BatchError("batch count", (header.count, count))
+    return found
+
+
+def decode(frame: bytes, header: Header) -> list[Entry]:
+    """The same, as entries.
+
+    Raises:
+        BatchError: as for `rows`.
+
+    """
+    return [Entry.of(row) for row in rows(frame, header)]
 
 
 def frame_length(data: bytes | memoryview, at: int = 0) -> int | None:

@@ -1,6 +1,6 @@
 """Order per origin: what local clients are handed, and what waits for a gap to close.
 
-Batches of one origin and epoch may arrive out of order, since repair runs beside the tree.
+Batches of one stream may arrive out of order, since repair runs beside the tree.
 Clients get them in sequence (invariant 5), so what is behind a gap waits. A few of the waiting
 frames are kept here; the log has them all, so beyond a bound only their numbers are known and
 the shell reads them from there when their turn comes.
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """Frames kept in memory behind gaps, over all origins."""
@@ -39,7 +38,7 @@ class DeliverLogged:
 
 @dataclass(slots=True)
 class Delivery:
-    """For each origin and epoch: the last number handed out, and frames held behind a gap."""
+    """For each stream: the last number handed out, and frames held behind a gap."""
 
     held_bytes: int = 0
     _done: dict[Epoch, int] = field(default_factory=dict)
@@ -50,19 +49,27 @@ class Delivery:
         for key, numbers in have.items():
             self._done[key] = numbers.contiguous_from(1)
 
+    def handed_out(self, key: Epoch) -> int:
+        """The last number that local clients were handed, or would have been."""
+        return self._done.get(key, 0)
+
     def skip(self, header: Header) -> None:
         """A batch of this gateway's own: its clients have it from the broker directly."""
-        self._done[header.origin, header.epoch] = header.last
+        self._done[header.stream] = header.last
 
     def add(
         self, frame: bytes, header: Header, have: Intervals
     ) -> Iterator[Deliver | DeliverLogged]:
-        """Take a new batch, whose numbers are in ``have``; yield what can be handed out now."""
-        key = (header.origin, header.epoch)
+        """Take a new batch, whose numbers are in ``have``; yield what can be handed out now.
+
+        A statement of numbers passed over has nothing to hand out, but what waits behind them.
+        """
+        key = header.stream
         done = self._done.get(key, 0)
-        if header.first == done + 1 and have.contiguous_from(1) == header.last:
+        if header.first <= done + 1 and done < header.last == have.contiguous_from(1):
             self._done[key] = header.last
-            yield Deliver(frame, header, header.first)
+            if not header.passed:
+                yield Deliver(frame, header, done + 1)
             return
         if self.held_bytes + len(frame) <= MAX_HELD_BYTES:
             self._held.setdefault(key, {})[header.first] = (frame, header)
@@ -85,7 +92,8 @@ class Delivery:
             if start > done + 1:
                 yield DeliverLogged(key, done + 1, start - 1)
             if header.last > done:
-                yield Deliver(frame, header, max(start, done + 1))
+                if not header.passed:
+                    yield Deliver(frame, header, max(start, done + 1))
                 done = header.last
         if done < reachable:
             yield DeliverLogged(key, done + 1, reachable)

@@ -24,6 +24,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tree_handler.absence import AbsenceNotice
 from tree_handler.member import NONE, MemberRecord, Place, check_name
 
 __all__ = ["Hierarchy", "MemberRecord", "Membership", "Place", "check_name", "is_wildcard"]
@@ -35,6 +36,7 @@ ANY = "*"
 MAX_MEMBERS = 100_000
 """Gateways remembered; a record of a new one beyond it is refused and counted."""
 MAX_SUBSTITUTES = 8
+_NEVER = (-1, -1)
 
 _Group = tuple[str, str]
 
@@ -141,11 +143,12 @@ class Membership:
     """The newest record of each gateway; the order in which they come makes no difference.
 
     Attributes:
-        refused: records of new gateways beyond `MAX_MEMBERS`.
+        refused: records and absences of new gateways beyond `MAX_MEMBERS`.
 
     """
 
     refused: int = 0
+    _absent: dict[str, tuple[int, int]] = field(default_factory=dict)
     _records: dict[str, MemberRecord] = field(default_factory=dict)
     _hierarchy: Hierarchy | None = None
 
@@ -155,6 +158,8 @@ class Membership:
         Of two records with the same epoch and version, which no gateway makes, the greater
         bytes win, so that all gateways keep the same one.
         """
+        if (record.epoch, record.version) <= self._absent.get(record.id, _NEVER):
+            return False
         known = self._records.get(record.id)
         if known is None:
             if len(self._records) >= MAX_MEMBERS:
@@ -169,10 +174,19 @@ class Membership:
         self._hierarchy = None
         return True
 
-    def remove(self, gateway_id: str) -> bool:
-        """Forget a gateway that has been out of reach too long; tell whether it was known."""
-        self._hierarchy = None
-        return self._records.pop(gateway_id, None) is not None
+    def is_absent(self, notice: AbsenceNotice) -> bool:
+        """Drop the records that a notice makes void; tell whether that is news."""
+        if notice.mark <= self._absent.get(notice.id, _NEVER):
+            return False
+        if notice.id not in self._absent and len(self._absent) >= MAX_MEMBERS:
+            self.refused += 1
+            return False
+        self._absent[notice.id] = notice.mark
+        known = self._records.get(notice.id)
+        if known is not None and (known.epoch, known.version) <= notice.mark:
+            del self._records[notice.id]
+            self._hierarchy = None
+        return True
 
     def get(self, gateway_id: str) -> MemberRecord | None:
         """The record of a gateway."""

@@ -1,23 +1,25 @@
 """What two neighbours tell each other to repair: summaries and requests, and their wire form.
 
-A summary says, for each origin and epoch, which logged numbers a gateway has and from which
-number on its log can still send them. A request names ranges of one origin and epoch. Both are
+A summary says, for each stream (`Header.stream`), which logged numbers a gateway has and from
+which number on its log can still send them. A request names ranges of one stream. Both are
 msgpack; limits bound what a broken neighbour can make a gateway keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
+from tree_handler import batch
+from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 
-Epoch = tuple[str, int]
-"""An origin's gateway id and its boot epoch."""
+MAX_ORIGIN_CHARACTERS = 256
+"""An origin's name of 255 bytes and the mark of its control stream."""
 
 MAX_SUMMARY_EPOCHS = 100_000
 MAX_RANGES = 10_000
@@ -36,16 +38,16 @@ class Summary:
         return cls({key: Intervals(ranges) for key, ranges in have.items()}, dict(kept_from))
 
     def kept(self, key: Epoch) -> Intervals:
-        """The numbers of an origin and epoch that can still be sent."""
+        """The numbers of a stream that can still be sent."""
         return _from(self.have.get(key, Intervals()), self.kept_from.get(key, 1))
 
     def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that can still be sent, by origin and epoch."""
+        """All that can still be sent, by stream."""
         for key in self.have:
             yield key, self.kept(key)
 
     def gone(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that was here once and is trimmed, by origin and epoch."""
+        """All that was here once and is trimmed, by stream."""
         for key, first in self.kept_from.items():
             have = self.have.get(key)
             if have is not None and first > 1:
@@ -92,7 +94,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Ask for ranges of one origin and epoch."""
+    """Ask for ranges of one stream."""
 
     epoch: Epoch
     ranges: Intervals
@@ -127,6 +129,29 @@ class Request:
         return cls(_epoch("request", row[0], row[1]), _ranges("request", row[2]))
 
 
+def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
+    """What is sent of the batches that the log has of a request.
+
+    Of what is not to leave its origin a statement goes instead, so that the asker need not wait
+    for it; of what this gateway alone was passed over, nothing.
+    """
+    unsaid: tuple[Epoch, int, int] | None = None
+    for frame, header in batches:
+        stays = header.local and header.logged
+        if unsaid is not None and not (
+            stays and unsaid[0] == header.stream and unsaid[2] + 1 == header.first
+        ):
+            yield batch.passed(*unsaid)[0]
+            unsaid = None
+        if stays:
+            first = header.first if unsaid is None else unsaid[1]
+            unsaid = header.stream, first, header.last
+        elif not header.local:
+            yield frame
+    if unsaid is not None:
+        yield batch.passed(*unsaid)[0]
+
+
 def _unpack(what: str, data: bytes) -> Any:
     try:
         return msgpack.unpackb(data)
@@ -139,7 +164,7 @@ def _number(value: object) -> bool:
 
 
 def _epoch(what: str, origin: object, epoch: object) -> Epoch:
-    if not isinstance(origin, str) or not 0 < len(origin) < 256:
+    if not isinstance(origin, str) or not 0 < len(origin) <= MAX_ORIGIN_CHARACTERS:
         raise ProtocolError(f"{what} origin", origin)
     if not isinstance(epoch, int) or not _number(epoch):
         raise ProtocolError(f"{what} epoch", epoch)

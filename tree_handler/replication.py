@@ -17,15 +17,24 @@ one (disk full) leaves no trace of it here. Time is monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tree_handler import batch
-from tree_handler.batch import Flags, Header, Row
-from tree_handler.delivery import Deliver, DeliverLogged, Delivery
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
+from tree_handler.delivery import Deliver, Delivery
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Request, Summary
+from tree_handler.repair import Request, Summary, answer
+from tree_handler.replication_actions import (
+    Action,
+    Append,
+    Route,
+    SendBatch,
+    SendRequest,
+    SendSummary,
+    Serve,
+)
 
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
@@ -33,50 +42,20 @@ MAX_REQUEST_NUMBERS = 5_000
 """Numbers asked for in one request; the next follows when it is answered."""
 
 
-@dataclass(slots=True)  # not frozen: one is made for each batch
-class Append:
-    """Append these bytes to the log; then, and only if that worked, call `appended`."""
+_KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
+"""What an origin numbers apart."""
 
-    frame: bytes
-    header: Header
-    source: int | None
-    """The link it came over; None for this gateway's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendBatch:
-    """Send a live batch over a forwarding link."""
-
-    link: int
-    frame: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SendSummary:
-    """Tell the neighbour what this gateway has."""
-
-    link: int
-    summary: Summary
-
-
-@dataclass(frozen=True, slots=True)
-class SendRequest:
-    """Ask the neighbour for batches from its log."""
-
-    link: int
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """Read the requested batches from the log, send them as repair, then say that it is done."""
-
-    link: int
-    request: Request
-
-
-Action = Append | SendBatch | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
-
+__all__ = [
+    "Action",
+    "Append",
+    "Replication",
+    "Route",
+    "SendBatch",
+    "SendRequest",
+    "SendSummary",
+    "Serve",
+    "known",
+]
 
 _NOTHING = Intervals()
 
@@ -117,7 +96,10 @@ class Replication:
     Args:
         origin: this gateway's id.
         epoch: this gateway's boot epoch.
-        have: what the log holds, and held before it was trimmed, by (origin, epoch).
+        have: what the log holds, and held before it was trimmed, by stream.
+        floods_clients: whether clients' streams go to all, by flooding and by repair between
+            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
+            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
         repair_interval_s: how often a changed summary is sent.
         repair_timeout_s: when an unanswered request may be repeated.
 
@@ -126,13 +108,15 @@ class Replication:
     origin: str
     epoch: int
     have: dict[Epoch, Intervals] = field(default_factory=dict)
+    floods_clients: bool = True
     repair_interval_s: float = 5.0
     repair_timeout_s: float = 5.0
     counters: Counters = field(default_factory=Counters)
     _links: dict[int, _Link] = field(default_factory=dict)
     _unlogged: dict[Epoch, Intervals] = field(default_factory=dict)
-    _next_logged: int = 1
-    _next_unlogged: int = 1
+    _next: dict[int, int] = field(default_factory=dict)
+    _unsaid: tuple[int, int] | None = None
+    """Numbers of this epoch whose messages stay here, which neighbours have not been told of."""
     _version: int = 0
     _next_repair: float = 0.0
     _delivery: Delivery = field(default_factory=Delivery)
@@ -146,46 +130,103 @@ class Replication:
 
     @property
     def next_logged(self) -> int:
-        """The sequence number of the first message of this origin's next logged batch."""
-        return self._next_logged
+        """The number that the next logged message of this gateway's clients gets."""
+        return self._next.get(batch.LOGGED_BIT, 1)
 
     def publish(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
+
+        Args:
+            rows: the messages.
+            flags: LOCAL (with LOGGED) if they are not to leave this gateway: they are numbered and
+                logged as all are, and others are told to pass over their numbers.
+            origin_time_us: this gateway's wall clock, microseconds since 1970.
 
         Raises:
             BatchError: no messages, or too large.
 
         """
-        logged = int(flags) & batch.LOGGED_BIT
-        first = self._next_logged if logged else self._next_unlogged
+        kind = int(flags) & _KIND
+        first = self._next.get(kind, 1)
         frame, header = batch.make(
             self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
         )
-        if logged:
+        if header.logged:
             return [Append(frame, header, None)]
-        self._next_unlogged += header.count
+        self._next[kind] = header.last + 1
         self.counters.published += header.count
-        return self._flood(frame, None)
+        return self._flood(frame, header, None)
 
     def appended(self, done: Append) -> list[Action]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""
         header = done.header
-        key = (header.origin, header.epoch)
+        key = header.stream
         have = self.have.get(key)
         if have is None:
             have = self.have[key] = Intervals()
         have.add(header.first, header.last)
         self._version += 1
-        if done.source is None:
-            self._next_logged = header.last + 1
+        if self._is_own(header):
+            self._next[header.flags & _KIND] = header.last + 1
             self.counters.published += header.count
             self._delivery.skip(header)
-            return self._flood(done.frame, None)
-        self.counters.received += header.count
+            return self._on_its_way(done.frame, header)
+        if not header.passed:
+            self.counters.received += header.count
         return [
-            *self._flood(done.frame, done.source),
+            *self._flood(done.frame, header, done.source),
             *self._delivery.add(done.frame, header, have),
         ]
+
+    # -- clients' streams that somebody else routes --------------------------------------------
+
+    def take(self, frame: bytes, header: Header, *, repaired: bool = False) -> list[Action]:
+        """Take a batch of another gateway's clients that was sent to this one, logged or QoS 0.
+
+        The same rules as for a batch from a link: what is known is dropped and counted; of a
+        logged one an `Append` is returned (no source), and `appended` hands out what is due. So
+        order, bounds and what a restart finds are the same too. Nothing is passed on.
+
+        Args:
+            frame: the bytes of a whole batch.
+            header: what `batch.check` made of them.
+            repaired: whether it was asked for.
+
+        Raises:
+            ProtocolError: of this gateway's own epoch, or not to leave another gateway.
+
+        """
+        return self._take(frame, header, None, repair=repaired)
+
+    def passed_over(
+        self, stream: Epoch, first: int, last: int, *, is_lost: bool = False
+    ) -> list[Action]:
+        """The messages ``first..last`` of a stream are not for this gateway, or lost to it.
+
+        They count as covered once the log has the statement, so that a restart knows it too, and
+        what waits behind them is handed out. What is covered already costs nothing. The statement
+        is for this gateway alone: neighbours never get it from here.
+        """
+        if stream == (self.origin, self.epoch):
+            return []
+        have = self.have.get(stream, _NOTHING)
+        gaps = have.missing(first, last)
+        flags = Flags.PASSED | Flags.LOCAL
+        if is_lost:
+            flags |= Flags.LOST
+            self.counters.lost += sum(end - start + 1 for start, end in gaps)
+        return [
+            Append(*batch.passed(stream, *part, flags), None)
+            for gap in gaps
+            for part in _parts(*gap)
+        ]
+
+    def covered(self, stream: Epoch) -> Intervals:
+        """The numbers of a stream that came, were passed over, or are this gateway's own.
+
+        Valid until the next call; not the caller's to change.
+        """
+        return self.have.get(stream, _NOTHING)
 
     # -- links -------------------------------------------------------------------------------
 
@@ -209,17 +250,40 @@ class Replication:
         return [self._tell(link)] if forwards else []
 
     def link_full(self, link: int) -> None:
-        """The link's send buffer is full: live batches stop, the log is its queue."""
+        """The link's queue is full: batches that are logged stop, the log is their queue."""
         if link in self._links:
             self._links[link].full = True
 
+    def replay(self, link: int, frame: bytes, header: Header) -> list[SendBatch]:
+        """The shell has come to this batch in the log for a link that is full: send it, if it is
+        for that link. It does not know which batches came over the link."""
+        state = self._links.get(link)
+        if state is None or not (state.forwarding and header.numbered):
+            return []
+        if not self._is_flooded(header.stream):
+            return []
+        self.counters.forwarded += 1
+        return [SendBatch(link, sent) for sent in answer([(frame, header)])]
+
     def link_drained(self, link: int) -> list[Action]:
-        """The link takes data again: tell the neighbour what it can fetch."""
+        """The link has been sent all that is in the log, or will not be: live batches go on."""
         state = self._links.get(link)
         if state is None or not state.full:
             return []
         state.full = False
         return [self._tell(link)]
+
+    def lacking(self, link: int) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told.
+
+        None if it has told nothing yet, or is gone.
+        """
+        state = self._links.get(link)
+        if state is None or state.peer is None:
+            return None
+        kept = Summary(self.have, self._kept_from)
+        theirs = state.peer.have
+        return sum(n.without(theirs.get(key, _NOTHING)).count() for key, n in kept.askable())
 
     # -- what neighbours send ----------------------------------------------------------------
 
@@ -242,19 +306,10 @@ class Replication:
         if header.end != len(frame):
             self.counters.malformed += 1
             raise BatchError("batch followed by other bytes", len(frame) - header.end)
-        key = (header.origin, header.epoch)
-        if not header.logged:
-            return self._receive_unlogged(key, header, frame, link)
-        if known(self.have.get(key, _NOTHING), header):
-            self.counters.duplicates += 1
+        if not (self.floods_clients or header.control):
+            self.counters.discarded += 1
             return []
-        if header.origin == self.origin and header.epoch == self.epoch:
-            # Nobody else numbers for this epoch: a second gateway runs under this id.
-            self.counters.malformed += 1
-            raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
-        if repair:
-            self.counters.repaired += header.count
-        return [Append(frame, header, link)]
+        return self._take(frame, header, link, repair=repair)
 
     def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
@@ -291,55 +346,141 @@ class Replication:
         if now < self._next_repair:
             return []
         self._next_repair = now + self.repair_interval_s
-        actions: list[Action] = []
+        actions: list[Action] = self._say_passed()
         for link, state in list(self._links.items()):
             if state.asked is not None and now - state.asked_at >= self.repair_timeout_s:
                 state.asked = None
                 self._links[link] = self._links.pop(link)  # others are asked first from now on
         for link, state in self._links.items():
-            if state.told_version != self._version:
+            # A full link is told when it has been sent all: else it would ask for what comes.
+            if state.told_version != self._version and not state.full:
                 actions.append(self._tell(link))
             actions.extend(self._ask(link, now))
         return actions
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
-        """The log dropped its oldest: the lowest number it still holds, by (origin, epoch)."""
+        """The log dropped its oldest: the lowest number it still holds, by stream."""
         self._kept_from = dict(kept_from)
         self._version += 1
 
+    # -- what retained messages depend on ----------------------------------------------------
+
+    def handed_out(self, stream: Epoch) -> int:
+        """Up to which number local clients have got a stream; what was given up counts as got."""
+        return self._delivery.handed_out(stream)
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        return number in self.have.get(stream, _NOTHING) or any(
+            state.peer is not None and number in state.peer.kept(stream)
+            for state in self._links.values()
+        )
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        return any(
+            state.peer is None
+            or state.asked is not None
+            or any(
+                len(theirs.without(self.have.get(key, _NOTHING)))
+                for key, theirs in state.peer.askable()
+            )
+            for state in self._links.values()
+        )
+
     # -- within ------------------------------------------------------------------------------
 
-    def _receive_unlogged(
-        self, key: Epoch, header: Header, frame: bytes, link: int
+    def _take(
+        self, frame: bytes, header: Header, source: int | None, *, repair: bool
+    ) -> list[Action]:
+        if header.local:
+            self.counters.malformed += 1
+            raise ProtocolError("batch that was not to leave its gateway", str(header))
+        if not header.numbered:
+            return self._take_unlogged(header.stream, header, frame, source)
+        if known(self.have.get(header.stream, _NOTHING), header):
+            self.counters.duplicates += not header.passed
+            return []
+        if self._is_own(header):
+            # Nobody else numbers for this epoch: a second gateway runs under this id.
+            self.counters.malformed += 1
+            raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
+        if repair and not header.passed:
+            self.counters.repaired += header.count
+        return [Append(frame, header, source)]
+
+    def _take_unlogged(
+        self, key: Epoch, header: Header, frame: bytes, source: int | None
     ) -> list[Action]:
         seen = self._unlogged.setdefault(key, Intervals())
-        if key == (self.origin, self.epoch) or not seen.add(header.first, header.last):
+        if self._is_own(header) or not seen.add(header.first, header.last):
             self.counters.duplicates += 1
             return []
         if len(seen) > MAX_UNLOGGED_RANGES:
             ranges = list(seen)
             seen.add(ranges[0][0], ranges[len(ranges) // 2][1])
         self.counters.received += header.count
-        return [*self._flood(frame, link), Deliver(frame, header, header.first)]
+        return [*self._flood(frame, header, source), Deliver(frame, header, header.first)]
 
-    def _flood(self, frame: bytes, source: int | None) -> list[Action]:
+    def _is_flooded(self, stream: Epoch) -> bool:
+        return self.floods_clients or stream[0].startswith(CONTROL_PREFIX)
+
+    def _is_own(self, header: Header) -> bool:
+        return header.origin == self.origin and header.epoch == self.epoch
+
+    def _on_its_way(self, frame: bytes, header: Header) -> list[Action]:
+        """Flood a logged batch of this gateway's own, or remember that it is to be passed over."""
+        if not header.local:
+            if header.control or self._unsaid is None:
+                return self._flood(frame, header, None)
+            return [*self._say_passed(), *self._flood(frame, header, None)]
         actions: list[Action] = []
+        if self._unsaid is not None and self._unsaid[1] + 1 != header.first:
+            actions = self._say_passed()
+        first = header.first if self._unsaid is None else self._unsaid[0]
+        self._unsaid = first, header.last
+        return actions
+
+    def _say_passed(self) -> list[Action]:
+        """Tell neighbours over which of this gateway's numbers to pass; repair tells the rest."""
+        if self._unsaid is None:
+            return []
+        said, self._unsaid = self._unsaid, None
+        return [
+            action
+            for part in _parts(*said)
+            for action in self._flood(*batch.passed((self.origin, self.epoch), *part), None)
+        ]
+
+    def _flood(self, frame: bytes, header: Header, source: int | None) -> list[Action]:
+        actions: list[Action] = []
+        if header.local:
+            return actions
+        if not (self.floods_clients or header.control):
+            is_ours = self._is_own(header) and not header.passed
+            return [Route(frame, header)] if is_ours else actions
+        unlogged = 0 if header.numbered else header.count
         for link, state in self._links.items():
-            if link == source or not state.forwarding or state.full:
+            if link == source or not state.forwarding or (state.full and not unlogged):
                 continue
             self.counters.forwarded += 1
-            actions.append(SendBatch(link, frame))
+            actions.append(SendBatch(link, frame, unlogged))
         return actions
 
     def _tell(self, link: int) -> SendSummary:
         self._links[link].told_version = self._version
-        return SendSummary(link, Summary.of(self.have, self._kept_from))
+        have = self.have
+        if not self.floods_clients:
+            have = {key: numbers for key, numbers in have.items() if self._is_flooded(key)}
+        return SendSummary(link, Summary.of(have, self._kept_from))
 
     def _ask(self, link: int, now: float) -> list[Action]:
         state = self._links[link]
         if state.asked is not None or state.peer is None:
             return []
         for key, theirs in state.peer.askable():
+            if not self._is_flooded(key):
+                continue
             wanted = theirs.without(self.have.get(key, _NOTHING))
             for other in self._links.values():
                 if other.asked is not None and other.asked.epoch == key:
@@ -354,6 +495,8 @@ class Replication:
         """Count as lost what a neighbour once had and no neighbour can send any more."""
         actions: list[Action] = []
         for key, gone in summary.gone():
+            if not self._is_flooded(key):
+                continue
             mine = self.have.setdefault(key, Intervals())
             lost = gone.without(mine)
             for other in self._links.values():
@@ -365,3 +508,9 @@ class Replication:
                 self._version += 1
                 actions.extend(self._delivery.release(key, mine))
         return actions
+
+
+def _parts(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into what a statement can hold."""
+    for start in range(first, last + 1, batch.MAX_PASSED):
+        yield start, min(last, start + batch.MAX_PASSED - 1)

@@ -106,7 +106,7 @@ class Options:
             delay_ms=delay_ms,
             jitter_ms=delay_ms * chance.choice((0.0, 0.1, 0.25)),
             spread=chance.choice((1.0, 1.5, 5.0)),
-            traffic_per_s=min(2.0, BATCHES_PER_S / gateways),
+            traffic_per_s=min(2.0, BATCHES_PER_S / max(1, gateways)),
             hasty=chance.random() < HASTY,
             skew=chance.choice((0.0, 0.0003, 0.01)),
             faults=FaultOptions(

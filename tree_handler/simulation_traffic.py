@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tree_handler import boot_epoch
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.delivery import MAX_HELD_BYTES, Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Request, Summary
+from tree_handler.repair import Request, Summary, answer
 from tree_handler.replication import (
     Action,
     Append,
@@ -36,6 +36,8 @@ from tree_handler.simulation_network import DATA, Clock, End, Network
 from tree_handler.spanning_tree import SpanningTree
 
 REPAIR_INTERVAL_S = 1.0
+CONTROL_SHARE = 0.2
+"""Of the batches: those between gateways, which are a stream of their own."""
 
 
 @dataclass(slots=True)
@@ -69,14 +71,14 @@ class Disk:
     def append(self, frame: bytes, header: Header) -> None:
         """Append a batch."""
         self.log.append((frame, header))
-        self.have[header.origin, header.epoch].add(header.first, header.last)
+        self.have[header.stream].add(header.first, header.last)
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""
         found = [
             (frame, header)
             for frame, header in self.log
-            if (header.origin, header.epoch) == epoch
+            if header.stream == epoch
             and ranges.missing(header.first, header.last) != [(header.first, header.last)]
         ]
         return sorted(found, key=lambda row: row[1].first)
@@ -142,7 +144,10 @@ class Traffic:
         if isinstance(gateway, ReplicatingGateway) and gateway.paused_until_s <= self._clock.now:
             qos = self._random.choice((0, 1, 1, 2))
             entries = [Entry("t", b"", qos=qos)] * self._random.randrange(1, 4)
-            self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
+            flags = Flags.LOGGED if qos else Flags(0)
+            if qos and self._random.random() < CONTROL_SHARE:
+                flags |= Flags.CONTROL
+            self.published += gateway.publish(entries, flags)
         self._next(gateways, gateway_id, until_s)
 
     def lose_disk(self, gateway_id: str) -> None:
@@ -188,7 +193,11 @@ class Traffic:
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
             due = numbers.contiguous_from(1)
-            if due and epoch[0] != gateway_id and not disk.handed[epoch].covers(1, due):
+            if (
+                due
+                and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id
+                and not disk.handed[epoch].covers(1, due)
+            ):
                 kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
                 yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
 
@@ -254,7 +263,7 @@ class ReplicatingGateway(Gateway):
     def handed(self, header: Header) -> Intervals:
         """The numbers of an origin and epoch that clients got, of the logged ones or others."""
         kind = self._disk.handed if header.logged else self._unlogged
-        return kind[header.origin, header.epoch]
+        return kind[header.stream]
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""
@@ -338,14 +347,15 @@ class ReplicatingGateway(Gateway):
                 case SendRequest(link, request):
                     self._say(link, Request.decode(request.encode()))
                 case Serve(link, request):
-                    for frame, _ in self._disk.read(request.epoch, request.ranges):
+                    for frame in answer(self._disk.read(request.epoch, request.ranges)):
                         self._say(link, _Batch(frame, repair=True))
                     self._say(link, _DONE)
                 case Deliver(_, header, first):
                     self._traffic.handed(self, header, first)
                 case DeliverLogged(epoch, first, last):
                     for _, header in self._disk.read(epoch, Intervals([(first, last)])):
-                        self._traffic.handed(self, header, max(first, header.first))
+                        if not header.passed:
+                            self._traffic.handed(self, header, max(first, header.first))
 
     def _say(self, link: int, message: object) -> None:
         end = self.ends.get(link)

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker import wills
+from gateway.broker import bridges, wills
 from gateway.broker.aliases import OutgoingAliases
 from gateway.broker.hooks import Client
 from gateway.broker.packets import (
@@ -44,6 +44,11 @@ def admit(connection: Connection, connect: Connect) -> None:
     core = connection.core
     properties = connect.properties
     connection.packet_bytes_max = properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
+    if core.is_closed_to_clients:
+        is_new = connect.version == Version.V5
+        reason = ReasonCode.USE_ANOTHER_SERVER if is_new else ReasonCode.SERVER_UNAVAILABLE
+        refuse(connection, reason, "this gateway is draining")
+        return
     if PropertyId.AUTHENTICATION_METHOD in properties:  # none is supported (section 4.12)
         refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method")
         return
@@ -56,6 +61,9 @@ def admit(connection: Connection, connect: Connect) -> None:
             refuse(connection, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier")
             return
         client_id = f"auto-{secrets.token_hex(12)}"
+    if why := bridges.why_no_bridge(connection):
+        refuse(connection, ReasonCode.NOT_AUTHORIZED, why)
+        return
     certificate, name = connection.certificate, connect.username
     if certificate is not None:
         if name is not None and name != certificate.name:
@@ -93,6 +101,8 @@ def _check_will(connection: Connection, connect: Connect, client: Client) -> Non
         else:
             refuse(connection, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic")
 
+    if will is not None and bridges.is_notification(connection, will):
+        connect.will = will = None
     if will is None:
         decided(True)
     elif will.topic.startswith("$"):

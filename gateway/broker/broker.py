@@ -35,7 +35,7 @@ from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Client, Commit, Hooks, Verdict
+from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
 from gateway.broker.listeners.tls import Tls
@@ -45,10 +45,6 @@ from gateway.broker.server import BrokerCore
 from gateway.broker.sessions import Session
 from gateway.broker.statistics.sys_topics import PREFIX, SysTopics
 from tree_handler.batch import Entry
-
-Links = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
-"""Takes over a neighbour's connection, whose first bytes are given."""
-
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +72,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         history: the log that sessions and retained messages outlive the process in; None if they
             need not.
         state_file: where checkpoints of it are kept, given with ``history``.
+        recovered: called with the data plane when it knows again what outlived the last process,
+            before anything is listened on.
         sys_interval_s: how often ``$SYS`` is published; 0 for never.
 
     Raises:
@@ -101,6 +99,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         plugins: Plugins | None = None,
         history: History | None = None,
         state_file: Path | None = None,
+        recovered: Callable[[BrokerCore], None] | None = None,
         sys_interval_s: float = 10.0,
     ) -> None:
         self._listeners = {PLAIN: Listener("mqtt", host, port)} | {
@@ -140,6 +139,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         )
         self._history = history
         self._state_file = state_file
+        self._recovered = recovered
         self._core: BrokerCore | None = None
         self._sys_interval_s = sys_interval_s
         self._sys_topics: SysTopics | None = None
@@ -162,6 +162,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         """
         self._core = BrokerCore(self._hooks, self._limits)
         self._recover()
+        if self._recovered is not None:
+            self._recovered(self._core)
         level = self.logger.level
         self.logger.setLevel(logging.CRITICAL)  # a port in use is one line, not amqtt's traceback
         try:

@@ -60,10 +60,13 @@ class Connection(Incoming, asyncio.Protocol):
         keep_alive_s: 0 for none.
         certificate: what the client proved in the TLS handshake.
         takes_links: whether a neighbour may come this way.
+        is_bridge: another broker's bridge, which must not get back what it sends.
 
     """
 
-    __slots__ = ("_at_hand", "_publishing", "certificate", "keep_alive_s", "takes_links")
+    __slots__ = (
+        *("_at_hand", "_publishing", "certificate", "is_bridge", "keep_alive_s", "takes_links"),
+    )
 
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
@@ -71,6 +74,7 @@ class Connection(Incoming, asyncio.Protocol):
         self.keep_alive_s = 0
         self.certificate: PeerCertificate | None = None
         self.takes_links = True
+        self.is_bridge = False
         publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
         self._publishing = publishing
         self._at_hand = (
@@ -357,13 +361,6 @@ class Connection(Incoming, asyncio.Protocol):
         start = handover.first_packet(data, self.core.limits.connect_bytes)
         if start is None:
             return -1
-        if start.is_link:
-            if not self.takes_links:
-                refuse(self, ReasonCode.NOT_AUTHORIZED, "a link over a websocket")
-                return 0
-            self.is_closing = True
-            handover.to_streams(self, data)
-            return 0
         self.version = start.version
         traffic = self.core.traffic
         traffic.connects += 1
@@ -378,8 +375,24 @@ class Connection(Incoming, asyncio.Protocol):
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "packet before CONNECT", data[0], "MQTT-3.1.0-1"
             )
+        if packet.is_link:
+            why = self._why_no_link(packet)
+            if why:
+                refuse(self, ReasonCode.NOT_AUTHORIZED, why)
+                return 0
+            self.is_closing = True
+            handover.hand_over(self, data)
+            return 0
+        self.is_bridge = packet.bridge
         admit(self, packet)
         return start.end
+
+    def _why_no_link(self, packet: Connect) -> str:
+        """Why a gateway may not open a link on this connection; nothing if it may."""
+        if not self.takes_links:
+            return "a link over a websocket"
+        why_no_link = self.core.hooks.why_no_link
+        return why_no_link(packet, self.certificate, self.address) if why_no_link else ""
 
     def forget_decisions(self) -> None:
         """Decide anew what the client may publish."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.access.certificates import PeerCertificate
+from gateway.broker.packets import Connect
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ order in which they were handed in. It is 0 with an error, and where nothing was
 Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
 """Takes a loop turn's messages into the log and the tree: those to be logged, then the QoS 0
 ones, which go to the tree alone. May call back before it returns; None if nobody waits.
+"""
+
+
+Links = Callable[[asyncio.Transport, bytes], Awaitable[None]]
+"""Takes over a neighbour's connection: its transport, whose reading is paused and whose protocol it
+replaces, and the bytes that were read of it.
 """
 
 
@@ -97,7 +104,9 @@ class Hooks:
         authenticate: whether a client with this password may connect.
         commit: takes a loop turn's messages; see `Commit`.
         carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
-        links: takes over a neighbour's connection, whose first bytes are given.
+        links: takes over a neighbour's connection; see `Links`.
+        why_no_link: why a gateway with this CONNECT, certificate and address may not open a link,
+            nothing if it may; None where every gateway may try.
         may_publish: to this topic; None for all topics.
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
@@ -110,7 +119,8 @@ class Hooks:
     authenticate: Callable[[Client, bytes | None], Verdict]
     commit: Commit
     carries_unlogged: Callable[[], bool]
-    links: Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
+    links: Links
+    why_no_link: Callable[[Connect, PeerCertificate | None, str], str] | None = None
     may_publish: Callable[[Client, str], Verdict] | None = None
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None

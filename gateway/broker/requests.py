@@ -150,7 +150,10 @@ def _one(
             core.refused("filter over the limit", str(connection))
             return ReasonCode.TOPIC_FILTER_INVALID, False
         subscription = Subscription(
-            request.qos, request.no_local, request.retain_as_published, identifier
+            request.qos,
+            request.no_local or (connection.is_bridge and not share),
+            request.retain_as_published or connection.is_bridge,
+            identifier,
         )
         is_new = core.subscribe(session, request.filter, subscription)
     except FilterError:

@@ -54,7 +54,8 @@ class RetainedSending:
         core = self._connection.core
         for topic_filter, grant in self._wanted:
             for topic, message in core.retained_for(topic_filter):
-                yield topic, message, grant
+                if not core.bridged.is_own(topic, self._session):
+                    yield topic, message, grant
 
     def _send_some(self, rest: Iterator[tuple[str, Message, Grant]]) -> bool:
         """Send for a turn; whether that was all."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from aiocoap import resource
 
+from gateway.coap import drain as drain_resource
 from gateway.coap import remote, status
 from gateway.coap.access import identity_of
 from gateway.coap.execution import LocalExecution
@@ -34,6 +35,7 @@ class GatewaySite:
         sampler: reads the sensors.
         publish: takes (topic, payload) to the other gateways.
         status: what ``/status`` says.
+        drain: what a POST to ``/drain`` begins.
         anonymous: whether anybody may write.
 
     """
@@ -48,6 +50,7 @@ class GatewaySite:
         *,
         publish: Callable[[str, bytes], None],
         status: Callable[[], Mapping[str, Any]],
+        drain: Callable[[], None],
         anonymous: bool,
     ) -> None:
         self.site = resource.Site()
@@ -60,6 +63,7 @@ class GatewaySite:
         self._directory = ResourceDirectory(self.registry, _owner)
         self._expiring: asyncio.Task[None] | None = None
         self._serve_status(status)
+        self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(
             remote.PATH,
             remote.RemoteResource(

@@ -2,34 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from gateway.links import wire
 from gateway.links.link import Link
 from tree_handler.bpdu import Bpdu
 
 MAX_PINGS = 64
 """Hellos on one link whose echo is awaited."""
+MAX_BEHIND_DATA = 8
+"""A link that was busy for so many round trips from its start is measured by the shortest."""
+
+
+@dataclass(slots=True)
+class _Pings:
+    """What is known of one link.
+
+    Attributes:
+        sent: when a hello was sent, and if it was behind data, by number.
+        busy_ms: round trips behind data, until the first that was not.
+        is_measured: whether any round trip was told.
+
+    """
+
+    sent: dict[int, tuple[float, bool]] = field(default_factory=dict)
+    busy_ms: list[float] = field(default_factory=list)
+    is_measured: bool = False
+
+    def sample(self, rtt_ms: float, *, is_behind_data: bool) -> float | None:
+        if is_behind_data:
+            if not self.is_measured:
+                self.busy_ms.append(rtt_ms)
+                if len(self.busy_ms) >= MAX_BEHIND_DATA:
+                    shortest_ms = min(self.busy_ms)
+                    self.busy_ms.clear()
+                    return shortest_ms
+            return None
+        self.is_measured = True
+        self.busy_ms.clear()
+        return rtt_ms
 
 
 class Hellos:
-    """Sends hellos and times their echoes, for each link."""
+    """Sends hellos and times their echoes, for each link.
+
+    A round trip behind data, here or there, is not told: it is longer than the way, and a tree
+    that fled from a busy link would make another one busy.
+    """
 
     def __init__(self) -> None:
         self._number = 0
-        self._sent_at: dict[int, dict[int, float]] = {}
+        self._pings: dict[int, _Pings] = {}
 
     def link_up(self, link: int) -> None:
         """Hellos may be sent over it."""
-        self._sent_at[link] = {}
+        self._pings[link] = _Pings()
 
     def link_down(self, link: int) -> None:
         """Its echoes are awaited no more."""
-        del self._sent_at[link]
+        del self._pings[link]
 
     def send(self, link: Link, bpdu: Bpdu, now: float) -> None:
         """Send a BPDU, with a number that the neighbour echoes."""
         self._number = (self._number + 1) % (1 << 32)
-        awaited = self._sent_at[link.number]
-        awaited[self._number] = now
+        awaited = self._pings[link.number].sent
+        awaited[self._number] = (now, link.is_behind_data)
         if len(awaited) > MAX_PINGS:
             del awaited[next(iter(awaited))]
         link.send(wire.ping(self._number, bpdu.encode()))
@@ -42,16 +79,21 @@ class Hellos:
 
         """
         number, bpdu = wire.split_ping(body)
-        link.send(wire.pong(number))
+        link.send(wire.pong(number, behind_data=link.is_behind_data))
         return Bpdu.decode(bpdu)
 
     def rtt_ms(self, link: int, body: bytes, now: float) -> float | None:
-        """The round trip that an echo ends; None if it is of no hello that is awaited.
+        """The round trip that an echo ends; None if it tells nothing of the way.
 
         Raises:
             ProtocolError: torn.
 
         """
-        number, _ = wire.split_ping(body)
-        sent_at = self._sent_at[link].pop(number, None)
-        return None if sent_at is None else (now - sent_at) * 1000
+        number, behind = wire.split_ping(body)
+        pings = self._pings[link]
+        sent = pings.sent.pop(number, None)
+        if sent is None:
+            return None
+        sent_at, was_behind_data = sent
+        is_behind_data = was_behind_data or bool(behind)
+        return pings.sample((now - sent_at) * 1000, is_behind_data=is_behind_data)

@@ -1,26 +1,25 @@
-"""One connection to a neighbour: hand-shake, then packets both ways.
+"""One connection to a neighbour: packets both ways; it knows nothing of trees.
 
-The shell of a link reads, cuts packets and hands them up; it knows nothing of trees. Its send
-buffer is bounded: beyond `SEND_LIMIT_BYTES` the link counts as full until it has drained, and
-the log is the queue meanwhile.
+What is handed to the transport can't be overtaken by a hello, so no more is than its `Window` says;
+the rest waits in a `SendQueue`. What has come is acknowledged once it is dealt with.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import cast
 
-from gateway.links import handshake, wire
-from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
-from gateway.links.wire import Packet, ReturnCode, Type
+from gateway.links import wire
+from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
+from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
+from gateway.links.wire import Packet, Type
 from tree_handler.errors import ProtocolError
 
-SEND_LIMIT_BYTES = 1 << 20
-HANDSHAKE_TIMEOUT_S = 5.0
+BEHIND_DATA_BYTES = 2 * ACKNOWLEDGE_BYTES
+"""A hello that is sent behind more than this tells of the queue, and not of the way."""
 FINISH_TIMEOUT_S = 2.0
 USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
@@ -30,169 +29,242 @@ class LinkClosedError(ConnectionError):
     """The neighbour closed the connection, or said DISCONNECT."""
 
 
-@dataclass(slots=True, eq=False)
-class Link:
-    """An authenticated connection to a neighbour.
+class Link(asyncio.Protocol):
+    """A connection to a neighbour, whoever dialled.
 
     Attributes:
         number: this gateway's name for the link, never reused while it runs.
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
+        window: what is sent, and what may be.
+        received_bytes: what came.
 
     """
 
-    number: int
-    peer_id: str
-    dialler_id: str
-    address: str
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    stream: wire.Reader
-    sent_bytes: int = 0
-    received_bytes: int = 0
-    full: bool = False
+    def __init__(self) -> None:
+        self.number = 0
+        self.peer_id = ""
+        self.dialler_id = ""
+        self.address = "?"
+        self.window = Window()
+        self.received_bytes = 0
+        self._acknowledged_bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._reader = wire.Reader()
+        self._assembly = wire.Assembly()
+        self._queue = SendQueue()
+        self._transport: asyncio.Transport | None = None
+        self._receive: Callable[[Packet], None] | None = None
+        self._arrival: asyncio.Future[None] | None = None
+        self._room: list[asyncio.Future[None]] = []
+        self._ended: asyncio.Future[str] = self._loop.create_future()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._is_turn_under_way = False
+
+    # -- the transport's calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop, or by whoever hands a transport over."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(MAX_BYTES)
+        _tune(transport.get_extra_info("socket"))
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.address = f"{peer[0]}:{peer[1]}"
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        self.received_bytes += len(data)
+        self._reader.feed(data)
+        if self._receive is not None:
+            self._hand_up(self._receive)
+        elif self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self._end(str(exc) if exc else f"closed by {self.peer_id or self.address}")
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # -- receiving -----------------------------------------------------------------------------
 
     async def receive(self) -> Packet:
-        """The next packet.
+        """The next packet, while nobody serves the link.
 
         Raises:
             LinkClosedError: the connection ended.
             ProtocolError: the neighbour sent what no link sends.
 
         """
-        while (packet := self.stream.next()) is None:
-            data = await self.reader.read(65536)
-            if not data:
-                raise LinkClosedError(f"closed by {self.peer_id or self.address}")
-            self.received_bytes += len(data)
-            self.stream.feed(data)
+        while (packet := self._reader.next()) is None:
+            if self._ended.done():
+                raise LinkClosedError(self._ended.result())
+            self._arrival = self._loop.create_future()
+            await self._arrival
         if packet.type is Type.DISCONNECT:
             raise LinkClosedError(f"{self.peer_id} said DISCONNECT")
         return packet
 
+    async def serve(self, receive: Callable[[Packet], None]) -> str:
+        """Hand up each packet until the link ends; return why it did.
+
+        Args:
+            receive: takes a packet; if it raises ProtocolError or OSError, the link ends.
+
+        """
+        self._reader.limit = wire.MAX_PACKET_BYTES
+        self._receive = receive
+        self._hand_up(receive)
+        return await asyncio.shield(self._ended)
+
+    def _hand_up(self, receive: Callable[[Packet], None]) -> None:
+        reader, assembly, ended = self._reader, self._assembly, self._ended
+        try:
+            while not ended.done() and (packet := reader.next()) is not None:
+                if packet.type is Type.PUBLISH:
+                    if (whole := assembly.add(packet)) is not None:
+                        receive(whole)
+                elif packet.type is Type.PUBACK:
+                    self.window.acknowledge(wire.taken(packet.body), self._loop.time())
+                    self._pump()
+                elif packet.type is Type.DISCONNECT:
+                    self._end(f"{self.peer_id} said DISCONNECT")
+                else:
+                    receive(packet)
+            if self.received_bytes - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
+                self._acknowledged_bytes = self.received_bytes
+                self.send(wire.puback(self.received_bytes))
+        except (OSError, ProtocolError) as error:
+            self._end(str(error))
+
+    # -- sending -------------------------------------------------------------------------------
+
     def send(self, packet: bytes) -> None:
-        """Queue bytes; `full` tells when to stop."""
-        if self.writer.is_closing():
-            return
-        self.sent_bytes += len(packet)
-        self.writer.write(packet)
-        if self.queued_bytes > SEND_LIMIT_BYTES:
-            self.full = True
+        """Send a hello or the like: it goes before all else, however much waits."""
+        self._queue.add_hello(packet)
+        self._pump()
+
+    def send_control(self, topic: bytes, payload: bytes) -> None:
+        """Send a control message: it goes before all batches."""
+        self._queue.add_control(topic, payload)
+        if self._queue.control_bytes > CONTROL_LIMIT_BYTES:
+            self._end("the neighbour does not read: control messages queued over the limit")
+        self._pump()
+
+    def send_batch(self, topic: bytes, frame: bytes, unlogged: int = 0) -> None:
+        """Send a batch; ``unlogged`` is the number of its messages, for QoS 0."""
+        self._queue.add_batch(topic, frame, unlogged)
+        self._pump()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether batches of the log are to wait there."""
+        return self._queue.is_full
+
+    async def room(self) -> None:
+        """Wait until batches of the log may be queued.
+
+        Raises:
+            LinkClosedError: the link has ended.
+
+        """
+        while not self._ended.done():
+            if self._queue.has_room:
+                return
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._room.append(waiter)
+            await waiter
+        raise LinkClosedError(self._ended.result())
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes that wait in the send buffer."""
-        return self.writer.transport.get_write_buffer_size()
+        """Bytes that wait in the queue and in the transport."""
+        if self._transport is None:
+            return 0
+        return self._queue.size + self._transport.get_write_buffer_size()
 
-    def drained(self) -> bool:
-        """Whether a full link has emptied; resets `full`."""
-        if self.full and self.queued_bytes < SEND_LIMIT_BYTES // 4:
-            self.full = False
-            return True
-        return False
+    @property
+    def dropped(self) -> int:
+        """QoS 0 messages that were dropped because too many waited."""
+        return self._queue.dropped
+
+    @property
+    def is_behind_data(self) -> bool:
+        """Whether what is sent now waits for much that was sent before.
+
+        A round trip that is measured meanwhile is longer than the way.
+        """
+        return self.window.under_way > BEHIND_DATA_BYTES
+
+    def _pump(self) -> None:
+        """Write the first packet of a turn at once, and what comes after it together."""
+        if self._ended.done():
+            self._queue = SendQueue()
+        elif not self._is_turn_under_way:
+            self._is_turn_under_way = True
+            self._loop.call_soon(self._turn_ended)
+            self._write()
+
+    def _turn_ended(self) -> None:
+        self._is_turn_under_way = False
+        self._write()
+
+    def _write(self) -> None:
+        transport, queue, window = self._transport, self._queue, self.window
+        if transport is None or self._ended.done():
+            return
+        buffers, size = queue.take(window.size - window.under_way)
+        if buffers:
+            window.has_sent(size, self._loop.time())
+            transport.writelines(buffers)
+        if self._room and queue.has_room:
+            self._wake_those_who_wait_for_room()
+
+    # -- the end -------------------------------------------------------------------------------
 
     async def finish(self) -> None:
         """Send what is queued, say DISCONNECT and close, within `FINISH_TIMEOUT_S`."""
-        self.send(wire.disconnect())
         with contextlib.suppress(OSError):
             async with asyncio.timeout(FINISH_TIMEOUT_S):
-                self.writer.close()
-                await self.writer.wait_closed()
+                await self.room()
+                assert self._transport is not None
+                buffers, size = self._queue.take(self._queue.size + 1)
+                self._transport.writelines([*buffers, farewell := wire.disconnect()])
+                self.window.has_sent(size + len(farewell), self._loop.time())
+                self._transport.close()
+                await asyncio.shield(self._closed)
+
+    def refuse(self) -> None:
+        """Close so that the neighbour still reads what was sent."""
+        if self._transport is not None:
+            self._transport.close()
 
     def close(self) -> None:
         """Close at once; what is queued and unsent is lost here and repaired later."""
-        with contextlib.suppress(OSError, RuntimeError):
-            self.writer.transport.abort()
+        self._end("closed here")
+
+    def _end(self, why: str) -> None:
+        if self._ended.done():
+            return
+        self._ended.set_result(why)
+        if self._transport is not None:
+            self._transport.abort()
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+        self._wake_those_who_wait_for_room()
+
+    def _wake_those_who_wait_for_room(self) -> None:
+        waiters, self._room = self._room, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
-def _tune(writer: asyncio.StreamWriter) -> str:
-    sock = writer.get_extra_info("socket")
-    if sock is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
-    peer = writer.get_extra_info("peername")
-    return f"{peer[0]}:{peer[1]}" if peer else "?"
-
-
-async def dial(host: str, port: int, own: Credentials, numbers: Iterator[int]) -> Link:
-    """Connect to a gateway's MQTT port as a neighbour.
-
-    Raises:
-        OSError: unreachable, timed out (TimeoutError) or closed.
-        HandshakeError: another tree, the wrong key, or this gateway itself.
-        ProtocolError: what answers is no gateway.
-
-    """
-    async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-        reader, writer = await asyncio.open_connection(host, port)
-        try:
-            address = _tune(writer)
-            core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
-            link = Link(0, "", own.gateway_id, address, reader, writer, wire.Reader())
-            link.send(core.connect.encode())
-            answer = await link.receive()
-            if answer.type is not Type.CONNACK or answer.body != bytes((0, ReturnCode.ACCEPTED)):
-                raise HandshakeError("refused by the neighbour", answer.body)
-            peer_id, proof = core.receive(await _auth(link))
-            link.send(wire.publish(handshake.TOPIC, proof))
-        except BaseException:
-            writer.transport.abort()
-            raise
-    link.stream.limit = wire.MAX_PACKET_BYTES
-    link.peer_id = peer_id
-    link.number = next(numbers)
-    return link
-
-
-async def accept(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    first: bytes,
-    own: Credentials,
-    numbers: Iterator[int],
-) -> Link:
-    """Answer a neighbour that dialled; ``first`` is what was read of its CONNECT.
-
-    Raises:
-        OSError: timed out (TimeoutError) or closed.
-        ProtocolError: not a neighbour of this tree (HandshakeError), or not a link's CONNECT.
-
-    """
-    link = Link(0, "", "", _tune(writer), reader, writer, wire.Reader())
-    link.stream.feed(first)
-    try:
-        async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-            core = await _greeted(link, own)
-            link.send(wire.connack(ReturnCode.ACCEPTED))
-            link.send(wire.publish(handshake.TOPIC, core.answer))
-            core.receive(await _auth(link))
-    except BaseException:
-        writer.close()  # not aborted: a refused neighbour is to read the CONNACK
-        raise
-    link.stream.limit = wire.MAX_PACKET_BYTES
-    link.peer_id = link.dialler_id = core.peer_id
-    link.number = next(numbers)
-    return link
-
-
-async def _greeted(link: Link, own: Credentials) -> Acceptor:
-    first = await link.receive()
-    if first.type is not Type.CONNECT:
-        raise ProtocolError("first packet on a link", str(first))
-    try:
-        connect = wire.Connect.decode(first.body)
-        return Acceptor(own, secrets.token_bytes(handshake.NONCE_BYTES), connect)
-    except ProtocolError:
-        link.send(wire.connack(ReturnCode.NOT_AUTHORIZED))
-        raise
-
-
-async def _auth(link: Link) -> bytes:
-    packet = await link.receive()
-    if packet.type is not Type.PUBLISH:
-        raise HandshakeError("packet in the hand-shake", str(packet))
-    topic, payload = wire.split_publish(packet.body)
-    if topic != handshake.TOPIC:
-        raise HandshakeError("topic in the hand-shake", topic)
-    return payload
+def _tune(sock: socket.socket | None) -> None:
+    if sock is None:
+        return
+    tcp = socket.IPPROTO_TCP
+    sock.setsockopt(tcp, socket.TCP_NODELAY, 1)
+    sock.setsockopt(tcp, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)

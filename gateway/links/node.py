@@ -13,20 +13,24 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from ssl import SSLContext
 from typing import Any
 
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import Done, MessageLog
-from gateway.links import wire
 from gateway.links.commit import GroupCommit
 from gateway.links.exchange import Exchange
+from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
-from gateway.links.link import Link, accept, dial
+from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
+from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
@@ -46,6 +50,11 @@ from tree_handler.spanning_tree import (
 MAX_HANDSHAKES = 64
 """Links that have not yet proved who they are; more are closed at once."""
 
+STALL_S = 0.1
+"""A timer that is later than this had to wait for this process itself."""
+READ_FIRST_S = 0.02
+"""So long such a timer waits once more; less than `STALL_S`."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -64,6 +73,7 @@ class TreeNode:
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -74,12 +84,13 @@ class TreeNode:
         parameters: Parameters,
         log: MessageLog,
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
+        scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -99,7 +110,9 @@ class TreeNode:
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
-        self._exchange = Exchange(
+        self.locator = LocatorPart(self, credentials.gateway_id)
+        self._parts.add(self.locator)
+        self.exchange = Exchange(
             self.replication,
             self._commit,
             self.links,
@@ -107,7 +120,9 @@ class TreeNode:
             control=control,
             spool_unlogged=spool_unlogged,
         )
-        self._origin = Origin(self.replication, self._commit, self._exchange.carry_out)
+        self._origin = Origin(
+            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
@@ -164,7 +179,7 @@ class TreeNode:
             ValueError: one of its topics is taken.
 
         """
-        if taken := part.topics & self._exchange.topics:
+        if taken := part.topics & self.exchange.topics:
             raise ValueError(f"topics that replication has: {sorted(taken)}")
         self._parts.add(part)
         self.reschedule()
@@ -172,7 +187,7 @@ class TreeNode:
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
         if (there := self.links.get(link)) is not None:
-            there.send(wire.publish(topic, payload))
+            there.send_control(topic, payload)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -180,27 +195,32 @@ class TreeNode:
         """Whether there is a link to this gateway."""
         return any(link.peer_id == peer_id for link in self.links.values())
 
-    async def dial(self, address: Address) -> str:
+    async def dial(self, address: Address, ssl: SSLContext | None = None) -> str:
         """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
 
         Raises:
             OSError, ProtocolError: no link came about.
 
         """
-        link = await dial(address.host, address.port, self._credentials, self._numbers)
+        link = await dial(address.host, address.port, self._credentials, self._numbers, ssl)
         await self._serve(link)
         return link.peer_id
 
-    async def accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> None:
-        """Serve a neighbour that dialled, until its link ends; ``first`` is already read."""
+    async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
+        """Serve a neighbour that dialled, until its link ends.
+
+        Args:
+            transport: the connection, of which nothing is read for now.
+            first: what was read of it.
+
+        """
         if self._greeting >= MAX_HANDSHAKES:
-            writer.transport.abort()
+            transport.abort()
             return
+        link = take_over(transport, first)
         self._greeting += 1
         try:
-            link = await accept(reader, writer, first, self._credentials, self._numbers)
+            await accept(link, self._credentials, self._numbers)
         except (OSError, ProtocolError) as error:
             _log.warning("a neighbour was refused: %s", error)
             return
@@ -227,15 +247,12 @@ class TreeNode:
         now = self._loop.time()
         _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
         self.tree.link_up(link.number, link.peer_id, now)
-        self._exchange.link_up(link.number, now)
+        self.exchange.link_up(link.number, now)
         self._parts.link_up(link.number, link.peer_id, now)
         self._carry_out()
         why = "closed here"
         try:
-            while link.number in self.links:
-                self._receive(link, await link.receive())
-        except (OSError, ProtocolError) as error:
-            why = str(error) or type(error).__name__
+            why = await link.serve(partial(self._receive, link))
         finally:
             self._end(link, why)
 
@@ -249,16 +266,15 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self._exchange.link_down(link.number, now)
+        self.exchange.link_down(link.number, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
         if packet.type is Type.PUBLISH:
-            topic, payload = wire.split_publish(packet.body)
-            if topic in self._exchange.topics:
-                self._exchange.receive(link.number, topic, payload, now)
+            if packet.topic in self.exchange.topics:
+                self.exchange.receive(link, packet.topic, packet.body, now)
             else:
-                self._parts.receive(link.number, topic, payload, now)
+                self._parts.receive(link.number, packet.topic, packet.body, now)
                 self.reschedule()
         elif packet.type is Type.PINGREQ:
             self.tree.receive(link.number, self._hellos.answer(link, packet.body), now)
@@ -270,7 +286,6 @@ class TreeNode:
                 self._carry_out()
         else:
             raise ProtocolError("packet on a link", str(packet))
-        self._exchange.drained(link)
 
     # -- carrying out --------------------------------------------------------------------------
 
@@ -286,10 +301,10 @@ class TreeNode:
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True
-                        self._exchange.forwarding(number, forwards=True)
+                        self.exchange.forwarding(number, forwards=True)
                     case Discard(number):
                         has_changed = True
-                        self._exchange.forwarding(number, forwards=False)
+                        self.exchange.forwarding(number, forwards=False)
                     case Drop(number, why):
                         if number in self.links:
                             self._end(self.links[number], why)
@@ -317,10 +332,15 @@ class TreeNode:
         self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
-        self._due = math.nan
         now = self._loop.time()
+        if now - self._due > STALL_S:
+            # This process stood still: what neighbours said meanwhile is read before it is judged.
+            self._due = now
+            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
+            return
+        self._due = math.nan
         self.tree.handle_timer(now)
-        self._exchange.handle_timer(now)
+        self.exchange.handle_timer(now)
         self._parts.handle_timer(now)
         self._carry_out()
 
@@ -336,5 +356,5 @@ class TreeNode:
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
-        await self._exchange.stop()
+        await self.exchange.stop()
         await self._commit.drain()

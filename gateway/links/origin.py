@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import Done, LogError
 from gateway.links.commit import GroupCommit
 from gateway.links.outbox import Outbox
+from gateway.links.scope import Scope
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
 from tree_handler.replication import Action, Append, Replication
@@ -25,6 +26,7 @@ class Origin:
         replication: numbers the batches and says where they go.
         commit: appends them to the log, and tells who waits when it has them.
         replicate: carries out what replication decides.
+        scope: which messages of clients leave this gateway.
 
     """
 
@@ -33,10 +35,12 @@ class Origin:
         replication: Replication,
         commit: GroupCommit,
         replicate: Callable[[Iterable[Action]], None],
+        scope: Scope,
     ) -> None:
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
+        self._scope = scope
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
 
@@ -79,7 +83,7 @@ class Origin:
         now_us = time.time_ns() // 1000
         sends: list[Action] = []
         refused: LogError | None = None
-        for flags, rows in gathered:
+        for flags, rows in self._cut_by_scope(gathered):
             for part in batch.cut(rows):
                 for action in self._replication.publish(part, flags, now_us):
                     if not isinstance(action, Append):
@@ -94,6 +98,20 @@ class Origin:
             self._commit.refuse(waiting, refused)
         if sends:  # when this turn has written: local clients do not wait for links
             self._loop.call_soon(self._replicate, sends)
+
+    def _cut_by_scope(
+        self, gathered: Iterable[tuple[Flags, Sequence[Row]]]
+    ) -> Iterator[tuple[Flags, Sequence[Row]]]:
+        """Cut so that a batch stays here as a whole or leaves as a whole."""
+        for flags, rows in gathered:
+            if flags & Flags.CONTROL or self._scope.is_everything:
+                yield flags, rows
+                continue
+            for stays, run in self._scope.runs(rows):
+                if not stays:
+                    yield flags, run
+                elif flags & Flags.LOGGED:  # else nobody is to get it
+                    yield flags | Flags.LOCAL, run
 
 
 def _tell(done: Committed, first: int, error: OSError | None) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from gateway.broker.log.message_log import LogError, MessageLog
-from gateway.links import wire
 from gateway.links.link import Link
-from tree_handler.batch import Header
-from tree_handler.repair import Request
+from tree_handler.repair import Request, answer
 
-MAX_REPAIR_BYTES = 4 << 20
-"""Read from the log for one request; the neighbour asks again for the rest."""
+PIECE_BYTES = 1 << 20
+"""Read from the log at once; the next piece follows when the link has room."""
 REPAIR = b"$hedgerow/repair"
 DONE = b"$hedgerow/done"
 
@@ -56,22 +54,24 @@ class Repairs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, link: Link, request: Request) -> None:
-        batches = self._message_log.read(request.epoch, request.ranges)
+        batches = answer(self._message_log.read(request.epoch, request.ranges))
         try:
-            for frame in await asyncio.to_thread(_up_to, MAX_REPAIR_BYTES, batches):
-                link.send(wire.publish(REPAIR, frame))
-                await link.writer.drain()
-            link.send(wire.publish(DONE, b""))
+            while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
+                for frame in frames:
+                    link.send_batch(REPAIR, frame)
+                await link.room()
+            # As a batch, for it must not go before those that it follows.
+            link.send_batch(DONE, b"")
         except LogError as error:
             _log.error("repair for %s: %s", link.peer_id, error)
         except OSError as error:
             _log.debug("repair for %s: %s", link.peer_id, error)
 
 
-def _up_to(limit_bytes: int, batches: Iterable[tuple[bytes, Header]]) -> list[bytes]:
+def _up_to(limit_bytes: int, batches: Iterator[bytes]) -> list[bytes]:
     frames: list[bytes] = []
     size = 0
-    for frame, _ in batches:
+    for frame in batches:
         frames.append(frame)
         size += len(frame)
         if size >= limit_bytes:

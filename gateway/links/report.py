@@ -24,6 +24,7 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
         "root": tree.root_id,
         "cost_ms": tree.cost_ms,
         "hops": tree.hops,
+        "reached": sorted(node.locator.reached),
         "parent": parent.peer_id if parent else None,
         "neighbours": _neighbours(node, now),
         "last_change": {"time_s": changed_at_s, "why": why},
@@ -33,6 +34,20 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
             for (origin, epoch), numbers in replication.have.items()
         },
         "log_bytes": node.log.length,
+        "times_full": node.exchange.times_full,
+    }
+
+
+def _queue(node: TreeNode, number: int) -> dict[str, int]:
+    """What waits for a link, in it and in the log, and what was not waited with."""
+    link = node.links[number]
+    return {
+        "queued_bytes": link.queued_bytes,
+        "window_bytes": link.window.size,
+        "backlog_bytes": node.exchange.backlog_bytes(number),
+        "dropped": link.dropped,
+        "sent_bytes": link.window.sent,
+        "received_bytes": link.received_bytes,
     }
 
 
@@ -46,7 +61,7 @@ def _neighbours(node: TreeNode, now: float) -> list[dict[str, Any]]:
             "rtt_ms": n.rtt_ms,
             "capability": n.peer_capability,
             "heard_s_ago": None if n.last_heard is None else round(now - n.last_heard, 3),
-            "queued_bytes": node.links[n.link].queued_bytes,
+            **_queue(node, n.link),
         }
         for n in node.tree.neighbours()
         if n.link in node.links

@@ -153,10 +153,3 @@ async def test_a_client_may_publish_only_where_the_policy_lets_it(tmp_path: Path
         assert (refused, second) == (first, first + 1)
     finally:
         await process.stop()
-
-
-async def test_a_stock_bridge_is_told_that_it_is_not_authorised(gateway: GatewayProcess) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.mqtt_port)
-    writer.write(b"\x10\x0f\x00\x04MQTT\x84\x02\x00\x3c\x00\x03abc")
-    assert await asyncio.wait_for(reader.read(), 10) == b"\x20\x02\x00\x05"
-    writer.close()

@@ -46,9 +46,8 @@ from gateway.broker.packets import (
 from gateway.broker.server import BrokerCore
 from gateway.broker.topics import matches, split_share
 from tree_handler import batch
-from tree_handler.batch import Flags, Header, Row
+from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 NAME = "gw"
 TOPICS = ("a/1", "a/2", "b/1")
@@ -92,7 +91,7 @@ class MemoryLog:
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         for frame in list(self.frames):
             header = batch.check(frame)
-            if header.logged and (header.origin, header.epoch) == key:
+            if header.logged and header.stream == key:
                 gaps = ranges.missing(header.first, header.last)
                 if gaps != [(header.first, header.last)]:
                     yield frame, header
@@ -102,8 +101,7 @@ class MemoryLog:
         for frame in self.frames:
             header = batch.check(frame)
             if header.logged:
-                key = (header.origin, header.epoch)
-                found.setdefault(key, Intervals()).add(header.first, header.last)
+                found.setdefault(header.stream, Intervals()).add(header.first, header.last)
         return found
 
     def start_sync(self) -> Callable[[], None]:
@@ -413,7 +411,7 @@ class World:
                 authenticate=lambda client, password: True,
                 commit=self.log.commit,
                 carries_unlogged=lambda: False,
-                links=lambda reader, writer, first: asyncio.sleep(0),
+                links=lambda transport, first: asyncio.sleep(0),
             )
         )
         self._open = Store(self.store)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tree_handler import replication
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.delivery import Deliver, Delivery
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch, Summary
+from tree_handler.repair import Summary
 from tree_handler.simulation import FaultOptions, Options, Report, run
 
 STORM = Options(

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
+from tree_handler.retained_message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
+    from gateway.broker.message import Message
     from gateway.broker.outgoing import Outgoing
     from gateway.broker.runs import Run
     from gateway.broker.server import BrokerCore
@@ -67,10 +68,10 @@ class History(Protocol):
         """All frames of the log from a position on."""
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any of these numbers."""
+        """The batches of one stream that hold any of these numbers."""
 
     def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held."""
+        """All numbers that the log holds or held, by stream."""
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
@@ -144,6 +145,20 @@ class Durable:
     def retained_changed(self, topic: str) -> None:
         """A topic has another retained message, or none."""
         self._snapshots.retained_changed(topic)
+
+    def retained_placed(self, message: Message) -> None:
+        """A message of QoS 0 that was retained before the log had it has its place there now."""
+        self._core.retention.placed(message)
+        self._snapshots.retained_changed(message.topic)
+
+    def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
+        """A neighbour told of a retained message, and it is taken."""
+        self.journal.learnt(retained.row(), is_news=is_news)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the log did not take what was last noted."""
+        return self._failure is not None
 
     # -- frames --------------------------------------------------------------------------------
 

@@ -1,12 +1,11 @@
 """The start of a connection: a client's CONNECT, or a neighbour's that is handed over (B1).
 
-A link has the top bit of the protocol version set. Its bytes go to a stream reader and the
-transport changes its protocol, so that links may be written with streams.
+A link has the top bit of the protocol version set and says of which tree it is; what sets the bit
+alone is a bridge of another broker and a client. Whoever serves links takes over the transport.
 """
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ class Start:
     body: int
     end: int
     version: int
-    is_link: bool
 
 
 def first_packet(data: bytes, limit_bytes: int) -> Start | None:
@@ -47,11 +45,11 @@ def first_packet(data: bytes, limit_bytes: int) -> Start | None:
     body, end = found
     name_bytes = int.from_bytes(data[body : body + 2], "big")
     at = body + 2 + name_bytes
-    asked = data[at] if name_bytes <= _NAME_BYTES_MAX and at < end else 0
+    asked = data[at] & ~BRIDGE_BIT if name_bytes <= _NAME_BYTES_MAX and at < end else 0
     version = Version.V5 if asked == Version.V5 else Version.V311
     if version is Version.V5 and body > 2 and not data[body - 1]:
         raise long_length(end - body)
-    return Start(body, end, version, bool(asked & BRIDGE_BIT))
+    return Start(body, end, version)
 
 
 def long_length(length: int) -> PacketError:
@@ -60,18 +58,12 @@ def long_length(length: int) -> PacketError:
     return PacketError(ReasonCode.MALFORMED_PACKET, what, length, "MQTT-1.5.5-1")
 
 
-def to_streams(connection: Connection, data: bytes) -> None:
+def hand_over(connection: Connection, data: bytes) -> None:
     """Hand a neighbour's connection over, with all that was read of it."""
     transport = connection.transport
     assert transport is not None
     core = connection.core
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     connection.transport = None
     core.closed(connection)
-    transport.set_write_buffer_limits()
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
-    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-    core.start_task(core.hooks.links(reader, writer, data))
+    transport.pause_reading()  # what comes before its protocol is another one would be lost
+    core.start_task(core.hooks.links(transport, data))

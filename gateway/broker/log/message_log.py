@@ -2,7 +2,7 @@
 
 A log is a folder of segments, each the plain concatenation of batch frames, named by the
 position of its first byte over all segments. A full segment is sealed with an index beside it
-(which numbers of which origin it holds, and all that the log ever held up to its end), so a start
+(which numbers of which stream it holds, and all that the log ever held up to its end), so a start
 reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
 at start. The collector's spool is this same log with a mark that tells readers how far it is
 safe to read.
@@ -29,12 +29,13 @@ from pathlib import Path
 
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
+from gateway.broker.log.pages import Pages
 from gateway.broker.log.segment import Segment
+from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Epoch
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -83,7 +84,8 @@ class MessageLog:
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
-        """Every logged number that the log holds, or held before it was trimmed."""
+        """Every number that the log holds, or held before it was trimmed, by stream: of logged
+        messages, and of those that it states as passed over."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -190,8 +192,8 @@ class MessageLog:
         self.appends += 1
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
-        if header.logged:
-            key = (header.origin, header.epoch)
+        if header.numbered:
+            key = header.stream
             had = self.have.get(key)
             if had is None:
                 had = self.have[key] = Intervals()
@@ -287,13 +289,36 @@ class MessageLog:
                 if segment.start + at >= position:
                     yield data[at : at + header.end], header
 
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            try:
+                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            return found, start + behind
+
+        return read
+
     @property
     def length(self) -> int:
         """Bytes in all segments."""
         return sum(segment.length for segment in self._segments)
 
     def kept_from(self) -> dict[Epoch, int]:
-        """The lowest logged number still here, by (origin, epoch); beyond the last if none."""
+        """The lowest logged number still here, by stream; beyond the last if none."""
         lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
         for segment in self._segments:
             for key, numbers in segment.holds.items():
@@ -302,7 +327,8 @@ class MessageLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one origin and epoch that hold any number of ``ranges``, as appended.
+        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
+        numbers passed over too.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -312,7 +338,7 @@ class MessageLog:
 
         """
         candidates = [
-            (segment.path, segment.length)
+            (segment, segment.stretches(key, ranges))
             for segment in self._segments
             if key in segment.holds and _meet(segment.holds[key], ranges)
         ]
@@ -412,21 +438,35 @@ class MessageLog:
             self.have.setdefault(key, Intervals()).update(numbers)
 
     def _scan(
-        self, segments: list[tuple[Path, int]], key: Epoch, ranges: Intervals
+        self,
+        candidates: list[tuple[Segment, list[tuple[int, int]]]],
+        key: Epoch,
+        ranges: Intervals,
     ) -> Iterator[tuple[bytes, Header]]:
-        for path, length in segments:
-            try:
-                data = path.read_bytes()[:length]
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}") from error
-            for at, header in self._damage.readable(path, data):
-                whole = [(header.first, header.last)]
-                if (
-                    header.logged
-                    and (header.origin, header.epoch) == key
-                    and ranges.missing(header.first, header.last) != whole
-                ):
-                    yield data[at : at + header.end], header
+        for segment, stretches in candidates:
+            learnt = Pages() if segment.pages is None else None
+            for start, end in stretches:
+                data = _part(segment.path, start, end)
+                for at, header in self._damage.readable(segment.path, data, start):
+                    if learnt is not None and header.numbered:
+                        learnt.note(at, header)
+                    whole = [(header.first, header.last)]
+                    if (
+                        header.numbered
+                        and header.stream == key
+                        and ranges.missing(header.first, header.last) != whole
+                    ):
+                        yield data[at : at + header.end], header
+            if learnt is not None:  # it was read as a whole, and is sealed
+                segment.pages = learnt
+
+
+def _part(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - start, start)
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror}") from error
 
 
 def _meet(one: Intervals, other: Intervals) -> bool:

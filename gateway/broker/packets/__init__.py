@@ -9,7 +9,13 @@ whose `reason` is what to answer.
 from gateway.broker.packets.acknowledgements import PubAck, PubComp, PubRec, PubRel
 from gateway.broker.packets.codec import Packet, decode, encode
 from gateway.broker.packets.connack import ConnAck, refusal
-from gateway.broker.packets.connect import BRIDGE_BIT, Connect, Will, protocol_level
+from gateway.broker.packets.connect import (
+    BRIDGE_BIT,
+    LINK_USER_PREFIX,
+    Connect,
+    Will,
+    protocol_level,
+)
 from gateway.broker.packets.direction import check_sent_by_client
 from gateway.broker.packets.disconnect import Auth, Disconnect
 from gateway.broker.packets.errors import PacketError
@@ -36,6 +42,7 @@ from gateway.broker.packets.unsubscribe import UnsubAck, Unsubscribe
 
 __all__ = [
     "BRIDGE_BIT",
+    "LINK_USER_PREFIX",
     "MAX_PACKET_BYTES",
     "SHARE_PREFIX",
     "WILL",

@@ -29,6 +29,8 @@ from gateway.broker.packets.topic_rules import check_topic_name
 
 BRIDGE_BIT: Final = 0x80
 """Set in the protocol version by a broker that connects to another."""
+LINK_USER_PREFIX: Final = "$hedgerow/"
+"""How the user name of a gateway begins that opens a link; its tree's name follows."""
 
 _NAME: Final = b"\0\4MQTT"
 _RESERVED: Final = 0x01
@@ -83,6 +85,11 @@ class Connect:
     will: Will | None = None
     properties: Properties = field(default_factory=dict, repr=False)
     bridge: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a gateway opens a link. Other brokers set the bridge bit too (Mosquitto)."""
+        return self.bridge and (self.username or "").startswith(LINK_USER_PREFIX)
 
     def __str__(self) -> str:
         return (

@@ -22,12 +22,13 @@ def sequence(origin: str = "gw-a", boot_epoch: int = 1, **changed: Any) -> Row:
         **{
             "origin": origin,
             "boot_epoch": boot_epoch,
+            "control": False,
             "logged": True,
             "messages": 10,
-            "control": 1,
             "undecodable": 0,
             "duplicates": 0,
             "missing": 0,
+            "kept_local": 0,
             "first_us": 1_000_000,
             "last_us": 2_000_000,
             "latency_sum_ms": 40.0,
@@ -48,6 +49,7 @@ def test_boots_and_sequences_of_a_gateway_become_one_row() -> None:
         sequence(boot_epoch=2, missing=3, first_us=5_000_000, last_us=6_000_000),
         sequence(boot_epoch=1, duplicates=4, latency_sum_ms=100.0, latency_max_ms=50.0),
         sequence(boot_epoch=1, logged=False, undecodable=2, missing=7),
+        sequence(boot_epoch=1, control=True, messages=3, latency_sum_ms=None, latency_count=0),
     ]
     (gateway,) = fold(rows, [member()])
     assert gateway.boot_epochs == [1, 2]
@@ -60,8 +62,9 @@ def test_boots_and_sequences_of_a_gateway_become_one_row() -> None:
     assert gateway.accept_latency_max_ms == 50.0
 
 
-def test_only_logged_numbers_count_as_gaps() -> None:
-    (gateway,) = fold([sequence(missing=3), sequence(logged=False, missing=100)], [])
+def test_only_logged_numbers_of_clients_count_as_gaps() -> None:
+    others = [sequence(logged=False, missing=100), sequence(control=True, missing=50)]
+    (gateway,) = fold([sequence(missing=3), *others], [])
     assert gateway.gaps == 3
 
 

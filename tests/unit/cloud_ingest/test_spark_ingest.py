@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from cloud_ingest import fleet, job, source, tables
 from cloud_ingest.fleet import Gateway
 from cloud_ingest.spool import SpoolError, read_mark
+from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals
 
@@ -46,11 +47,13 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
     member(spool, "gw-a", 1, 1, "south")
-    spool.readings("gw-a", 1, 2, 9)
+    member(spool, "gw-a", 1, 5, "south")  # a gap among its records, which are no telemetry
+    spool.readings("gw-a", 1, 1, 9)
     spool.readings("gw-a", 1, 5, 3)  # three duplicates, in a batch cut otherwise
     spool.readings("gw-a", 1, 1, 4, flags=Flags(0))  # QoS 0: a sequence of its own
     spool.roll()
     member(spool, "gw-a", 2, 1, "north")
+    spool.readings("gw-a", 2, 1)
     spool.readings("gw-a", 2, 4, 2)  # 2 and 3 are missing
     spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"21.5"])  # no records, but no gaps either
     spool.sync()
@@ -60,15 +63,16 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     found = ingest(spark, spool, tmp_path / "tables")
     a, b = found["gw-a"], found["gw-b"]
     assert a.boot_epochs == [1, 2]
-    assert (a.messages, a.logged, a.control) == (15, 11, 2)
+    assert (a.messages, a.logged, a.control) == (16, 12, 3)
     assert (a.duplicates, a.gaps, a.undecodable) == (3, 2, 0)
     assert (a.domain, a.group) == ("campus", "north")
     assert a.accept_latency_mean_ms == pytest.approx(250.0)
     assert (b.messages, b.gaps, b.undecodable, b.domain) == (3, 0, 3, None)
 
     telemetry = table(tmp_path / "tables", "telemetry")
-    stamps = {tuple(row[name] for name in tables.STAMP) for row in telemetry}
-    assert len(telemetry) == len(stamps) == 18
+    names = [name for name in tables.STAMP if name in tables.TELEMETRY.names]
+    stamps = {tuple(row[name] for name in names) for row in telemetry}
+    assert len(telemetry) == len(stamps) == 19
     assert {row["payload"] for row in telemetry if row["origin"] == "gw-b"} == {
         b"\xc1",
         b"",
@@ -78,6 +82,21 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     rows = {row["gateway"]: row for row in table(tmp_path / "tables", "fleet")}
     assert rows["gw-a"]["gaps"] == 2
     assert rows["gw-a"]["last_seen"] == a.last_seen
+
+
+def test_what_a_gateway_keeps_to_itself_is_no_gap_and_what_was_given_up_is(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    spool.readings("gw-a", 1, 1, 2)
+    for first, last in ((3, 6), (5, 9), (3, 6), (5, 6), (15, 20)):
+        spool.append(batch.passed(("gw-a", 1), first, last)[0])
+    lost = Flags.PASSED | Flags.LOST | Flags.LOCAL
+    spool.append(batch.passed(("gw-a", 1), 10, 12, lost)[0])
+    spool.readings("gw-a", 1, 13, 2)
+    spool.sync()
+    a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
+    assert (a.messages, a.logged, a.gaps, a.kept_local, a.duplicates) == (4, 4, 3, 13, 0)
+    assert len(table(tmp_path / "tables", "telemetry")) == 4
 
 
 def test_plain_pyarrow_reads_the_tables_with_their_types(

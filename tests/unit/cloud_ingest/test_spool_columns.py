@@ -55,6 +55,7 @@ def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> N
             "topic": "campus/north/gw-a/host/load1",
             "origin_time": when + timedelta(microseconds=TIME_US),
             "payload": record.encode(),
+            "passed": None,
             "sensor": "host/load1",
             "unit": "/",
             "value": 0.25,
@@ -72,6 +73,15 @@ def test_an_undecodable_payload_keeps_its_row_its_number_and_its_bytes() -> None
     assert [row["record_error"] is None for row in found] == [True, False, True]
     assert found[1]["payload"] == b"\xc1"
     assert found[1]["sensor"] is None
+
+
+def test_a_statement_is_one_row_however_many_numbers_it_passes_over() -> None:
+    frame, header = batch.passed(("gw-a", 7), 5, 1_000_000)
+    (row,) = rows([Batch("segment", 0, header, frame)])
+    assert (row["origin"], row["boot_epoch"], row["logged"]) == ("gw-a", 7, True)
+    assert (row["sequence"], row["passed"], row["topic"]) == (5, 999_996, None)
+    lost, given_up = batch.passed(("gw-a", 7), 5, 9, Flags.PASSED | Flags.LOST | Flags.LOCAL)
+    assert rows([Batch("segment", 0, given_up, lost)]) == []
 
 
 def test_a_message_between_gateways_is_not_taken_for_a_record() -> None:

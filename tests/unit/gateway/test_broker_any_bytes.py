@@ -104,7 +104,7 @@ async def feed(pieces: list[bytes]) -> bytearray:
             authenticate=lambda client, password: True,
             commit=lambda logged, unlogged, done: None if done is None else done(1, None),
             carries_unlogged=lambda: False,
-            links=lambda reader, writer, first: asyncio.sleep(0),
+            links=lambda transport, first: asyncio.sleep(0),
         )
     )
     try:

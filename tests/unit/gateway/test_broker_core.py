@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from mqtt_peer import EchoOnce
 
 from gateway.broker.connection import Connection
 from gateway.broker.hooks import Client, Committed, Hooks
@@ -39,6 +40,7 @@ from gateway.broker.packets import (
     packet_end,
 )
 from gateway.broker.server import BrokerCore
+from gateway.links import wire
 from tree_handler.batch import Entry, Row
 
 
@@ -145,12 +147,9 @@ async def make() -> AsyncIterator[Make]:
             else:
                 done(*((0, OSError(28, "disk full")) if fails else (first, None)))
 
-        async def links(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-        ) -> None:
+        async def links(transport: asyncio.Transport, first: bytes) -> None:
             bench.links.append(first)
-            writer.write(b"link:" + await reader.read(100))
-            writer.close()
+            EchoOnce(transport)
 
         given: dict[str, Any] = {
             "authenticate": lambda client, password: True,
@@ -380,10 +379,10 @@ async def test_another_users_session_is_not_handed_over(make: Make) -> None:
 # -- links -----------------------------------------------------------------------------------------
 
 
-async def test_a_connection_with_the_bridge_bit_is_handed_over_with_its_bytes(make: Make) -> None:
+async def test_the_connection_of_a_gateway_is_handed_over_with_its_bytes(make: Make) -> None:
     bench = await make()
     peer = await bench.open()
-    first = b"\x10\x0f\x00\x04MQTT\x84\x02\x00\x3c\x00\x03abc" + b"\xc0\x04bpdu"
+    first = wire.Connect("gw-b", "tree", bytes(16)).encode() + b"\xc0\x04bpdu"
     peer.writer.write(first[:5])
     await peer.writer.drain()
     peer.writer.write(first[5:])

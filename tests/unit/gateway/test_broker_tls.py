@@ -23,6 +23,7 @@ from gateway.broker.listeners.listener import Listener
 from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFiles
 from gateway.broker.packets import (
     BRIDGE_BIT,
+    LINK_USER_PREFIX,
     Connect,
     PingReq,
     PingResp,
@@ -32,6 +33,7 @@ from gateway.broker.packets import (
 )
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+LINK_USER = f"{LINK_USER_PREFIX}t"
 NOT_ALLOWED = (ReasonCode.BAD_USER_NAME_OR_PASSWORD, ReasonCode.NOT_AUTHORIZED)
 
 Start = Callable[..., Awaitable[Bench]]
@@ -369,7 +371,7 @@ async def test_a_link_is_handed_over_with_its_tls(start: Start, authority: Autho
     bench = await start()
     peer = await bench.open("mqtts", authority.client_context(), Version.V311)
     empty: dict[int, Any] = {}
-    hello = encode(Connect(Version.V311, "gw-b", True, 0, "t", b"n", None, empty, True), 4)
+    hello = encode(Connect(Version.V311, "gw-b", True, 0, LINK_USER, b"n", None, empty, True), 4)
     assert hello[8] & BRIDGE_BIT
     peer.writer.write(hello)
     async with asyncio.timeout(LIMIT_S):

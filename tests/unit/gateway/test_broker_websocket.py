@@ -21,8 +21,8 @@ from gateway.broker.hooks import Hooks
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
 from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
-from gateway.broker.packets import BRIDGE_BIT
 from gateway.broker.server import BrokerCore
+from gateway.links.wire import Connect
 
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ws"
 CONNACK = b"\x20\x02\0\0"
@@ -307,7 +307,7 @@ async def test_a_broker_that_stops_closes_websockets(bench: Bench) -> None:
 
 async def test_a_link_over_a_websocket_is_refused(bench: Bench) -> None:
     async with dial(bench) as client:
-        await client.send(CONNECT.replace(b"MQTT\x04", b"MQTT" + bytes((4 | BRIDGE_BIT,))))
+        await client.send(Connect("gw-b", "tree", bytes(16)).encode())
         assert await receive(client, 4) == b"\x20\x02\0\x05"
         await closed(client)
     assert bench.links == []

@@ -12,9 +12,16 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals
 
 
-def make(first: int, count: int = 1, *, origin: str = "gw", size: int = 10) -> tuple[bytes, Header]:
+def make(
+    first: int,
+    count: int = 1,
+    *,
+    origin: str = "gw",
+    size: int = 10,
+    flags: Flags = Flags.LOGGED,
+) -> tuple[bytes, Header]:
     entries = [Entry(f"t/{first + i}", bytes(size), 1) for i in range(count)]
-    frame = batch.encode(origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=0)
+    frame = batch.encode(origin, 1, first, entries, flags=flags, origin_time_us=0)
     return frame, batch.check(frame)
 
 
@@ -41,6 +48,21 @@ def test_what_was_appended_is_there_after_the_next_start(folder: Path) -> None:
         frames[0][0],
         frames[1][0],
     ]
+    again.close()
+
+
+def test_messages_between_gateways_are_a_stream_of_their_own(folder: Path) -> None:
+    log = opened(folder, segment_bytes=150)
+    control = Flags.LOGGED | Flags.CONTROL
+    for n in (1, 2, 3):
+        log.append(*make(n))
+        log.append(*make(n, flags=control))
+    log.close()
+    again = opened(folder, segment_bytes=150)
+    assert again.have == {(name, 1): Intervals([(1, 3)]) for name in ("gw", "$gw")}
+    read = [header for _, header in again.read(("$gw", 1), Intervals([(2, 3)]))]
+    assert [(header.control, header.first) for header in read] == [(True, 2), (True, 3)]
+    assert len(list(again.control())) == 3
     again.close()
 
 

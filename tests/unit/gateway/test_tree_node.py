@@ -3,91 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tree_host import Host, Start, started, until
 
-from gateway.broker.log.message_log import LogError, MessageLog
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address, Neighbours
+from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
-from tree_handler.batch import Entry, Header
+from gateway.links.scope import Scope
+from tree_handler.batch import Entry
 from tree_handler.errors import ProtocolError
-from tree_handler.spanning_tree import Identity, Parameters
-
-KEY = bytes(range(32))
-
-
-@dataclass
-class Host:
-    """A node with a listener of its own."""
-
-    name: str
-    node: TreeNode
-    log: MessageLog
-    neighbours: Neighbours
-    server: asyncio.Server
-    got: list[str] = field(default_factory=list)
-    control: list[str] = field(default_factory=list)
-
-    @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.server.sockets[0].getsockname()[1])
-
-    async def stop(self) -> None:
-        self.server.close()
-        await self.neighbours.stop()
-        await self.node.stop()
-        self.log.close()
-
-
-Start = Callable[..., "asyncio.Future[Host]"]
+from tree_handler.intervals import Intervals
 
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    hosts: list[Host] = []
-
-    async def make(name: str, capability: float, *, key: bytes = KEY, epoch: int = 1) -> Host:
-        log = MessageLog(tmp_path / name)
-        log.open()
-        got: list[str] = []
-        control: list[str] = []
-
-        def deliver(entries: list[Entry], header: Header) -> None:
-            got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
-
-        node = TreeNode(
-            Credentials(name, "test", key),
-            Identity(name, epoch, capability, "127.0.0.1"),
-            Parameters(hello_s=0.1),
-            log,
-            deliver=deliver,
-            control=lambda entry, _: control.append(entry.topic),
-            repair_interval_s=0.3,
-        )
-        server = await asyncio.start_server(
-            lambda reader, writer: node.accept(reader, writer, b""), "127.0.0.1", 0
-        )
-        neighbours = Neighbours(name, node.dial, node.is_linked)
-        host = Host(name, node, log, neighbours, server, got, control)
-        hosts.append(host)
-        return host
-
-    yield make  # type: ignore[misc]  # a coroutine function serves as the callable
-    for host in hosts:
-        with contextlib.suppress(Exception):
-            await host.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
+    async with started(tmp_path) as make:
+        yield make
 
 
 def roots(*hosts: Host) -> set[str]:
@@ -137,6 +71,16 @@ async def test_the_logs_of_all_gateways_hold_the_same_bytes(start: Start, tmp_pa
     await until(lambda: len(a.got) == len(c.got) == 20)
     (one,), (two,), (three,) = (list((tmp_path / name).glob("*.log")) for name in "abc")
     assert one.read_bytes() == two.read_bytes() == three.read_bytes()
+
+
+async def test_every_gateway_knows_whom_it_reaches_and_who_is_gone(start: Start) -> None:
+    a, b, c = await triangle(start)
+    await until(
+        lambda: [h.node.locator.reached for h in (a, b, c)] == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
+    )
+    await a.stop()
+    await until(lambda: [h.node.locator.reached for h in (b, c)] == [{"c"}, {"b"}])
+    assert b.node.status()["reached"] == ["c"]
 
 
 async def test_when_the_root_dies_the_others_go_on_and_repair_brings_it_up_to_date(
@@ -276,3 +220,28 @@ async def test_a_message_on_a_topic_that_nobody_has_ends_the_link(start: Start) 
     (link,), (back,) = a.node.links, b.node.links
     a.node.send(link, b"$hedgerow/unheard-of", b"")
     await until(lambda: back not in b.node.links)
+
+
+async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
+    start: Start,
+) -> None:
+    a = await start("a", 2.0, scope=Scope(["#"], ["private/#"]))
+    for topic, payload in (("private/x", "1"), ("t", "2"), ("private/x", "3")):
+        done = a.node.publish(Entry(topic, payload.encode(), qos=1))
+        assert done is not None
+        await done
+    b = await start("b", 1.0)
+    b.neighbours.add_static(a.address)
+    stream = ("a", 1)
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 3)]))
+    await until(lambda: b.node.tree.forwarding and a.node.tree.forwarding)
+    for topic, payload in (("private/x", "4"), ("t", "5"), ("private/x", "6")):
+        a.node.publish(Entry(topic, payload.encode(), qos=1))
+        a.node.publish(Entry(topic, f"q{payload}".encode(), qos=0))
+    await until(lambda: b.node.replication.covered(stream) == Intervals([(1, 6)]))
+    await until(lambda: "a:q5" in b.got)
+    assert [row for row in b.got if row != "a:q5"] == ["a:2", "a:5"]
+    held = [header for _, header in b.log.read(stream, Intervals([(1, 6)])) if header.logged]
+    assert [header.first for header in held] == [2, 5]
+    assert [header.last for _, header in a.log.read(stream, Intervals([(1, 6)]))][-1] == 6
+    assert b.node.replication.counters.lost == 0

@@ -41,6 +41,8 @@ def test_decodes_to_what_was_encoded(
     assert (header.origin, header.epoch, header.first) == ("gw-north", epoch, first)
     assert (header.count, header.flags, header.origin_time_us) == (len(messages), flag, 99)
     assert header.end == len(frame)
+    name = "$gw-north" if flag & Flags.CONTROL else "gw-north"
+    assert header.stream == (name, epoch)
     assert header.last == first + len(messages) - 1
     assert batch.decode(frame, header) == messages
     rows = [message.row() for message in messages]
@@ -108,6 +110,12 @@ def test_cutting_keeps_every_message_in_order_and_within_the_limits(sizes: list[
         total = sum(len(payload) + len(topic) for topic, _, payload in part)
         assert len(part) == 1 or total <= batch.MAX_BODY_BYTES
     assert max(len(p) for p in batch.cut([("t", 0, b"")] * 2500)) == batch.MAX_ENTRIES
+
+
+def test_an_origin_that_poses_as_a_control_stream_is_refused() -> None:
+    frame = batch.encode("$gw", 1, 1, [Entry("t", b"x", 1)], flags=Flags.LOGGED, origin_time_us=0)
+    with pytest.raises(BatchError, match="origin"):
+        batch.check(frame)
 
 
 def test_an_empty_batch_is_refused() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tree_handler.absence import AbsenceNotice
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Hierarchy, MemberRecord, Membership, Place
 
@@ -237,13 +238,14 @@ def test_a_path_finds_gateways_by_name_and_by_wildcard() -> None:
             find(path)
 
 
-def test_a_removed_gateway_is_gone_from_the_hierarchy() -> None:
+def test_an_absent_gateway_is_gone_from_the_hierarchy() -> None:
     members = Membership()
     members.update(member("gw-1", capability=2.0))
     members.update(member("gw-2"))
     assert members.hierarchy().root == "gw-1"
-    assert members.remove("gw-1")
-    assert not members.remove("gw-1")
+    notice = AbsenceNotice.of(member("gw-1"))
+    assert members.is_absent(notice)
+    assert not members.is_absent(notice)
     assert members.hierarchy().root == "gw-2"
     assert len(members) == 1
 

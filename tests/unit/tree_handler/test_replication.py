@@ -59,9 +59,11 @@ class Network:
             self.wires.pop((one, other), None)
             self.carry_out(one, self.nodes[one].core.link_down(other, self.now))
 
-    def publish(self, at: int, *names: str, qos: int = 1) -> None:
+    def publish(self, at: int, *names: str, qos: int = 1, control: bool = False) -> None:
         rows = [Entry("t", name.encode(), qos).row() for name in names]
         flags = Flags.LOGGED if qos else Flags(0)
+        if control:
+            flags |= Flags.CONTROL
         self.carry_out(at, self.nodes[at].core.publish(rows, flags, 0))
 
     def carry_out(self, at: int, actions: Iterable[Action]) -> None:
@@ -80,7 +82,7 @@ class Network:
                     self.send(at, link, "request", request.encode())
                 case Serve(link, request):
                     for frame, header in node.log:
-                        if (header.origin, header.epoch) == request.epoch and any(
+                        if header.stream == request.epoch and any(
                             n in request.ranges for n in range(header.first, header.last + 1)
                         ):
                             self.send(at, link, "repair", frame)
@@ -89,7 +91,7 @@ class Network:
                     self.hand_out(node, frame, header, first)
                 case DeliverLogged(key, first, last):
                     for frame, header in sorted(node.log, key=lambda row: row[1].first):
-                        if (header.origin, header.epoch) == key and first <= header.first <= last:
+                        if header.stream == key and first <= header.first <= last:
                             self.hand_out(node, frame, header, header.first)
 
     @staticmethod
@@ -142,6 +144,39 @@ def test_a_message_reaches_every_other_gateway_once_over_a_line() -> None:
     network.settle()
     assert network.nodes[1].got == network.nodes[2].got == ["gw-0:a", "gw-0:b"]
     assert network.nodes[0].got == []
+
+
+def test_clients_and_control_messages_are_numbered_apart_logged_or_not() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.publish(0, "a")
+    network.publish(0, "member", control=True)
+    network.publish(0, "b")
+    network.publish(0, "q0", qos=0)
+    network.publish(0, "query", qos=0, control=True)
+    network.settle()
+    have = {("gw-0", 1): Intervals([(1, 2)]), ("$gw-0", 1): Intervals([(1, 1)])}
+    assert network.nodes[0].core.have == network.nodes[1].core.have == have
+    assert network.nodes[0].core.next_logged == 3
+    unlogged = {key: Intervals([(1, 1)]) for key in have}
+    assert network.nodes[1].core._unlogged == unlogged
+    assert network.nodes[1].got == [f"gw-0:{name}" for name in ("a", "member", "b", "q0", "query")]
+
+
+def test_a_gap_in_control_messages_holds_no_clients_message_up() -> None:
+    network = Network(2)
+    network.connect(0, 1, forwards=True)
+    network.nodes[0].core.link_full(1)
+    network.publish(0, "member", control=True)
+    network.carry_out(0, network.nodes[0].core.link_drained(1))
+    network.wires[0, 1].clear()
+    network.publish(0, "newer member", control=True)
+    network.publish(0, "a")
+    for _ in range(2):
+        network.step(0, 1)
+    assert network.nodes[1].got == ["gw-0:a"]
+    network.settle()
+    assert network.nodes[1].got == ["gw-0:a", "gw-0:member", "gw-0:newer member"]
 
 
 def test_log_and_wire_carry_the_very_same_bytes() -> None:

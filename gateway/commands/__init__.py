@@ -1,0 +1,1 @@
+"""What the sub-commands of `hedgerow` do, apart from reading their arguments."""

@@ -1,0 +1,184 @@
+"""Commands that ask running gateways over CoAP: get, status, tree and drain."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from dtls import keystore
+from dtls.errors import KeystoreError
+from gateway.coap import client
+from gateway.coap.client import Client, Response
+from gateway.commands.errors import FailedError, WrongUseError
+
+POLL_S = 0.3
+"""How often a drain is asked how far it is."""
+
+T = TypeVar("T")
+
+
+def get(options: argparse.Namespace) -> int:
+    """Read a resource."""
+    answer = _run(_ask(options, "GET", options.uri), options)
+    if options.json:
+        print_json(
+            {
+                "code": answer.code,
+                "content_format": answer.content_format,
+                "payload": answer.payload.decode(errors="replace"),
+            }
+        )
+    elif answer.ok:
+        sys.stdout.write(answer.payload.decode(errors="replace").rstrip("\n") + "\n")
+    if not answer.ok:
+        diagnostic = answer.payload.decode(errors="replace")
+        raise FailedError(f"{options.uri}: {answer.code} {diagnostic}".rstrip())
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """Show what a gateway says of itself."""
+    from gateway.status_text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
+
+    told = json.loads(_good(_run(_ask(options, "GET", _gateway(options) + "/status"), options)))
+    if options.json:
+        print_json(told)
+    else:
+        sys.stdout.write(as_text(told) + "\n")
+    return 0
+
+
+def tree(options: argparse.Namespace) -> int:
+    """Show the whole tree, as its gateways tell it."""
+    from gateway.tree_view import TreeView, collect  # noqa: PLC0415
+
+    async def ask_all() -> TreeView:
+        uri = _gateway(options)
+        async with _client(options, uri) as asker:
+
+            async def one(path: str) -> Response:
+                return await asker.request("GET", uri + path, timeout_s=options.timeout)
+
+            return await collect(one)
+
+    view = _run(ask_all(), options)
+    if options.json:
+        print_json(view.as_json())
+    else:
+        sys.stdout.write(view.as_text() + "\n")
+    return 0
+
+
+def drain(options: argparse.Namespace) -> int:
+    """Take a gateway out, and wait until nothing is there alone."""
+
+    async def ask_and_wait() -> dict[str, Any]:
+        uri = _gateway(options)
+        deadline_s = asyncio.get_running_loop().time() + options.timeout
+        async with _client(options, uri) as asker:
+            _good(await asker.request("POST", f"{uri}/drain", timeout_s=options.timeout))
+            while True:
+                left_s = deadline_s - asyncio.get_running_loop().time()
+                answer = await asker.request("GET", f"{uri}/status", timeout_s=max(0.1, left_s))
+                told: dict[str, Any] = json.loads(_good(answer))
+                if told["drain"]["is_over"] or left_s < POLL_S:
+                    return told
+                await asyncio.sleep(POLL_S)
+
+    told = _run(ask_and_wait(), options)
+    if options.json:
+        print_json({"id": told["id"], **told["drain"]})
+    if not told["drain"]["is_over"]:
+        raise FailedError(f"{told['id']} is not drained: {_what_is_left(told)}")
+    if not options.json:
+        left = told["drain"]["left_on_disk"]
+        kept = f"; {left} messages for clients that are away stay on its disk" if left else ""
+        neighbours = ", ".join(sorted(told["drain"]["lacking"]))
+        sys.stdout.write(f"{told['id']} is drained: all it had is at {neighbours}{kept}\n")
+    return 0
+
+
+def _what_is_left(told: dict[str, Any]) -> str:
+    state = told["drain"]
+    if told["mqtt_clients"]:
+        return f"{told['mqtt_clients']} clients are still connected"
+    if state["uncommitted"]:
+        return f"{state['uncommitted']} bytes are not in its log yet"
+    if not state["lacking"]:
+        return "it has no neighbour to hand its messages to"
+    return ", ".join(
+        f"{peer} has not told what it has" if count is None else f"{peer} lacks {count} messages"
+        for peer, count in sorted(state["lacking"].items())
+        if count != 0
+    )
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def _run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
+    try:
+        return asyncio.run(asking)
+    except client.BadUriError as error:
+        raise WrongUseError(str(error)) from error
+    except client.ClientError as error:
+        raise FailedError(str(error)) from error
+
+
+async def _ask(options: argparse.Namespace, method: str, uri: str) -> Response:
+    async with _client(options, uri) as asker:
+        return await asker.request(method, uri, timeout_s=options.timeout)
+
+
+def _client(options: argparse.Namespace, uri: str) -> Client:
+    if options.psk_file is None:
+        if uri.startswith("coaps:"):
+            raise WrongUseError(f"--psk-file: needed for {uri}")
+        return Client()
+    try:
+        keys = keystore.load(options.psk_file)
+    except KeystoreError as error:
+        raise WrongUseError(f"--psk-file: {error}") from error
+    identity = options.psk_identity or next(iter(keys.identities()), None)
+    key = keys.key_of(identity.encode()) if identity else None
+    if key is None:
+        raise WrongUseError(f"--psk-identity: {identity!r} is not in {options.psk_file}")
+    return Client(psk_identity=identity, psk_key=key)
+
+
+def _good(answer: Response) -> bytes:
+    if not answer.ok:
+        raise FailedError(f"{answer.code} {answer.payload.decode(errors='replace')}".rstrip())
+    return answer.payload
+
+
+def _gateway(options: argparse.Namespace) -> str:
+    """The URI of the gateway that is meant; over DTLS where a key is given."""
+    scheme = "coap" if options.psk_file is None else "coaps"
+    if options.config is None:
+        address: str = options.gateway or ("127.0.0.1" if scheme == "coaps" else "127.0.0.1:5683")
+        return address.rstrip("/") if "://" in address else f"{scheme}://{address}"
+    from gateway import config, process  # noqa: PLC0415  # a remote gateway needs no broker here
+
+    try:
+        settings = config.load(options.config, config.GatewaySettings)
+    except config.ConfigError as error:
+        raise WrongUseError(str(error)) from error
+    path = settings.gateway.state_dir / process.LISTENERS_NAME
+    try:
+        listeners = json.loads(path.read_text())
+        address = listeners[scheme]
+    except (OSError, ValueError, KeyError) as error:
+        raise FailedError(f"{settings.gateway.id} is not running ({path})") from error
+    if address is None:
+        raise FailedError(f"{settings.gateway.id} has no {scheme} listener")
+    return f"{scheme}://{address}"
+
+
+def print_json(document: Any) -> None:
+    """For scripts."""
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")

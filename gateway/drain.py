@@ -1,0 +1,125 @@
+"""Takes a gateway out of its fleet without losing a message.
+
+First nothing new comes in: the gateway tells the others that it is draining, so that it heads
+nothing in the hierarchy, closes the broker to clients, who go to another gateway, and reads its
+sensors no more. Then it waits until each neighbour over a link that forwards has said that it has
+all that this gateway's log holds. From then on nothing is here alone, and the process may end.
+Only what waits for durable sessions stays on its disk, and is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.broker.server import BrokerCore
+from gateway.links.node import TreeNode
+
+LOOK_S = 0.1
+"""How often to see whether the neighbours have everything."""
+LINGER_S = 3.0
+"""The drained gateway answers for so long before it ends, so that who asked learns of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How far a drain is.
+
+    Attributes:
+        since_s: wall-clock time of its begin.
+        lacking: how many messages each neighbour still lacks; None until it has told.
+        uncommitted: accepted messages' bytes that are not in the log yet.
+        left_on_disk: messages that wait for durable sessions, and end with this disk.
+        is_over: nothing is here alone.
+
+    """
+
+    since_s: float
+    lacking: dict[str, int | None]
+    uncommitted: int
+    left_on_disk: int
+    is_over: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``/status``."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Drain:
+    """The drain of one gateway; it happens once in a process's life.
+
+    Args:
+        node: the gateway's node.
+        core: its broker.
+        begin: stops the sensors and tells the fleet.
+        over: called `LINGER_S` after nothing is here alone.
+
+    """
+
+    def __init__(
+        self,
+        node: TreeNode,
+        core: BrokerCore,
+        begin: Callable[[], None],
+        over: Callable[[], None],
+    ) -> None:
+        self._node = node
+        self._core = core
+        self._begin = begin
+        self._over = over
+        self._since_s = 0.0
+        self._is_over = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, or go on."""
+        if self._task is None:
+            self._since_s = time.time()
+            self._core.close_to_clients()
+            self._begin()
+            self._task = asyncio.create_task(self._run(), name="drain")
+
+    @property
+    def state(self) -> Drained | None:
+        """How far it is, None before it has begun."""
+        if self._task is None:
+            return None
+        return Drained(
+            self._since_s,
+            self._lacking(),
+            self._core.acceptance.waiting_bytes,
+            sum(len(session.queue) for session in self._core.sessions.values()),
+            self._is_over,
+        )
+
+    async def stop(self) -> None:
+        """Wait no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._has_handed_over():
+                break
+        self._is_over = True
+        await asyncio.sleep(LINGER_S)
+        self._over()
+
+    def _has_handed_over(self) -> bool:
+        if self._core.client_count or self._core.acceptance.waiting_bytes:
+            return False
+        lacking = self._lacking()
+        return bool(lacking) and not any(count != 0 for count in lacking.values())
+
+    def _lacking(self) -> dict[str, int | None]:
+        node = self._node
+        return {
+            node.links[link].peer_id: node.replication.lacking(link)
+            for link in node.tree.forwarding
+            if link in node.links
+        }

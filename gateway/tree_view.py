@@ -1,0 +1,125 @@
+"""The whole tree as its gateways tell it: asked through one of them, drawn for a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.coap.client import ClientError, Response
+
+AT_ONCE = 16
+"""Gateways asked at the same time."""
+
+Ask = Callable[[str], Awaitable[Response]]
+"""Reads a path of the gateway that is asked."""
+Status = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """What was told at about one time.
+
+    Attributes:
+        gateways: status by gateway id.
+        silent: why a known gateway's is missing, by id.
+
+    """
+
+    gateways: Mapping[str, Status]
+    silent: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "roots": self._roots(),
+            "gateways": {gateway_id: dict(told) for gateway_id, told in self.gateways.items()},
+            "silent": dict(self.silent),
+        }
+
+    def as_text(self) -> str:
+        """The tree from its root down, then the links that stand by, then who did not answer."""
+        lines: list[str] = []
+        for root in self._roots():
+            lines += self._branch(root, "", "")
+        lines += self._standing_by()
+        lines += [f"no answer: {who} ({why})" for who, why in sorted(self.silent.items())]
+        return "\n".join(lines)
+
+    def _roots(self) -> list[str]:
+        """Those without a parent that answered: one if all is well."""
+        return sorted(i for i, told in self.gateways.items() if told["parent"] not in self.gateways)
+
+    def _branch(self, at: str, first: str, rest: str) -> Iterator[str]:
+        yield first + self._line(at)
+        children = sorted(i for i, told in self.gateways.items() if told["parent"] == at)
+        for number, child in enumerate(children, 1):
+            is_last = number == len(children)
+            yield from self._branch(
+                child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
+            )
+
+    def _line(self, at: str) -> str:
+        told = self.gateways[at]
+        above = next((n for n in told["neighbours"] if n["id"] == told["parent"]), None)
+        parts = [f"{told['domain'] or '-'}/{told['group'] or '-'}"]
+        if above is None:
+            parts.append("root" if told["root"] == at else f"parent {told['parent']} is silent")
+        else:
+            rtt = "?" if above["rtt_ms"] is None else f"{above['rtt_ms']:.1f}"
+            parts.append(f"cost {told['cost_ms']} ms, rtt {rtt} ms")
+            if not above["forwarding"]:
+                parts.append("joining")
+        parts.append(f"{told['mqtt_clients']} clients")
+        queued = sum(n["queued_bytes"] for n in told["neighbours"])
+        if queued:
+            parts.append(f"{queued} bytes queued")
+        if told.get("drain") is not None:
+            parts.append("draining")
+        return f"{at}  {', '.join(parts)}"
+
+    def _standing_by(self) -> Iterator[str]:
+        told_of: set[frozenset[str]] = set()
+        for at, told in sorted(self.gateways.items()):
+            for neighbour in told["neighbours"]:
+                pair = frozenset((at, neighbour["id"]))
+                if neighbour["role"] == "blocked" and pair not in told_of:
+                    told_of.add(pair)
+                    other = self.gateways.get(neighbour["id"], {"neighbours": ()})
+                    if all(n["role"] == "blocked" for n in other["neighbours"] if n["id"] == at):
+                        yield f"stands by: {at} - {neighbour['id']}"
+
+
+async def collect(ask: Ask) -> TreeView:
+    """Ask one gateway for its status, and through it all others it knows.
+
+    Raises:
+        ClientError: the first one does not answer.
+
+    """
+    first = _status(await ask("/status"))
+    gateways: dict[str, Status] = {first["id"]: first}
+    silent: dict[str, str] = {}
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def other(gateway_id: str, place: str) -> None:
+        async with turn:
+            try:
+                gateways[gateway_id] = _status(await ask(f"/q/{place}/{gateway_id}/status"))
+            except ClientError as error:
+                silent[gateway_id] = str(error)
+
+    await asyncio.gather(
+        *(other(who, place) for who, place in first["places"].items() if who != first["id"])
+    )
+    return TreeView(gateways, silent)
+
+
+def _status(answer: Response) -> Status:
+    if not answer.ok:
+        why = answer.payload.decode(errors="replace")
+        raise ClientError(f"{answer.code} {why}".rstrip())
+    told: Status = json.loads(answer.payload)
+    return told

@@ -1,0 +1,180 @@
+"""An operator looks at a fleet and takes a gateway out of it: real processes, the real command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mqtt_peer import Peer
+
+from gateway.broker.packets import Disconnect, Publish, ReasonCode, Version
+from gateway.demo.fleet import Fleet
+
+pytestmark = pytest.mark.timeout(120)
+
+NORTH, SOUTH, ROOT = "gw-north", "gw-south", "gw-root"
+
+
+async def hedgerow(*arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "gateway.cli", *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def client(fleet: Fleet, gateway_id: str, name: str) -> AsyncIterator[Peer]:
+    port = fleet.members[gateway_id].mqtt_port
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", port), Version.V5)
+    assert await peer.connect(name) == ReasonCode.SUCCESS
+    yield peer
+    peer.close()
+
+
+async def one_tree(fleet: Fleet, *gateways: str) -> None:
+    """Wait until these gateways follow one root and each knows all of them."""
+    async with asyncio.timeout(30):
+        while True:
+            told = await fleet.statuses()
+            if (
+                set(told) == set(gateways)
+                and len({status["root"] for status in told.values()}) == 1
+                and all(set(gateways) <= set(status["members"]) for status in told.values())
+            ):
+                return
+            await asyncio.sleep(0.05)
+
+
+def key(fleet: Fleet) -> list[str]:
+    return ["--psk-file", str(fleet.folder / "psk")]
+
+
+async def test_the_tree_is_drawn_from_its_root_with_the_link_that_stands_by(
+    tmp_path: Path,
+) -> None:
+    async with Fleet(tmp_path) as fleet:
+        for gateway_id in (ROOT, NORTH, SOUTH):
+            await fleet.start_gateway(gateway_id)
+        await one_tree(fleet, ROOT, NORTH, SOUTH)
+        code, out, err = await hedgerow("tree", "--config", str(fleet.config(SOUTH)))
+        assert code == 0, err
+        lines = out.splitlines()
+        assert lines[0].startswith("gw-root  -/-, root, 0 clients")
+        # Which of them is whose child is a matter of round trips.
+        below = sorted(line.lstrip("│├└─ ").split(",")[0] for line in lines[1:3])
+        assert below == ["gw-north  campus/north", "gw-south  campus/south"]
+        assert [line.startswith("stands by: gw-") for line in lines[3:]] == [True]
+        _, out, _ = await hedgerow("tree", "--json", "--config", str(fleet.config(NORTH)))
+        told = json.loads(out)
+        assert told["roots"] == [ROOT]
+        assert set(told["gateways"]) == {ROOT, NORTH, SOUTH}
+
+
+async def test_the_tree_names_a_gateway_that_does_not_answer(tmp_path: Path) -> None:
+    async with Fleet(tmp_path) as fleet:
+        for gateway_id in (ROOT, NORTH):
+            await fleet.start_gateway(gateway_id)
+        await one_tree(fleet, ROOT, NORTH)
+        await fleet.kill(NORTH)
+        code, out, err = await hedgerow("tree", "--config", str(fleet.config(ROOT)))
+        assert code == 0, err
+        assert out.splitlines()[1].startswith("no answer: gw-north (5.04")
+
+
+async def test_a_gateway_that_stays_away_leaves_the_records_and_its_return_brings_it_back(
+    tmp_path: Path,
+) -> None:
+    async with Fleet(tmp_path) as fleet:
+        for gateway_id in (ROOT, NORTH, SOUTH):
+            config = fleet.config(gateway_id)
+            config.write_text(
+                config.read_text().replace("[tree]\n", "[tree]\nmember_timeout_s = 1.0\n")
+            )
+            await fleet.start_gateway(gateway_id)
+        await one_tree(fleet, ROOT, NORTH, SOUTH)
+        await fleet.kill(ROOT)  # the others find a new root first, and that one misses it
+        await members_are(fleet, SOUTH, NORTH, SOUTH)
+        told = await fleet.status(SOUTH)
+        assert told is not None and told["hierarchy"]["parent"] == NORTH
+        await fleet.start_gateway(ROOT)
+        await members_are(fleet, SOUTH, ROOT, NORTH, SOUTH)
+        await members_are(fleet, ROOT, ROOT, NORTH, SOUTH)
+
+
+async def members_are(fleet: Fleet, asked: str, *gateways: str) -> None:
+    """Wait until a gateway knows just these."""
+    async with asyncio.timeout(30):
+        while (told := await fleet.status(asked)) is None or set(told["members"]) != set(gateways):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_drained_gateway_ends_and_nothing_it_acknowledged_is_missing_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with Fleet(tmp_path) as fleet:
+        for gateway_id in (ROOT, NORTH):
+            await fleet.start_gateway(gateway_id)
+        await one_tree(fleet, ROOT, NORTH)
+        async with client(fleet, ROOT, "sink") as sink, client(fleet, NORTH, "source") as source:
+            await sink.subscribe("load/#")
+            publishing = asyncio.create_task(_publish_until_sent_away(source))
+            code, out, err = await hedgerow(
+                "drain", "--config", str(fleet.config(NORTH)), *key(fleet)
+            )
+            assert code == 0, err
+            assert out == "gw-north is drained: all it had is at gw-root\n"
+            acknowledged = await publishing
+            assert acknowledged
+            received: set[bytes] = set()
+            while not acknowledged <= received:
+                packet = await sink.next()
+                assert isinstance(packet, Publish)
+                received.add(packet.payload)
+        process = fleet.members[NORTH].process
+        assert process is not None
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+
+
+async def _publish_until_sent_away(peer: Peer) -> set[bytes]:
+    """Publish one message after the other; what was acknowledged when the gateway closed."""
+    acknowledged: set[bytes] = set()
+    for number in range(1_000_000):
+        payload = b"%d" % number
+        peer.send(Publish("load/x", payload, 1, packet_id=number % 65_535 + 1))
+        answer = await peer.next()
+        if isinstance(answer, Disconnect):
+            assert answer.reason == ReasonCode.USE_ANOTHER_SERVER
+            break
+        if answer is None:
+            break
+        acknowledged.add(payload)
+    return acknowledged
+
+
+async def test_a_gateway_without_neighbours_is_not_drained_and_says_why(tmp_path: Path) -> None:
+    async with Fleet(tmp_path) as fleet:
+        await fleet.start_gateway(NORTH)
+        arguments = ["--config", str(fleet.config(NORTH)), *key(fleet), "--timeout", "3"]
+        code, _, err = await hedgerow("drain", *arguments)
+        assert code == 1
+        assert err == (
+            "hedgerow: gw-north is not drained: it has no neighbour to hand its messages to\n"
+        )
+        port = fleet.members[NORTH].mqtt_port
+        late = Peer(*await asyncio.open_connection("127.0.0.1", port), Version.V5)
+        assert await late.connect("late") == ReasonCode.USE_ANOTHER_SERVER
+        late.close()
+        told: dict[str, Any] | None = await fleet.status(NORTH)
+        assert told is not None
+        assert told["drain"]["lacking"] == {}

@@ -1,0 +1,156 @@
+"""Another broker's bridge is a client that gets none of its own messages back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from authority import Authority
+from mqtt_peer import Bench, Peer
+
+from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
+from gateway.broker.listeners.listener import Listener
+from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFiles
+from gateway.broker.packets import (
+    LINK_USER_PREFIX,
+    Publish,
+    ReasonCode,
+    SubAck,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    Will,
+)
+
+NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench(anonymous=True)
+    await bench.broker.start()
+    yield bench
+    await bench.stop()
+
+
+async def bridged(bench: Bench, client_id: str = "mosquitto.remote", **fields: Any) -> Peer:
+    peer = await bench.open(version=Version.V311)
+    assert await peer.connect(client_id, bridge=True, **fields) == 0
+    return peer
+
+
+async def test_a_bridge_gets_all_but_its_own_messages(bench: Bench) -> None:
+    bridge, client = await bridged(bench), await bench.connect("client")
+    assert await bridge.subscribe("#", 2) == 2
+    for qos in (0, 1, 2):
+        bridge.send(Publish("a", b"own", qos, False, False, qos or None, {}))
+    await client.publish("a", b"another's")
+    while not isinstance(got := await bridge.next(), Publish):
+        pass  # what acknowledges its own
+    assert got.payload == b"another's"
+
+
+async def test_a_client_without_the_bridge_bit_gets_its_own_messages(bench: Bench) -> None:
+    client = await bench.connect("client")
+    await client.subscribe("#")
+    client.send(Publish("a", b"own"))
+    assert (await client.next()).payload == b"own"
+
+
+async def test_two_bridges_are_two_clients(bench: Bench) -> None:
+    one, other = await bridged(bench, "one"), await bridged(bench, "other")
+    await one.subscribe("#")
+    await other.subscribe("#")
+    one.send(Publish("a", b"from one"))
+    assert (await other.next()).payload == b"from one"
+    await one.nothing_came()
+
+
+async def test_what_is_published_retained_reaches_a_bridge_as_retained(bench: Bench) -> None:
+    bridge, client = await bridged(bench), await bench.connect("client")
+    await bridge.subscribe("#")
+    await client.publish("a", b"state", retain=True)
+    got = await bridge.next()
+    assert (got.payload, got.retain) == (b"state", True)
+
+
+async def test_a_bridge_that_comes_again_gets_what_others_have_retained_and_nothing_of_its_own(
+    bench: Bench,
+) -> None:
+    bridge, client = await bridged(bench, clean_start=False), await bench.connect("client")
+    await bridge.publish("by/bridge", b"1", retain=True)
+    await bridge.publish("by/both", b"1", retain=True)
+    await client.publish("by/both", b"2", retain=True)
+    bridge.close()
+    again = await bridged(bench, clean_start=False)
+    again.send(Subscribe(1, [SubscriptionRequest("#", 0)], {}))
+    assert isinstance(await again.next(), SubAck)
+    got = await again.next()
+    assert (got.topic, got.payload, got.retain) == ("by/both", b"2", True)
+    await again.nothing_came()
+
+
+async def test_a_bridges_word_on_its_own_connection_does_not_end_it(bench: Bench) -> None:
+    topic = "$SYS/broker/connection/mosquitto.remote/state"
+    bridge = await bridged(bench, will=Will(topic, b"0", 1, True))
+    assert await bridge.publish(topic, b"1", retain=True) == 0
+    await bridge.nothing_came()
+    assert bench.entries == []
+
+
+async def test_another_client_may_not_have_such_a_will(bench: Bench) -> None:
+    peer = await bench.open(version=Version.V311)
+    will = Will("$SYS/broker/connection/x/state", b"0", 1, True)
+    assert await peer.connect("x", will=will) == NOT_AUTHORIZED
+
+
+async def test_a_bridge_is_held_to_the_policy() -> None:
+    rules = Rules(publish=("in/#",), subscribe=("out/#",))
+    bench = Bench(anonymous=True, access=AccessControl(AccessPolicy(rules)))
+    await bench.broker.start()
+    try:
+        bridge = await bridged(bench)
+        assert await bridge.subscribe("#") == 0x80
+        assert await bridge.subscribe("out/#") == 1
+        await bridge.publish("elsewhere")
+        await bridge.publish("in/x")
+        assert [entry.topic for entry in bench.entries] == ["in/x"]
+    finally:
+        await bench.stop()
+
+
+async def test_a_bridge_without_leave_to_come_in_is_refused() -> None:
+    bench = Bench(anonymous=False)
+    await bench.broker.start()
+    try:
+        peer = await bench.open(version=Version.V311)
+        assert await peer.connect("mosquitto.remote", bridge=True) == NOT_AUTHORIZED
+    finally:
+        await bench.stop()
+
+
+@pytest.mark.parametrize(
+    ("roles", "code"), [((), NOT_AUTHORIZED), (("gateway",), NOT_AUTHORIZED), (("bridge",), 0)]
+)
+async def test_a_certificate_must_say_that_it_is_a_bridges(
+    tmp_path: Path, roles: tuple[str, ...], code: int
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("gw", is_server=True)
+    files = TlsFiles(server.certificate, server.key, ClientCertificate.OPTIONAL, authority.file)
+    bench = Bench(listeners=[Listener("mqtts", "127.0.0.1", 0)], tls=Tls(files))
+    await bench.broker.start()
+    try:
+        context = authority.client_context(authority.issue("mosquitto", roles=roles))
+        peer = await bench.open("mqtts", context, Version.V311)
+        assert await peer.connect("mosquitto.remote", bridge=True) == code
+    finally:
+        await bench.stop()
+
+
+async def test_a_client_can_not_pass_for_a_gateway_without_the_bridge_bit(bench: Bench) -> None:
+    peer = await bench.open(version=Version.V311)
+    assert await peer.connect("gw-b", username=f"{LINK_USER_PREFIX}t", password=bytes(16)) == 0
+    assert bench.links == []

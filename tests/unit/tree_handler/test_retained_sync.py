@@ -1,0 +1,339 @@
+"""Two gateways compare their retained topics and fetch what they lack."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tree_handler.errors import ProtocolError
+from tree_handler.hybrid_clock import Version
+from tree_handler.repair import Epoch
+from tree_handler.retained_message import Retained
+from tree_handler.retained_sync import ANSWER_BYTES, ASK_TOPICS, RetainedSync, Send
+from tree_handler.retained_versions import RetainedVersions, Tombstone
+
+
+class Log:
+    """A log that has brought all it can, unless a test says otherwise."""
+
+    def __init__(self) -> None:
+        self.out: dict[Epoch, int] = {}
+        self.coming: set[tuple[Epoch, int]] = set()
+        self.catching_up = False
+
+    def handed_out(self, stream: Epoch) -> int:
+        return self.out.get(stream, 1 << 60)
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        return (stream, number) in self.coming
+
+    def is_catching_up(self) -> bool:
+        return self.catching_up
+
+
+@dataclass
+class Store:
+    """Retained messages in memory, and what subscribers were told."""
+
+    versions: RetainedVersions = field(default_factory=RetainedVersions)
+    contents: dict[str, Retained] = field(default_factory=dict)
+    news: list[str] = field(default_factory=list)
+    room: int = 1 << 30
+
+    def told(self, topic: str, now: float) -> Retained | None:
+        dead = self.versions.tombstone(topic)
+        if dead is None:
+            return self.contents.get(topic)
+        age_s = now - dead.since_s
+        return Retained(
+            topic, dead.version, dead.epoch, dead.number, dead.qos, b"", {}, None, age_s
+        )
+
+    def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
+        if retained.dead_s is None:
+            if retained.topic not in self.contents and len(self.contents) >= self.room:
+                return False
+            self.versions.set(retained.topic, retained.version)
+            self.contents[retained.topic] = retained
+        else:
+            since_s = now - retained.dead_s
+            dead = Tombstone(retained.version, 1, retained.number, retained.qos, since_s)
+            self.versions.bury(retained.topic, dead, now)
+            self.contents.pop(retained.topic, None)
+        if is_news:
+            self.news.append(retained.topic)
+        return True
+
+    def put(self, topic: str, version: Version, payload: bytes, now: float = 0.0) -> None:
+        dead_s = None if payload else 0.0
+        told = Retained(topic, version, 1, version.logical + 1, 1, payload, {}, None, dead_s)
+        if self.versions.is_news(topic, version):
+            self.learn(told, now, is_news=False)
+
+
+class Pair:
+    """Two gateways with a link, 1, between them."""
+
+    def __init__(self) -> None:
+        self.stores = Store(), Store()
+        self.logs = Log(), Log()
+        self.sides = [
+            RetainedSync(store, log) for store, log in zip(self.stores, self.logs, strict=True)
+        ]
+        self.now = 0.0
+        self.sent: list[bytes] = []
+        self._wire: deque[tuple[int, bytes]] = deque()
+
+    def up(self) -> None:
+        for side in self.sides:
+            side.link_up(1, self.now)
+
+    def run(self, for_s: float = 30.0) -> None:
+        """Until nothing is on its way and no timer is due in time."""
+        until = self.now + for_s
+        while True:
+            while self._wire:
+                to, payload = self._wire.popleft()
+                self._carry(to, self.sides[to].receive(1, payload, self.now))
+            self.now = min(side.next_timer() for side in self.sides)
+            if self.now > until:
+                self.now = until
+                return
+            for at, side in enumerate(self.sides):
+                self._carry(at, side.handle_timer(self.now))
+
+    def _carry(self, at: int, sends: list[Send]) -> None:
+        for send in sends:
+            assert send.link == 1
+            self.sent.append(send.payload)
+            self._wire.append((1 - at, send.payload))
+
+    def are_equal(self) -> bool:
+        one, other = self.stores
+        return one.versions.state() == other.versions.state() and {
+            topic: told.payload for topic, told in one.contents.items()
+        } == {topic: told.payload for topic, told in other.contents.items()}
+
+
+versions = st.builds(Version, st.integers(0, 5), st.integers(0, 5), st.sampled_from("abc"))
+updates = st.lists(st.tuples(st.sampled_from([f"t/{i}" for i in range(20)]), versions), max_size=60)
+
+
+def payload_of(topic: str, version: Version) -> bytes:
+    return b"" if version.logical == 2 else f"{topic} {version}".encode()
+
+
+@settings(max_examples=150)
+@given(updates, updates)
+def test_two_states_that_differ_anyhow_end_equal_in_a_bounded_number_of_messages(
+    some: list[tuple[str, Version]], others: list[tuple[str, Version]]
+) -> None:
+    pair = Pair()
+    for store, all_updates in zip(pair.stores, (some, others), strict=True):
+        for topic, version in all_updates:
+            store.put(topic, version, payload_of(topic, version))
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    # A root each at first and when it has changed, digests, and one question each.
+    assert len(pair.sent) <= 4 + 8 + 4
+
+
+def test_where_nothing_differs_two_hashes_are_all_that_is_said() -> None:
+    pair = Pair()
+    for store in pair.stores:
+        store.put("t", Version(1, 0, "a"), b"x")
+    pair.up()
+    pair.run(3600)
+    assert len(pair.sent) == 2
+    assert sum(map(len, pair.sent)) < 30
+
+
+def test_a_gateway_with_nothing_fetches_everything_in_bounded_pieces() -> None:
+    pair = Pair()
+    for at in range(3_000):
+        pair.stores[0].put(f"site/{at}", Version(1, at, "a"), b"x" * 200)
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    assert len(pair.stores[1].news) == 3_000
+    assert max(map(len, pair.sent)) < 2 * ANSWER_BYTES
+    assert len(pair.sent) < 60
+
+
+def test_two_gateways_with_many_topics_that_differ_in_one_do_not_list_them_all() -> None:
+    pair = Pair()
+    for store in pair.stores:
+        for at in range(20_000):
+            store.put(f"site/{at}", Version(1, at, "a"), b"x")
+    pair.stores[0].put("site/7", Version(2, 0, "b"), b"new")
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    assert pair.stores[1].news == ["site/7"]
+    assert sum(map(len, pair.sent)) < 40_000
+
+
+def test_a_long_list_of_topics_is_asked_about_in_pieces() -> None:
+    pair = Pair()
+    for at in range(3 * ASK_TOPICS):
+        pair.stores[1].put(f"site/{at}", Version(1, at, "a"), b"x")
+        pair.stores[0].put(f"site/{at}", Version(1, at, "a") if at else Version(9, 0, "b"), b"x")
+        pair.stores[0].put(f"other/{at}", Version(1, at, "a"), b"x")
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+
+
+def test_what_changes_while_a_link_is_up_is_compared_when_it_has_settled() -> None:
+    pair = Pair()
+    pair.up()
+    pair.run()
+    pair.stores[0].put("t", Version(1, 0, "a"), b"x")
+    pair.run()
+    assert pair.are_equal()
+    said = len(pair.sent)
+    pair.run(3600)
+    assert len(pair.sent) == said
+
+
+def test_nothing_is_compared_while_the_log_catches_up() -> None:
+    pair = Pair()
+    pair.stores[0].put("t", Version(1, 0, "a"), b"x")
+    for log in pair.logs:
+        log.catching_up = True
+    pair.up()
+    pair.run()
+    assert pair.sent == []
+    for log in pair.logs:
+        log.catching_up = False
+    pair.run()
+    assert pair.are_equal()
+
+
+def test_what_the_log_may_still_bring_is_left_to_it_until_it_is_given_up() -> None:
+    pair = Pair()
+    log = pair.logs[1]
+    pair.stores[0].put("t", Version(1, 0, "a"), b"x")
+    stream = ("a", 1)
+    log.out[stream] = 0
+    log.coming.add((stream, 1))
+    pair.up()
+    pair.run()
+    assert pair.stores[1].contents == {}
+    said = len(pair.sent)
+    pair.run(600)
+    assert len(pair.sent) == said
+    log.out[stream] = 1  # the log gave it up
+    pair.run()
+    assert pair.are_equal()
+    assert pair.stores[1].news == ["t"]
+
+
+def test_what_nobody_in_reach_can_send_is_retained_and_no_news() -> None:
+    pair = Pair()
+    pair.logs[1].out[("a", 1)] = 0
+    pair.stores[0].put("t", Version(1, 0, "a"), b"x")
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    assert pair.stores[1].news == []
+
+
+def test_a_deletion_comes_with_its_age_and_goes_on_both_sides_at_its_time() -> None:
+    pair = Pair()
+    pair.now = 1000.0
+    pair.stores[0].put("t", Version(1, 0, "a"), b"", now=400.0)
+    pair.stores[1].put("t", Version(0, 5, "b"), b"x", now=400.0)
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    dead = pair.stores[1].versions.tombstone("t")
+    assert dead is not None
+    assert dead.since_s == pytest.approx(400.0, abs=0.01)
+
+
+def test_over_a_limit_only_topics_that_are_known_are_fetched() -> None:
+    pair = Pair()
+    pair.stores[1].room = 2
+    pair.stores[1].put("known", Version(1, 0, "a"), b"old")
+    for at in range(50):
+        pair.stores[0].put(f"t/{at}", Version(1, at, "a"), b"x")
+    pair.up()
+    pair.run()
+    assert len(pair.stores[1].contents) == 2
+    assert pair.sides[1].counters.refused
+    pair.stores[0].put("known", Version(2, 0, "a"), b"new")
+    pair.run(60)
+    assert pair.stores[1].contents["known"].payload == b"new"
+    said = len(pair.sent)
+    pair.run(3600)
+    assert len(pair.sent) == said
+
+
+def test_tombstones_beyond_their_number_are_not_fetched_again_and_again() -> None:
+    pair = Pair()
+    pair.stores[1].versions = RetainedVersions(tombstones_max=3)
+    pair.sides[1] = RetainedSync(pair.stores[1], pair.logs[1])
+    for at in range(10):
+        pair.stores[0].put(f"t/{at}", Version(1, at, "a"), b"")
+    pair.up()
+    pair.run(60)
+    said = len(pair.sent)
+    pair.run(3600)
+    assert len(pair.sent) == said
+
+
+def test_a_link_that_ends_within_a_piece_leaves_nothing_behind() -> None:
+    pair = Pair()
+    for at in range(3_000):
+        pair.stores[0].put(f"site/{at}", Version(1, at, "a"), b"x" * 200)
+    one, other = pair.sides
+    one.link_up(1, 0.0)
+    other.link_up(1, 0.0)
+    [root] = one.handle_timer(1.0)
+    other.receive(1, root.payload, 1.0)
+    [_, wanted] = other.handle_timer(2.0)
+    digest, _ = one.receive(1, wanted.payload, 2.0)
+    [ask] = other.receive(1, digest.payload, 2.0)
+    one.link_down(1, 3.0)
+    other.link_down(1, 3.0)
+    assert one.receive(1, ask.payload, 3.0) == []
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_a_protocol_error(payload: bytes) -> None:
+    pair = Pair()
+    pair.up()
+    with contextlib.suppress(ProtocolError):
+        pair.sides[0].receive(1, payload, 0.0)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 1 << 63)
+    | st.text(max_size=3)
+    | st.binary(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=12) | st.dictionaries(st.integers(-2, 99), inner, max_size=2)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.integers(0, 4), st.lists(values, max_size=6))
+def test_any_values_are_a_message_or_a_protocol_error(kind: int, fields: list[object]) -> None:
+    pair = Pair()
+    pair.up()
+    with contextlib.suppress(ProtocolError):
+        pair.sides[0].receive(1, msgpack.packb([kind, *fields]), 0.0)
