@@ -52,7 +52,7 @@ from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
 
@@ -354,9 +354,9 @@ class GatewayProcess:
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
 
-    def _deliver(self, entries: list[Entry], header: Header) -> None:
+    def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self._broker.core.publish_logged(entries, header.stream, last)
+        self._broker.core.publish_batch(rows, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)

@@ -33,6 +33,17 @@ class SendBatch:
     unlogged: int = 0
 
 
+@dataclass(slots=True)  # not frozen: one is made for each batch
+class Route:
+    """Send a batch of this gateway's own clients to those who want it: it is not flooded.
+
+    A logged one is in the log.
+    """
+
+    frame: bytes
+    header: Header
+
+
 @dataclass(frozen=True, slots=True)
 class SendSummary:
     """Tell the neighbour what this gateway has."""
@@ -57,4 +68,4 @@ class Serve:
     request: Request
 
 
-Action = Append | SendBatch | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
+Action = Append | SendBatch | Route | SendSummary | SendRequest | Serve | Deliver | DeliverLogged

@@ -22,7 +22,7 @@ from functools import partial
 
 from tree_handler import boot_epoch
 from tree_handler.bpdu import Kind
-from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet
+from tree_handler.simulation_checks import Checks, Violation, astray, check_quiet, still
 from tree_handler.simulation_faults import FaultOptions, Faults
 from tree_handler.simulation_gateway import Gateway, LocalClock, MakeTree
 from tree_handler.simulation_network import Clock, Edge, Network
@@ -32,7 +32,8 @@ from tree_handler.spanning_tree import Identity, Parameters, SpanningTree
 FULL_MESH_AT_MOST = 12
 """Larger networks are drawn with a few neighbours for each gateway only."""
 STILL_INTERVALS = 4
-"""Hello intervals at the end of a run in which nothing but HELLOs may be sent."""
+"""Hello intervals at the end of a run in which nothing but HELLOs may be sent: long enough for
+two summaries of replication."""
 BATCHES_PER_S = 10.0
 """Batches that a large network accepts in a second, all gateways together."""
 LONGEST_UP_S = 1e6
@@ -54,7 +55,7 @@ class Options:
         redial_s: mean time until a gateway dials a neighbour to which it has no link.
         start_s: the gateways start within this time.
         faults_s: how long things break.
-        quiet_s: how long nothing breaks afterwards.
+        quiet_s: nothing breaks afterwards, and within this time the network must be still.
         traffic_per_s: batches of messages that each gateway accepts in a second.
         skew: a gateway's clock is wrong by this fraction at most.
         settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
@@ -73,7 +74,7 @@ class Options:
     redial_s: float = 0.25
     start_s: float = 0.2
     faults_s: float = 4.0
-    quiet_s: float = 9.0
+    quiet_s: float = 14.0
     traffic_per_s: float = 2.0
     skew: float = 0.0
     settle_hellos: int = 14
@@ -250,12 +251,15 @@ class Simulation:
         end_s = clock.now + options.quiet_s
         clock.run(min(end_s, clock.now + options.settle_hellos * hello_s))
         self._check_one_tree()
-        clock.run(max(clock.now, end_s - STILL_INTERVALS * hello_s))
-        before, sent_before = checks.said.copy(), self.traffic.sent
-        still_s = max(0.0, end_s - clock.now)
-        clock.run(max(clock.now, end_s))
+        still_s = STILL_INTERVALS * hello_s
+        while True:
+            before, sent_before = checks.said.copy(), self.traffic.sent
+            clock.run(clock.now + still_s)
+            is_still = still(checks.said - before) and self.traffic.sent == sent_before
+            if is_still or clock.now >= end_s:
+                break
         self._check_one_tree()
-        check_quiet(checks.said - before, self.gateways, still_s / hello_s, checks)
+        check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)
         self.traffic.check_all_arrived(self.gateways, self.network)
         return Report(

@@ -258,6 +258,16 @@ class SpanningTree:
         """The links that carry data."""
         return frozenset(self._agreements.forwarding)
 
+    @property
+    def links(self) -> int:
+        """How many neighbours are in the table."""
+        return len(self._neighbours)
+
+    @property
+    def sources(self) -> int:
+        """How many roots are remembered."""
+        return len(self._sources)
+
     def role(self, link: int) -> Role:
         """The role of this side's end of a link.
 

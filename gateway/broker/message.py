@@ -9,6 +9,7 @@ Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.broker.durability.journal import Ref
@@ -199,3 +200,16 @@ def _check_version(stamp: object) -> None:
     except ProtocolError as error:
         what = "version of a retained message"
         raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
+
+
+def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
+    """PUBLISH packets of QoS 0 without properties, on one topic."""
+    before_payload = len(key).to_bytes(2, "big") + key + (b"" if version == _V311 else b"\0")
+    heads: dict[int, bytes] = {}
+    for size in set(map(len, payloads)):
+        heads[size] = b"%c%b%b" % (
+            PUBLISH,
+            encode_length(len(before_payload) + size),
+            before_payload,
+        )
+    return [heads[len(payload)] + payload for payload in payloads]

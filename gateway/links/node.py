@@ -84,7 +84,7 @@ class TreeNode:
         parameters: Parameters,
         log: MessageLog,
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         sync: bool = False,
         sync_interval_s: float = 1.0,
