@@ -9,7 +9,8 @@ from typing import Protocol
 
 from tree_handler import overlay_wire
 from tree_handler.bpdu import Bpdu, Kind
-from tree_handler.overlay_plan import Members, Plan, Record
+from tree_handler.interest import Interest
+from tree_handler.overlay_plan import Members, Plan
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Overlays
 from tree_handler.simulation_checks import Checks, component
@@ -24,7 +25,7 @@ class OverlayHost(Protocol):
     overlays: Overlays
 
     @property
-    def records(self) -> Mapping[str, Record]:
+    def records(self) -> Mapping[str, Interest]:
         """What it knows of all gateways."""
 
 

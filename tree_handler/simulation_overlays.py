@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tree_handler import overlays as core
+from tree_handler.interest import Interest
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Overlays, Settings
 from tree_handler.simulation import STILL_INTERVALS, Options, Report, Simulation
@@ -90,20 +91,6 @@ def run_many(runs: int, gateways: int, seed: int) -> Iterator[Report]:
         yield replay(number, gateways)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRecord:
-    """What a simulated gateway tells of itself; ``version`` decides which one is newer."""
-
-    gateway_id: str
-    version: tuple[int, int]
-    publishes: frozenset[str]
-    subscribes: frozenset[str]
-    clients: int
-    rooted: int
-    neighbours: frozenset[str]
-    transit: bool
-
-
 @dataclass(slots=True)
 class Clients:
     """What the clients of one gateway want; they outlive its lives."""
@@ -117,7 +104,7 @@ class Clients:
 class _Records:
     """Records on their way; the stand-in for the replicated control stream."""
 
-    records: tuple[SimulatedRecord, ...]
+    records: tuple[Interest, ...]
 
 
 class OverlayGateway(Gateway):
@@ -148,7 +135,7 @@ class OverlayGateway(Gateway):
         checks: OverlayChecks,
     ) -> None:
         self.overlays = overlays
-        self.records: dict[str, SimulatedRecord] = {}
+        self.records: dict[str, Interest] = {}
         self._clients = clients
         self._overlay_checks = checks
         self._told_links: set[int] = set()
@@ -162,21 +149,21 @@ class OverlayGateway(Gateway):
         """Tell all others what this gateway is now, if it is another."""
         before = self.records.get(self.gateway_id)
         identity = self.tree.identity
-        number = 0 if before is None else before.version[1] + 1
-        record = SimulatedRecord(
+        record = Interest(
             self.gateway_id,
-            (identity.boot_epoch, number),
-            frozenset(self._clients.publishes),
+            identity.boot_epoch,
+            0 if before is None else before.version + 1,
             frozenset(self._clients.subscribes),
+            frozenset(self._clients.publishes),
+            frozenset(end.peer.host.gateway_id for end in self.ends.values()),
             self._clients.count,
             self.overlays.rooted,
-            frozenset(end.peer.host.gateway_id for end in self.ends.values()),
             identity.transit,
         )
         if before is None or replace(record, version=before.version) != before:
             self._learn((record,), None)
 
-    def tell(self, records: dict[str, SimulatedRecord]) -> None:
+    def tell(self, records: dict[str, Interest]) -> None:
         """Take these records for what all gateways tell from now on, whatever they say."""
         self._is_told = True
         self.records = records
@@ -206,15 +193,11 @@ class OverlayGateway(Gateway):
         self._do_overlays()
         self.clients_changed()
 
-    def _learn(self, records: tuple[SimulatedRecord, ...], source: End | None) -> None:
+    def _learn(self, records: tuple[Interest, ...], source: End | None) -> None:
         if self._is_told:
             return
         known = self.records
-        news = [
-            r
-            for r in records
-            if r.gateway_id not in known or known[r.gateway_id].version < r.version
-        ]
+        news = [r for r in records if r.gateway_id not in known or known[r.gateway_id].age < r.age]
         news = [r for r in news if source is None or r.gateway_id != self.gateway_id]
         if not news:
             return

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tree_handler import agreement, feasibility
+from tree_handler.interest import Interest
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Settings
 from tree_handler.simulation import FaultOptions
@@ -17,7 +18,6 @@ from tree_handler.simulation_overlays import (
     OverlayGateway,
     OverlayOptions,
     OverlaySimulation,
-    SimulatedRecord,
     run,
     run_many,
 )
@@ -55,16 +55,13 @@ class OneOverlay(OverlaySimulation):
     So the overlay does not end when links do, and has to get along without them.
     """
 
-    def records(self) -> dict[str, SimulatedRecord]:
+    def records(self) -> dict[str, Interest]:
         def links(gateway_id: str) -> frozenset[str]:
             edges = [edge.ids for edge in self.network.edges if gateway_id in edge.ids]
             return frozenset(i for ids in edges for i in ids if i != gateway_id)
 
         wanted = frozenset({"t"})
-        return {
-            i: SimulatedRecord(i, (1, 0), wanted, wanted, 0, 0, links(i), transit=True)
-            for i in self._identities
-        }
+        return {i: Interest(i, 1, 0, wanted, wanted, links(i)) for i in self._identities}
 
     def make_gateway(self, tree: SpanningTree, local: LocalClock) -> Gateway:
         gateway = super().make_gateway(tree, local)
