@@ -317,9 +317,13 @@ class Simulation:
         rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
         local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
         tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))
-        gateway = self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
+        gateway = self.make_gateway(tree, local)
         gateway.outlived = partial(self._outlived, gateway)
         self.gateways[gateway_id] = gateway
+
+    def make_gateway(self, tree: SpanningTree, local: LocalClock) -> Gateway:
+        """What runs around the tree of a gateway that starts; a subclass may have more."""
+        return self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
 
     def _outlived(self, gateway: Gateway, epoch: int) -> None:
         """Start a gateway again that lost its disk and took an epoch that is not its latest."""
