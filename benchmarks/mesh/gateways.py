@@ -66,6 +66,7 @@ class Gateways:
                 "coap": {"host": own, "port": COAP_PORT},
                 "tree": {
                     "key_file": str(folder / "tree.key"),
+                    "tls": "off",
                     "discovery": discovery,
                     "discovery_interface": own,
                     "neighbours": [] if discovery else neighbours,
