@@ -296,7 +296,7 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self.exchange.link_down(link.number, now)
+        self.exchange.link_down(link, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
