@@ -46,7 +46,7 @@ def publish(core: BrokerCore, rows: Sequence[Row], key: Epoch, last: int) -> Non
         else:
             _publish_plain(core, topic, some, (key, number if last else 0), now_s)
         number += len(some)
-    core.turns.kick()
+    core.turns.has_read()
 
 
 def _publish_plain(
