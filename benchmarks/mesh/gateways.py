@@ -10,7 +10,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ START_S = 60.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
+GATEWAY = "gateway.cli"
+"""The module that runs a gateway."""
 
 
 class MeshError(RuntimeError):
@@ -64,6 +66,7 @@ class Gateways:
                 "coap": {"host": own, "port": COAP_PORT},
                 "tree": {
                     "key_file": str(folder / "tree.key"),
+                    "tls": "off",
                     "discovery": discovery,
                     "discovery_interface": own,
                     "neighbours": [] if discovery else neighbours,
@@ -110,6 +113,14 @@ class Gateways:
         """What the gateway says, over all its lives."""
         return self.folder / f"{self.id(host)}.log"
 
+    def program(self, host: int) -> str:
+        """The module that runs at a host."""
+        return GATEWAY
+
+    def is_up(self, host: int) -> bool:
+        """Whether what was started there listens."""
+        return (self.state(host) / LISTENERS_NAME).exists()
+
     @property
     def running(self) -> list[int]:
         """Hosts whose gateway runs."""
@@ -127,7 +138,9 @@ class Gateways:
 
         """
         (self.state(host) / LISTENERS_NAME).unlink(missing_ok=True)
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self.config(host))]
+        program = self.program(host)
+        verb = ["run"] if program == GATEWAY else []
+        command = [sys.executable, "-m", program, *verb, "--config", str(self.config(host))]
         with self.log(host).open("ab") as log:
             self._processes[host] = await asyncio.create_subprocess_exec(
                 *self.network.hosts[host].command(*command),
@@ -142,10 +155,9 @@ class Gateways:
     async def up(self, host: int) -> float:
         """Wait until a gateway listens; returns when that was, on the monotonic clock."""
         process = self._processes[host]
-        listeners = self.state(host) / LISTENERS_NAME
         try:
             async with asyncio.timeout(START_S):
-                while not listeners.exists():
+                while not self.is_up(host):
                     if process.returncode is not None:
                         why = f"ended with {process.returncode}"
                         raise MeshError(f"{self.id(host)} {why}: {self.tail(host)}")
@@ -182,10 +194,15 @@ class Gateways:
 
     def died(self) -> list[str]:
         """Gateways that ended by themselves, with their last words."""
+        return self.died_of(self.running)
+
+    def died_of(self, hosts: Iterable[int]) -> list[str]:
+        """Those of some hosts that ended by themselves, with their last words."""
+        ended = ((host, self._processes[host].returncode) for host in hosts)
         return [
-            f"{self.id(host)} ended with {process.returncode}: {self.tail(host)}"
-            for host, process in self._processes.items()
-            if process.returncode is not None
+            f"{self.id(host)} ended with {code}: {self.tail(host)}"
+            for host, code in ended
+            if code is not None
         ]
 
     # -- asking ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -54,7 +54,7 @@ class Exchange:
         commit: GroupCommit,
         links: Mapping[int, Link],
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         spool_unlogged: bool,
     ) -> None:
@@ -192,12 +192,12 @@ class Exchange:
         if self._deliver is None and not header.control:
             return
         try:
-            entries = batch.decode(frame, header)[first - header.first :]
+            rows = batch.rows(frame, header)[first - header.first :]
         except ProtocolError as error:
             _log.error("%s from %s can't be read: %s", header, header.origin, error)
             return
         if header.control:
-            for entry in entries:
-                self._control(entry, header)
+            for row in rows:
+                self._control(Entry.of(row), header)
         elif self._deliver is not None:
-            self._deliver(entries, header)
+            self._deliver(rows, header)
