@@ -71,7 +71,7 @@ class Attachment:
         """
         self._own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
         self._node.listens_at(port)
-        self._node.met = self.neighbours.add_met
+        self._node.neighbours = self.neighbours
         await self._find(_Ways.of(self._tree))
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))

@@ -120,6 +120,10 @@ class Neighbours:
         """Dial a neighbour back that dialled, once its link has ended (B1)."""
         self._keep(address, Source.FOUND, peer_id, LINKED_CHECK_S)
 
+    def remove_met(self, address: Address) -> None:
+        """Do not dial a neighbour back that has ended its link itself."""
+        self._remove(address, Source.FOUND)
+
     def add_listed(self, address: Address, peer_id: str) -> None:
         """Dial what DNS-SD lists, until `remove_listed`."""
         self._keep(address, Source.LISTED, peer_id, self._turn(peer_id))

@@ -28,7 +28,7 @@ from gateway.links.hellos import Hellos
 from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
-from gateway.links.neighbours import Address
+from gateway.links.neighbours import Address, Neighbours
 from gateway.links.origin import Origin
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
@@ -62,7 +62,7 @@ class TreeNode:
 
     Attributes:
         admission: which gateways may open a link, and what is shown to them.
-        met: told of each neighbour that dialled: where it takes links itself, and its id.
+        neighbours: learns where those that dialled take links themselves.
         duplicates: links that ended because there was another one to the same gateway.
 
     Args:
@@ -113,7 +113,7 @@ class TreeNode:
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
         self.admission = admission or LinkAdmission(Limits(), is_required=False)
-        self.met: Callable[[Address, str], None] | None = None
+        self.neighbours: Neighbours | None = None
         self.duplicates = 0
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
@@ -244,9 +244,12 @@ class TreeNode:
                 await accept(link, self._credentials, self._numbers)
         except (OSError, ProtocolError):
             return
-        if link.peer_port and self.met is not None:
-            self.met(Address(host, link.peer_port), link.peer_id)
+        address = Address(host, link.peer_port)
+        if link.peer_port and self.neighbours is not None:
+            self.neighbours.add_met(address, link.peer_id)
         await self._serve(link)
+        if link.was_left and self.neighbours is not None:
+            self.neighbours.remove_met(address)
 
     def _may_stay(self, link: Link) -> bool:
         """Of two links of a pair the one that the lower id dialled stays; both ends agree."""
@@ -274,6 +277,9 @@ class TreeNode:
         why = "closed here"
         try:
             why = await link.serve(partial(self._receive, link))
+        except asyncio.CancelledError:
+            await link.finish()
+            raise
         finally:
             self._end(link, why)
 
