@@ -254,6 +254,15 @@ class SpanningTree:
         return None if parent is None else parent.link
 
     @property
+    def has_substitute(self) -> bool:
+        """Whether another neighbour may become the parent at once if this one is lost."""
+        return any(
+            self._offers.eligible(n, self._place.root)
+            for n in self._neighbours.values()
+            if n is not self._place.parent
+        )
+
+    @property
     def forwarding(self) -> frozenset[int]:
         """The links that carry data."""
         return frozenset(self._agreements.forwarding)
