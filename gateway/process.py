@@ -207,6 +207,7 @@ class GatewayProcess:
             log,
             deliver=self._deliver,
             control=self._control,
+            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,

@@ -10,8 +10,9 @@ from tree_handler.intervals import Intervals
 from tree_handler.repair import Request, Summary
 from tree_handler.replication_actions import SendRequest
 
-MAX_REQUEST_NUMBERS = 5_000
-"""Numbers asked for in one request; the next follows when it is answered."""
+MAX_REQUEST_NUMBERS = 100_000
+"""Numbers asked for in one request; the next follows when it is answered. They come as fast as the
+link takes them, so a request is not repeated while some still come."""
 
 _NOTHING = Intervals()
 
@@ -92,6 +93,11 @@ class AntiEntropy:
     def ask_all(self, now: float) -> list[SendRequest]:
         """`ask` each neighbour."""
         return [action for link in self._neighbours for action in self.ask(link, now)]
+
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        if (state := self._neighbours.get(link)) is not None:
+            state.asked_at = now
 
     def done(self, link: int, now: float) -> list[SendRequest]:
         """A neighbour has sent all of the last request that it had: go on with the next."""
