@@ -125,7 +125,7 @@ class BrokerCore:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
-        self.retention.own_id = history.own[0]
+        self.retention.own = history.own
         found = Recovery(self, history, wall_us).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)

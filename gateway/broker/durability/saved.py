@@ -34,13 +34,12 @@ class SavedTombstone:
     """A topic whose retained message was deleted or has expired.
 
     Attributes:
-        version, epoch, number, qos: see `tree_handler.retained_versions.Tombstone`.
+        version, number, qos: see `tree_handler.retained_versions.Tombstone`.
         since_us: since when, microseconds since 1970 on this machine's clock.
 
     """
 
     version: Version
-    epoch: int
     number: int
     qos: int | None
     since_us: int

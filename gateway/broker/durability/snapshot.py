@@ -93,7 +93,7 @@ class Taken:
 
     def _tombstone(self, grave: Tombstone) -> SavedTombstone:
         since_us = int((grave.since_s + self.ahead_s) * 1_000_000)
-        return SavedTombstone(grave.version, grave.epoch, grave.number, grave.qos, since_us)
+        return SavedTombstone(grave.version, grave.number, grave.qos, since_us)
 
     def _session(self, copy: _Copy) -> SavedSession:
         return SavedSession(

@@ -160,7 +160,7 @@ class Store:
             if grave is None:
                 db.execute("DELETE FROM tombstone WHERE topic = ?", (topic,))
             else:
-                where = (grave.epoch, grave.number, grave.qos, grave.since_us)
+                where = (grave.number, grave.qos, grave.since_us)
                 db.execute(
                     "REPLACE INTO tombstone VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (topic, *grave.version, *where),
@@ -286,7 +286,7 @@ class Store:
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
             {
-                row[0]: SavedTombstone(Version(*row[1:4]), *row[4:])
+                row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
         )
