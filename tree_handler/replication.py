@@ -368,13 +368,15 @@ class Replication:
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return any(
-            state.peer is None
-            or state.asked is not None
-            or any(
-                len(theirs.without(self.have.get(key, _NOTHING)))
-                for key, theirs in state.peer.askable()
+            state.asked is not None
+            or (
+                state.peer is not None
+                and any(
+                    len(theirs.without(self.have.get(key, _NOTHING)))
+                    for key, theirs in state.peer.askable()
+                )
             )
             for state in self._links.values()
         )

@@ -21,7 +21,7 @@ of an origin behind a newer one, so what is done with a newer version depends on
 * nobody in reach can send it, or a gap has not closed for `PATIENCE_S`: it is retained and not
   given to subscribers. If the log brings it after all, they get it then.
 
-Nothing is compared while the log is catching up: most of what differs then is on its way.
+While the log is catching up nothing is compared, for a time: most of what differs is on its way.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ ASK_TIMEOUT_S = 30.0
 """An ASK without an ANSWER is given up."""
 PATIENCE_S = 10.0
 """The log is left to bring what is on its way for so long."""
+CATCH_UP_S = 60.0
+"""A log that catches up is waited for so long."""
 PUT_OFF_MAX = 10_000
 """Messages left to the log that are remembered."""
 
@@ -177,6 +179,7 @@ class RetainedSync:
         self._put_off: dict[str, _PutOff] = {}
         self._seen_changes = -1
         self._changed_at = -inf
+        self._behind_since: float | None = None
         self._look_at = inf
 
     # -- links ---------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ class RetainedSync:
             self._put_off.clear()
             self._look_at = inf
             return []
-        if self._log.is_catching_up():
+        if self._waits_for_log(now):
             self._look_at = now + POLL_S
             return []
         self._look_at = now + self._settle_s
@@ -258,6 +261,14 @@ class RetainedSync:
             state.differs = False
             actions.append(Send(link, self._digest(wanted=True)))
         return actions
+
+    def _waits_for_log(self, now: float) -> bool:
+        if not self._log.is_catching_up():
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = now
+        return now - self._behind_since < CATCH_UP_S
 
     def _look_again(self, now: float) -> None:
         """Ask again for what was left to the log and does not come by it."""
@@ -287,7 +298,7 @@ class RetainedSync:
 
     def _compare(self, link: int, state: _Link, now: float) -> list[Send]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
-        if state.digest is None or self._session is not None or self._log.is_catching_up():
+        if state.digest is None or self._session is not None or self._waits_for_log(now):
             return []
         digest, state.digest = state.digest, None
         buckets = differing(digest, self._versions.digest())
