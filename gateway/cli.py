@@ -136,13 +136,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from tree_handler import simulation  # noqa: PLC0415
+    from tree_handler import simulation, simulation_retained  # noqa: PLC0415
 
+    run_many = simulation_retained.run_many if options.retained else simulation.run_many
     failed = 0
     reports = []
-    for report in simulation.run_many(
-        runs=options.runs, gateways=options.gateways, seed=options.seed
-    ):
+    for report in run_many(runs=options.runs, gateways=options.gateways, seed=options.seed):
         failed += bool(report.violations)
         if options.json:
             reports.append(
@@ -267,6 +266,9 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
     simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    simulate.add_argument(
+        "--retained", action="store_true", help="retained messages, trimmed logs, wrong clocks"
+    )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)
     return parser

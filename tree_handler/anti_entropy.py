@@ -136,10 +136,9 @@ class AntiEntropy:
         return (state.kept(stream) for state in self._neighbours.values())
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return any(
-            state.summary is None
-            or state.asked is not None
+            state.asked is not None
             or any(
                 len(theirs.without(self.have.get(key, _NOTHING)))
                 for key, theirs in state.askable()

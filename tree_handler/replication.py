@@ -430,7 +430,7 @@ class Replication:
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return self._neighbours.is_catching_up()
 
     # -- within ------------------------------------------------------------------------------
