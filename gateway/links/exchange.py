@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Header, Row
+from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, SearchId, Seek, Sought, Summary
 from tree_handler.replication import (
     Append,
+    Look,
+    Lost,
     Replication,
+    Route,
     SendBatch,
+    SendRepair,
     SendRequest,
+    SendSeek,
+    SendSought,
     SendSummary,
     Serve,
 )
@@ -28,6 +35,8 @@ from tree_handler.replication import (
 _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
+_SEEK = b"$hedgerow/seek"
+_SOUGHT = b"$hedgerow/sought"
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +55,7 @@ class Exchange:
 
     """
 
-    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE))
+    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT))
 
     def __init__(
         self,
@@ -67,6 +76,8 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
+        self.route: Callable[[Route], None] = _nobody_routes
+        """Sends what is not flooded; who routes puts its own here."""
         self.times_full = 0
         """How often a link was full, so that what was for it had to wait in the log."""
 
@@ -109,6 +120,10 @@ class Exchange:
             self.carry_out(core.receive_summary(number, Summary.decode(payload), now))
         elif topic == _REQUEST:
             self.carry_out(core.receive_request(number, Request.decode(payload)))
+        elif topic == _SEEK:
+            self.carry_out(core.receive_seek(number, Seek.decode(payload), now))
+        elif topic == _SOUGHT:
+            self.carry_out(core.receive_sought(number, Sought.decode(payload), now))
         elif not self._repairs.was_refused(number):
             self.carry_out(core.receive_done(number, now))
         self._commit.soon()
@@ -137,15 +152,37 @@ class Exchange:
                     wanted = Intervals([(first, last)])
                     for frame, header in self._commit.log.read(key, wanted):
                         self._hand_out(frame, header, max(first, header.first))
-                case SendSummary(number, summary) if number in self._links:
-                    # Behind the batches that it tells of, those of this turn too: who hears of
-                    # one before it comes would ask for it.
-                    send = self._links[number].send_batch
-                    self._loop.call_soon(send, _SUMMARY, summary.encode())
-                case SendRequest(number, request) if number in self._links:
-                    self._links[number].send_control(_REQUEST, request.encode())
-                case Serve(number, request) if number in self._links:
-                    self._repairs.serve(self._links[number], request)
+                case Lost(stream, first, last):
+                    _log.warning(
+                        "lost: %d to %d of %s, epoch %d: nobody within reach has them",
+                        *(first, last, *stream),
+                    )
+                case Route():
+                    self.route(action)
+                case _ if (link := self._links.get(action.link)) is not None:
+                    self._send(link, action)
+
+    def _send(self, link: Link, action: replication.Action) -> None:
+        match action:
+            case SendSummary(_, summary):
+                # Behind the batches that it tells of, those of this turn too: who hears of one
+                # before it comes would ask for it.
+                self._loop.call_soon(link.send_batch, _SUMMARY, summary.encode())
+            case SendRequest(_, request):
+                link.send_control(_REQUEST, request.encode())
+            case Serve(_, request):
+                self._repairs.serve(link, request)
+            case SendRepair(_, frame):
+                link.send_batch(REPAIR, frame)
+            case SendSeek(_, seek):
+                link.send_control(_SEEK, seek.encode())
+            case SendSought(_, sought):
+                link.send_batch(_SOUGHT, sought.encode())
+            case Look(_, number, wanted):
+                self._repairs.look(link, wanted, partial(self._looked, number))
+
+    def _looked(self, number: SearchId, found: dict[Epoch, Intervals]) -> None:
+        self.carry_out(self._core.looked(number, found))
 
     async def stop(self) -> None:
         """Answer no more requests, and send no more of the log."""
@@ -201,3 +238,7 @@ class Exchange:
                 self._control(Entry.of(row), header)
         elif self._deliver is not None:
             self._deliver(rows, header)
+
+
+def _nobody_routes(action: Route) -> None:
+    raise AssertionError(f"{action.header} is to be routed, and all is flooded")

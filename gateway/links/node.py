@@ -109,6 +109,7 @@ class TreeNode:
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
             repair_interval_s=repair_interval_s,
+            told=log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
