@@ -20,7 +20,7 @@ from benchmarks.mesh.relay import end_with_parent
 from gateway.coap.client import ClientError, request
 from gateway.process import LISTENERS_NAME
 
-START_S = 60.0
+START_S = 180.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
@@ -39,6 +39,7 @@ class Gateways:
         network: where they run.
         folder: for configurations, states and logs; must exist.
         tree: keys of the configuration's section, for all.
+        limits: likewise.
         discovery: whether they find each other by multicast; else each knows its neighbours.
         durability: see `LogSection`.
 
@@ -50,6 +51,7 @@ class Gateways:
         folder: Path,
         *,
         tree: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
         discovery: bool = False,
         durability: str = "write",
     ) -> None:
@@ -77,6 +79,7 @@ class Gateways:
                 "log": {"durability": durability},
                 "console": {"enabled": False},
                 "access": {"anonymous": True},
+                "limits": dict(limits or {}),
             }
             self.config(host).write_text(
                 "".join(
