@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import config, event_loop, process  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
         read = partial(config.load, options.config, config.GatewaySettings)
-        event_loop.run(process.serve(read(), read))
+        event_loop.run(service.serve(read(), read))
     except (config.ConfigError, event_loop.EventLoopError) as error:
         raise WrongUseError(str(error)) from error
     return 0
