@@ -24,9 +24,10 @@ check: ## format, lint, types, and who imports whom
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers
 
-bench: ## the broker beside its peers, in one run (a quarter of an hour; QUICK=--quick for less)
+bench: ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
+	@.venv/bin/python -m benchmarks.tree $(QUICK)
 
 soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
 	@deploy/set-up soak

@@ -91,11 +91,16 @@ def run(
     warm_up_s: float,
     measure_s: float,
     limit_s: float = _RUN_LIMIT_S,
+    subscribe_port: int = 0,
 ) -> Run:
-    """Put a load on the broker at a port of this machine."""
+    """Put a load on the broker at a port of this machine.
+
+    With ``subscribe_port`` the subscribers are at another broker, at that port.
+    """
     command = [
         str(programs.generator),
         f"--port={port}",
+        f"--subscribe-port={subscribe_port or port}",
         f"--publishers={load.publishers}",
         f"--subscribers={load.subscribers}",
         f"--qos={load.qos}",

@@ -13,6 +13,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,8 +58,8 @@ def _run(options: argparse.Namespace) -> int:
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
-        settings = config.load(options.config, config.GatewaySettings)
-        event_loop.run(process.serve(settings))
+        read = partial(config.load, options.config, config.GatewaySettings)
+        event_loop.run(process.serve(read(), read))
     except (config.ConfigError, event_loop.EventLoopError) as error:
         raise WrongUseError(str(error)) from error
     return 0

@@ -24,13 +24,14 @@ from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import access_files, event_loop, garbage, sd_notify
+from gateway import access_files, config_change, event_loop, garbage, sd_notify
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
@@ -43,14 +44,16 @@ from gateway.identity import capability, next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
+from gateway.links.link_admission import LinkAdmission
 from gateway.links.node import TreeNode
+from gateway.links.retained_part import RetainedPart
 from gateway.links.scope import Scope
-from gateway.membership import Members
+from gateway.membership import Members, MemberWatch
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
 
@@ -74,11 +77,18 @@ class GatewayProcess:
     Args:
         settings: a checked configuration.
         end: called when the process may end, since it is drained.
+        read: reads the configuration again; None where there is no file.
 
     """
 
-    def __init__(self, settings: GatewaySettings, end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        end: Callable[[], None] = lambda: None,
+        read: Callable[[], GatewaySettings] | None = None,
+    ) -> None:
         self._settings = settings
+        self._read = read
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members()
         self._stack = AsyncExitStack()
@@ -125,16 +135,17 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
-        attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
-        self._stack.push_async_callback(attachment.stop)
+        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
+        self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:
-            await attachment.start(self._settings.address, self._broker.port)
+            await self._attachment.start(self._settings.address, self._link_port())
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
@@ -188,6 +199,7 @@ class GatewayProcess:
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
+        self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
         return TreeNode(
             Credentials(own.id, tree.name, key),
             Identity(own.id, self._epoch, self._capability, self._settings.address),
@@ -198,12 +210,20 @@ class GatewayProcess:
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
+            admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
         )
+
+    def _link_port(self) -> int:
+        """Where neighbours open links; 0 if they can't."""
+        if self._settings.tree.tls == "off":
+            return self._broker.port
+        return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
     async def _start_broker(self) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
         files = access_files.read(self._settings)
+        self._admission.tls = files.links
         try:
             broker = GatewayBroker(
                 mqtt.host,
@@ -212,6 +232,7 @@ class GatewayProcess:
                 passwords=files.passwords,
                 commit=self._node.publish_all,
                 links=self._node.accept,
+                why_no_link=self._admission.why_no_link,
                 carries_unlogged=lambda: self._node.carries_unlogged,
                 limits=self._settings.limits,
                 access=files.access,
@@ -221,6 +242,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                recovered=self._compare_retained,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -233,17 +255,33 @@ class GatewayProcess:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
+        self._admission.refused = broker.core.refused
         return broker
 
-    def reload(self) -> None:
-        """Read certificates, passwords and the policy again; if one is wrong, all stay."""
+    def _compare_retained(self, core: BrokerCore) -> None:
+        settle_s = self._settings.tree.repair_interval_s
+        self._retained = RetainedPart(self._node, core.retention, settle_s)
+        self._node.add_part(self._retained)
+
+    async def reload(self) -> None:
+        """Read neighbours and what is about access again; if anything is wrong, all stays."""
+        settings, at_start_alone = self._settings, list[str]()
         try:
-            files = access_files.read(self._settings)
-        except ConfigError as error:
+            if self._read is not None:
+                settings, at_start_alone = config_change.take_over(settings, self._read())
+            files = access_files.read(settings)
+            await self._attachment.change(settings.tree)
+        except (ConfigError, DiscoveryError) as error:
             _log.error("nothing is read again: %s", error)
             return
+        self._settings = settings
+        self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
-        _log.info("certificates, passwords and policy are read again")
+        for gateway_id in self._admission.renew(files.links):
+            self._node.drop(gateway_id, "its certificate is no longer accepted")
+        for field in at_start_alone:
+            _log.warning("%s has changed: that takes a restart", field)
+        _log.info("neighbours, certificates, passwords and policy are read again")
 
     async def _start_console(self) -> Console | None:
         own = self._settings.console
@@ -345,9 +383,9 @@ class GatewayProcess:
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
 
-    def _deliver(self, entries: list[Entry], header: Header) -> None:
+    def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self._broker.core.publish_logged(entries, header.stream, last)
+        self._broker.core.publish_batch(rows, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
@@ -376,15 +414,35 @@ class GatewayProcess:
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),
+            "retained": self._retained.status(),
             "members": [record.id for record in self._members.known],
             "places": {record.id: str(record.place) for record in self._members.known},
+            "dialling": self._attachment.neighbours.status()
+            | {"duplicate_links": self._node.duplicates},
+            "hierarchy": self._hierarchy(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
         }
 
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where this gateway stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
+        }
 
-async def serve(settings: GatewaySettings) -> None:
-    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads what is about access again.
+
+async def serve(
+    settings: GatewaySettings, read: Callable[[], GatewaySettings] | None = None
+) -> None:
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads neighbours and access again.
+
+    Args:
+        settings: a checked configuration.
+        read: reads it again.
 
     Raises:
         ConfigError: it can't start.
@@ -396,7 +454,7 @@ async def serve(settings: GatewaySettings) -> None:
         loop.add_signal_handler(number, stopping.set)
     hung_up = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    process = GatewayProcess(settings, stopping.set)
+    process = GatewayProcess(settings, stopping.set, read)
     garbage.spare_the_loop()
     await process.start()
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
@@ -419,7 +477,7 @@ async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
     while True:
         await hung_up.wait()
         hung_up.clear()
-        process.reload()
+        await process.reload()
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

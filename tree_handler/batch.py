@@ -102,6 +102,11 @@ class Entry:
     retain: bool = False
     properties: dict[int, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, row: Row) -> Entry:
+        """The message that stands in a body."""
+        return cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
+
     def row(self) -> Row:
         """The message as it stands in a body."""
         row = (self.topic, self.qos | self.retain << 2, self.payload)
@@ -316,28 +321,42 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
     return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
 
 
-def decode(frame: bytes, header: Header) -> list[Entry]:
-    """Decode the messages of a batch that `check` passed.
+def rows(frame: bytes, header: Header) -> list[Row]:
+    """Decode the messages of a batch that `check` passed, as they stand in its body.
 
     Raises:
         BatchError: if the body is not what an origin makes.
 
     """
     try:
-        rows = msgpack.unpackb(
+        found: list[Row] = msgpack.unpackb(
             memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
         )
-        entries = [
-            Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
-            for row in rows
-        ]
+        count = len(found)
+        is_wrong = any(
+            type(row[0]) is not str
+            or type(row[1]) is not int
+            or type(row[2]) is not bytes
+            or (len(row) > 3 and type(row[3]) is not dict)
+            for row in found
+        )
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
         raise BatchError("batch body", str(error)) from error
-    if any(type(e.topic) is not str or type(e.payload) is not bytes for e in entries):
-        raise BatchError("batch entry", "topic or payload of a wrong type")
-    if len(entries) != header.count:
-        raise BatchError("batch count", (header.count, len(entries)))
-    return entries
+    if is_wrong:
+        raise BatchError("batch entry", "a field of a wrong type")
+    if count != header.count:
+        raise BatchError("batch count", (header.count, count))
+    return found
+
+
+def decode(frame: bytes, header: Header) -> list[Entry]:
+    """The same, as entries.
+
+    Raises:
+        BatchError: as for `rows`.
+
+    """
+    return [Entry.of(row) for row in rows(frame, header)]
 
 
 def frame_length(data: bytes | memoryview, at: int = 0) -> int | None:

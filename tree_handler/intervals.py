@@ -99,6 +99,11 @@ class Intervals:
             return self._lasts[i]
         return first - 1
 
+    def before(self, number: int) -> int:
+        """The greatest number of the set that is less than ``number``, 0 if there is none."""
+        i = bisect_right(self._firsts, number - 1) - 1
+        return min(self._lasts[i], number - 1) if i >= 0 else 0
+
     @property
     def last(self) -> int:
         """The greatest number, 0 for an empty set."""

@@ -41,6 +41,7 @@ from tree_handler.replication_actions import (
     Append,
     Look,
     Lost,
+    Route,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -65,6 +66,7 @@ __all__ = [
     "Look",
     "Lost",
     "Replication",
+    "Route",
     "SendBatch",
     "SendRepair",
     "SendRequest",
@@ -240,8 +242,10 @@ class Replication:
         """
         return self._take(frame, header, None, repair=repaired)
 
-    def passed_over(self, stream: Epoch, first: int, last: int) -> list[Action]:
-        """The messages ``first..last`` of a stream are not for this gateway.
+    def passed_over(
+        self, stream: Epoch, first: int, last: int, *, is_lost: bool = False
+    ) -> list[Action]:
+        """The messages ``first..last`` of a stream are not for this gateway, or lost to it.
 
         They count as covered once the log has the statement, so that a restart knows it too, and
         what waits behind them is handed out. What is covered already costs nothing. The statement
@@ -250,9 +254,13 @@ class Replication:
         if stream == (self.origin, self.epoch):
             return []
         have = self.have.get(stream, _NOTHING)
+        gaps = have.missing(first, last)
+        flags = Flags.PASSED | Flags.LOCAL
+        if is_lost:
+            flags |= Flags.LOST
         return [
-            Append(*batch.passed(stream, *part, Flags.PASSED | Flags.LOCAL), None)
-            for gap in have.missing(first, last)
+            Append(*batch.passed(stream, *part, flags), None)
+            for gap in gaps
             for part in _parts(*gap)
         ]
 
@@ -488,8 +496,11 @@ class Replication:
 
     def _flood(self, frame: bytes, header: Header, source: int | None) -> list[Action]:
         actions: list[Action] = []
-        if header.local or not (self.floods_clients or header.control):
+        if header.local:
             return actions
+        if not (self.floods_clients or header.control):
+            is_ours = self._is_own(header) and not header.passed
+            return [Route(frame, header)] if is_ours else actions
         unlogged = 0 if header.numbered else header.count
         for link, state in self._links.items():
             if link == source or not state.forwarding or (state.full and not unlogged):

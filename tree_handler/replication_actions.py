@@ -34,6 +34,17 @@ class SendBatch:
     unlogged: int = 0
 
 
+@dataclass(slots=True)  # not frozen: one is made for each batch
+class Route:
+    """Send a batch of this gateway's own clients to those who want it: it is not flooded.
+
+    A logged one is in the log.
+    """
+
+    frame: bytes
+    header: Header
+
+
 @dataclass(frozen=True, slots=True)
 class SendSummary:
     """Tell the neighbour what this gateway has."""
@@ -102,4 +113,4 @@ class Lost:
 
 
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
-Action = _Sends | Append | Serve | Look | Lost | Deliver | DeliverLogged
+Action = _Sends | Append | Route | Serve | Look | Lost | Deliver | DeliverLogged

@@ -9,6 +9,9 @@ from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.hybrid_clock import LOGICAL_MAX, Version
 
+VERSION = -1
+"""Among the properties of a retained message in a batch: its stamp, as (physical, logical). An MQTT
+property has a whole number as its identifier, so no packet can carry it."""
 PHYSICAL_MAX = 1 << 62
 """Beyond it no stamp is believed: it could hardly be surpassed."""
 ORIGIN_BYTES_MAX = 255
@@ -75,8 +78,8 @@ class Retained:
         if not (
             isinstance(topic, str)
             and topic
-            and _whole(epoch, 1 << 64)
-            and _whole(number, 1 << 64)
+            and _whole(epoch, 1 << 62)
+            and _whole(number, 1 << 62)
             and (qos is None or _whole(qos, 3))
             and isinstance(payload, bytes)
             and isinstance(properties, dict)
@@ -89,6 +92,18 @@ class Retained:
         left_s = None if left is None else left / 1000
         dead_s = None if dead is None else dead / 1000
         return cls(*(topic, version, epoch, number, qos, payload, dict(properties), left_s, dead_s))
+
+
+def stamped_version(stamp: object, origin: str) -> Version:
+    """The version of a message with this `VERSION` that this origin accepted.
+
+    Raises:
+        ProtocolError: it is no stamp.
+
+    """
+    if not isinstance(stamp, tuple | list) or len(stamp) != 2:
+        raise ProtocolError("version", stamp)
+    return version_of(stamp[0], stamp[1], origin)
 
 
 def version_of(us: object, logical: object, origin: object) -> Version:

@@ -106,24 +106,29 @@ class _Link:
         told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
         differs: its root is another one, and its digest is wanted.
         digest: its digest, until it is compared.
-        refused: a limit kept something out; only known topics are asked for from now on.
 
     """
 
     told_changes: int = -1
     differs: bool = False
     digest: bytes | None = None
-    refused: bool = False
 
 
 @dataclass(slots=True)
 class _Session:
-    """What is being fetched, from which neighbour."""
+    """What is being fetched, from which neighbour.
+
+    Attributes:
+        after: behind which place was asked last.
+        refused: a limit kept something out; only known topics are asked for from then on.
+
+    """
 
     link: int
     buckets: list[int]
     asked_at: float
     after: tuple[int, str] = _START
+    refused: bool = False
 
 
 @dataclass(slots=True)
@@ -196,7 +201,7 @@ class RetainedSync:
             case _Kind.ASK:
                 return [self._answer(link, fields, now)]
             case _Kind.ANSWER:
-                return self._answered(link, state, fields, now)
+                return self._answered(link, fields, now)
         raise ProtocolError("message of retained topics", kind)
 
     # -- time ----------------------------------------------------------------------------------
@@ -272,9 +277,9 @@ class RetainedSync:
         if not buckets:
             return []
         self._session = _Session(link, buckets, now)
-        return [self._ask(state, self._session, _START, now)]
+        return [self._ask(self._session, _START, now)]
 
-    def _ask(self, state: _Link, session: _Session, after: tuple[int, str], now: float) -> Send:
+    def _ask(self, session: _Session, after: tuple[int, str], now: float) -> Send:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
         until, last = _END, after
@@ -284,10 +289,10 @@ class RetainedSync:
                 break
             listed.append((topic, *version))
             last = (bucket, topic)
-        fields = (session.buckets, after, until, not state.refused, listed)
+        fields = (session.buckets, after, until, not session.refused, listed)
         return Send(session.link, _pack((int(_Kind.ASK), *fields)))
 
-    def _answered(self, link: int, state: _Link, fields: list[Any], now: float) -> list[Send]:
+    def _answered(self, link: int, fields: list[Any], now: float) -> list[Send]:
         session = self._session
         if session is None or session.link != link:
             return []  # it comes too late
@@ -295,21 +300,21 @@ class RetainedSync:
         if upto <= session.after:
             raise ProtocolError("answer that goes back, retained topics", upto)
         for row in fields[1]:
-            self._take(link, state, Retained.of(row), now)
+            self._take(session, Retained.of(row), now)
         if upto < _END:
-            return [self._ask(state, session, upto, now)]
+            return [self._ask(session, upto, now)]
         self._session = None
         self._look_at = min(self._look_at, now + POLL_S)
         return []
 
-    def _take(self, link: int, state: _Link, retained: Retained, now: float) -> None:
+    def _take(self, session: _Session, retained: Retained, now: float) -> None:
         if not self._versions.is_news(retained.topic, retained.version):
             return
         stream, number = retained.stream, retained.number
         if self._is_left_to_log(stream, number):
             self.counters.left_to_log += 1
             if len(self._put_off) < PUT_OFF_MAX:
-                self._put_off[retained.topic] = (link, stream, number, retained.version)
+                self._put_off[retained.topic] = (session.link, stream, number, retained.version)
             return
         is_news = number <= self._log.handed_out(stream)
         if self._store.learn(retained, now, is_news=is_news):
@@ -317,7 +322,7 @@ class RetainedSync:
             self.counters.news += is_news
         else:
             self.counters.refused += 1
-            state.refused = True
+            session.refused = True
 
     def _is_left_to_log(self, stream: Epoch, number: int) -> bool:
         return number > self._log.handed_out(stream) and self._log.may_come(stream, number)

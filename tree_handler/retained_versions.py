@@ -105,6 +105,10 @@ class RetainedVersions:
         """A topic's tombstone; None if it is alive or unknown."""
         return self._dead.get(topic)
 
+    def is_live(self, topic: str) -> bool:
+        """Whether a message is retained there."""
+        return topic in self._live
+
     def is_news(self, topic: str, version: Version) -> bool:
         """Whether a version is greater than what is here."""
         known = self.version(topic)
@@ -139,6 +143,11 @@ class RetainedVersions:
                 return False
         self._lay(topic, tombstone)
         return True
+
+    def replace(self, topic: str, tombstone: Tombstone) -> None:
+        """More is known of a tombstone; version and age are as they were."""
+        if topic in self._dead:
+            self._dead[topic] = tombstone
 
     def expired(self, topic: str, epoch: int, number: int, now_s: float) -> None:
         """A topic's message is gone by itself."""

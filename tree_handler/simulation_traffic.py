@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -211,7 +211,13 @@ class Traffic:
 
     def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
         """Check that all in reach of each other have the same, and handed it out (invariant 3)."""
+        for what in self.missing(gateways, network):
+            self._checks.found(3, what)
+
+    def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
+        """What a gateway lacks that another in reach has, or keeps from its clients."""
         paths = usable_paths(gateways, network)
+        missing: list[str] = []
         left = set(gateways)
         while left:
             reach = component(min(left), paths.__getitem__)
@@ -222,16 +228,17 @@ class Traffic:
                     if numbers != together[epoch]:
                         together[epoch].update(numbers)
             for gateway_id in sorted(reach):
-                self._check_has_all(gateway_id, together)
+                missing += self._missing_at(gateway_id, together)
+        return missing
 
-    def _check_has_all(self, gateway_id: str, together: dict[Epoch, Intervals]) -> None:
+    def _missing_at(self, gateway_id: str, together: dict[Epoch, Intervals]) -> Iterator[str]:
         disk = self.disks[gateway_id]
         for epoch, numbers in together.items():
             if epoch[0].startswith(NOTE_PREFIX):
                 continue
             if disk.have[epoch] != numbers:
                 lost = numbers.without(disk.have[epoch])
-                self._checks.found(3, f"{gateway_id} lacks {epoch} {lost} that others have")
+                yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
             due = numbers.contiguous_from(1)
             if (
@@ -243,7 +250,7 @@ class Traffic:
                     .without(disk.passed[epoch])
                 )
             ):
-                self._checks.found(3, f"{gateway_id} keeps {epoch} {kept_back} from clients")
+                yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
 
     def check_bounded(self, gateway: ReplicatingGateway) -> None:
         """Check what a gateway keeps in memory (invariant 6)."""

@@ -246,10 +246,11 @@ static void receive(struct client *c) {
 /* -- phases ------------------------------------------------------------------------------------ */
 
 static void open_clients(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)option_port)};
+    struct sockaddr_in address = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     while (opened < client_count && opened - ready < OPENING_MAX) {
         struct client *c = &clients[opened];
+        address.sin_port = htons((uint16_t)(c->publishes ? option_port : option_subscribe_port));
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
             finish("can't connect");

@@ -13,7 +13,7 @@
 
 enum { MIN_PAYLOAD = 20 /* time, number, publisher */ };
 
-static unsigned option_port, option_publishers = 1, option_subscribers = 1, option_qos;
+static unsigned option_port, option_subscribe_port, option_publishers = 1, option_subscribers = 1, option_qos;
 static unsigned option_payload = 79, option_window = 1, option_rate;
 static unsigned option_warm_up_ms = 200, option_measure_ms = 1000;
 static uint64_t option_count = 100 * 1000 * 1000;
@@ -21,7 +21,7 @@ static int option_idle;
 
 static void parse_options(int argc, char **argv) {
     struct { const char *name; unsigned *value; } numbers[] = {
-        {"port", &option_port}, {"publishers", &option_publishers},
+        {"port", &option_port}, {"subscribe-port", &option_subscribe_port}, {"publishers", &option_publishers},
         {"subscribers", &option_subscribers}, {"qos", &option_qos}, {"payload", &option_payload},
         {"window", &option_window}, {"rate", &option_rate}, {"warm-up-ms", &option_warm_up_ms},
         {"measure-ms", &option_measure_ms},
@@ -40,9 +40,10 @@ static void parse_options(int argc, char **argv) {
         else *numbers[which].value = (unsigned)strtoul(optarg, NULL, 10);
     }
     if (option_idle) option_publishers = 0;
+    if (!option_subscribe_port) option_subscribe_port = option_port;
     bool pairs_up = option_idle || (option_publishers && option_subscribers &&
                                     option_subscribers % option_publishers == 0);
-    if (!option_port || option_port > 65535 || option_qos > 2 || !option_window || !pairs_up ||
+    if (!option_port || option_port > 65535 || option_subscribe_port > 65535 || option_qos > 2 || !option_window || !pairs_up ||
         option_window > 60000 || option_rate > 100000 || option_payload < MIN_PAYLOAD ||
         option_payload > IN_BYTES / 2 || optind != argc) {
         fputs("generator: an option is missing or out of range\n", stderr);

@@ -63,6 +63,7 @@ class Acceptance:
         settled: called when a commit is dealt with.
         now: the loop's clock, in seconds.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
+        stamp: gives a message that is to be retained its version.
 
     Attributes:
         run: the last run, if more plain messages may be added to it, and to `rows`.
@@ -82,6 +83,7 @@ class Acceptance:
         "_settled",
         "_settling",
         "_stalled",
+        "_stamp",
         "_to_retain",
         "_waiting_bytes",
         "durable",
@@ -97,12 +99,15 @@ class Acceptance:
         settled: Callable[[], None],
         now: Callable[[], float],
         limit_bytes: int,
+        *,
+        stamp: Callable[[Message], None],
     ) -> None:
         self._commit = commit
         self._deliver = deliver
         self._settled = settled
         self._now = now
         self._limit_bytes = limit_bytes
+        self._stamp = stamp
         self._runs: list[Run] = []
         self.run: Run | None = None
         self.rows: list[Row] = []
@@ -154,6 +159,8 @@ class Acceptance:
             is_delivered: it is of QoS 0 and has been.
 
         """
+        if message.retain:
+            self._stamp(message)
         answers: list[bytes] = []
         if packet_id:
             answers.append(
@@ -285,7 +292,7 @@ class Acceptance:
         if not run.is_delivered:  # first: who waits for it waits longer than its publisher
             self._deliver(run, now_s)
         elif self.durable is not None:
-            self.durable.retained_changed(run.messages[0].topic)  # now it has a place
+            self.durable.retained_placed(run.messages[0])
         if run.answers and run.connection is not None:
             run.connection.answer(run.answers)
 

@@ -35,7 +35,7 @@ from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict
+from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict, WhyNoLink
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
 from gateway.broker.listeners.tls import Tls
@@ -61,6 +61,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         anonymous: whether clients need no user name.
         commit: takes the clients' messages into the log and the tree.
         links: takes over a neighbour's connection.
+        why_no_link: which gateways may open a link; all if not given.
         carries_unlogged: whether the tree wants QoS 0 messages now.
         limits: what a client may take.
         passwords: of the users; who names one needs its password.
@@ -72,6 +73,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         history: the log that sessions and retained messages outlive the process in; None if they
             need not.
         state_file: where checkpoints of it are kept, given with ``history``.
+        recovered: called with the data plane when it knows again what outlived the last process,
+            before anything is listened on.
         sys_interval_s: how often ``$SYS`` is published; 0 for never.
 
     Raises:
@@ -87,6 +90,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         anonymous: bool,
         commit: Commit,
         links: Links,
+        why_no_link: WhyNoLink | None = None,
         carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
         passwords: Passwords | None = None,
@@ -97,6 +101,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         plugins: Plugins | None = None,
         history: History | None = None,
         state_file: Path | None = None,
+        recovered: Callable[[BrokerCore], None] | None = None,
         sys_interval_s: float = 10.0,
     ) -> None:
         self._listeners = {PLAIN: Listener("mqtt", host, port)} | {
@@ -128,6 +133,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             commit=commit,
             carries_unlogged=carries_unlogged,
             links=links,
+            why_no_link=why_no_link,
             may_publish=self._may_publish if is_ruled else None,
             may_subscribe=self._may_subscribe if is_ruled else None,
             may_deliver=self._may_deliver if is_ruled else None,
@@ -136,6 +142,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         )
         self._history = history
         self._state_file = state_file
+        self._recovered = recovered
         self._core: BrokerCore | None = None
         self._sys_interval_s = sys_interval_s
         self._sys_topics: SysTopics | None = None
@@ -158,6 +165,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         """
         self._core = BrokerCore(self._hooks, self._limits)
         self._recover()
+        if self._recovered is not None:
+            self._recovered(self._core)
         level = self.logger.level
         self.logger.setLevel(logging.CRITICAL)  # a port in use is one line, not amqtt's traceback
         try:

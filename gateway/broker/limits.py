@@ -55,6 +55,10 @@ class Limits:
     retained_messages: int = 100_000
     retained_bytes: int = 64 << 20
     """Of all retained messages, their topics and index."""
+    retained_tombstones: int = 100_000
+    """Deleted topics that are remembered, so that no older message brings them back."""
+    retained_tombstone_s: float = 7 * 24 * 3600.0
+    """So long; a gateway that was away for longer may bring back what was deleted."""
     all_wills_bytes: int = 16 << 20
     inflight_messages: int = 1_000
     """QoS 1 and 2 messages on their way to one client; a 5.0 client may ask for fewer."""
@@ -115,6 +119,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "subscriptions_bytes": _BYTES,
     "retained_messages": (0, 100_000_000),
     "retained_bytes": (0, 1 << 40),
+    "retained_tombstones": (0, 100_000_000),
+    "retained_tombstone_s": (1, 3650 * 24 * 3600),
     "all_wills_bytes": (0, 1 << 40),
     "inflight_messages": (1, 65_535),
     "inflight_bytes": _BYTES,

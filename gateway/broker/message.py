@@ -9,11 +9,21 @@ Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.broker.durability.journal import Ref
-from gateway.broker.packets import PropertyId, Version, encode_length, encode_properties
+from gateway.broker.packets import (
+    PacketError,
+    PropertyId,
+    ReasonCode,
+    Version,
+    encode_length,
+    encode_properties,
+)
 from tree_handler.batch import Entry, Row
+from tree_handler.errors import ProtocolError
+from tree_handler.retained_message import VERSION, stamped_version
 
 PUBLISH = 0x30
 DUP = 0x08
@@ -40,7 +50,8 @@ class Message:
         payload: the payload.
         qos: as published.
         retain: as published.
-        properties: those of 5.0 that are passed on, message expiry among them.
+        properties: those of 5.0 that are passed on, message expiry among them; and the version of
+            a retained message, which no packet shows.
         expires_at_s: on the loop's clock, or None.
         size_bytes: what it counts for in a queue.
         ref: where it stands in the log; None for one that is not logged.
@@ -108,7 +119,10 @@ class Message:
             now_s,
         )
         if properties:
-            encode_properties(properties)
+            shown = {i: value for i, value in properties.items() if i != VERSION}
+            encode_properties(shown)
+            if len(shown) < len(properties):
+                _check_version(properties[VERSION])
         return message
 
     def row(self) -> Row:
@@ -170,6 +184,7 @@ class Message:
 
     def _properties_now(self, identifiers: tuple[int, ...], now_s: float) -> bytes:
         properties = dict(self.properties)
+        properties.pop(VERSION, None)
         if self.expires_at_s is not None:
             # What it has waited here is taken off [MQTT-3.3.2-6].
             waited = properties[EXPIRY] - (self.expires_at_s - now_s)
@@ -177,3 +192,31 @@ class Message:
         if identifiers:
             properties[_IDENTIFIER] = list(identifiers)
         return encode_properties(properties)
+
+
+def _check_version(stamp: object) -> None:
+    try:
+        stamped_version(stamp, "-")
+    except ProtocolError as error:
+        what = "version of a retained message"
+        raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
+
+
+def plain_head(key: bytes, qos: int, payload_bytes: int) -> bytes:
+    """What stands before the packet identifier, or the payload, in a PUBLISH of MQTT 3.1.1."""
+    return b"%c%b%b%b" % (
+        PUBLISH | qos << 1,
+        encode_length(2 + len(key) + (2 if qos else 0) + payload_bytes),
+        len(key).to_bytes(2, "big"),
+        key,
+    )
+
+
+def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
+    """PUBLISH packets of QoS 0 without properties, on one topic."""
+    properties = b"" if version == _V311 else b"\0"
+    extra = len(properties)
+    heads = {
+        size: plain_head(key, 0, size + extra) + properties for size in set(map(len, payloads))
+    }
+    return [heads[len(payload)] + payload for payload in payloads]

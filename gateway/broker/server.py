@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from gateway.broker import wills
+from gateway.broker import arriving, wills
 from gateway.broker.acceptance import Acceptance
 from gateway.broker.bridges import RetainedByBridges
 from gateway.broker.connection import Connection
@@ -30,12 +29,12 @@ from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
+from gateway.broker.retention import Retention
 from gateway.broker.runs import Run
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.targets import Route, resolve
 from gateway.broker.topics import (
-    RetainedLimitError,
     RetainedMessages,
     RouteCache,
     SubscriptionTree,
@@ -43,7 +42,7 @@ from gateway.broker.topics import (
 )
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
-from tree_handler.batch import Entry, Epoch
+from tree_handler.batch import Entry, Epoch, Row
 
 _by_key = attrgetter("key")
 
@@ -58,6 +57,7 @@ class BrokerCore:
         connections: all that are open.
         routes: where topics go.
         retained: of clients and of the tree.
+        retention: decides by versions what is retained.
         bridged: which of them came from bridges.
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
@@ -85,6 +85,7 @@ class BrokerCore:
         self.retained: RetainedMessages[Message] = RetainedMessages(
             lambda m: m.size_bytes, self.limits.retained_messages, self.limits.retained_bytes
         )
+        self.retention = Retention(self)
         self.bridged = RetainedByBridges(self.limits.retained_messages)
         self.statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         self.dirty: list[Outgoing] = []
@@ -96,6 +97,7 @@ class BrokerCore:
             self.turns.kick,
             self.now,
             self.limits.uncommitted_bytes,
+            stamp=self.retention.stamp,
         )
         self.turns.acceptance = self.acceptance
         self.durable: Durable | None = None
@@ -123,6 +125,7 @@ class BrokerCore:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
+        self.retention.own_id = history.own[0]
         found = Recovery(self, history, wall_us).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)
@@ -135,28 +138,15 @@ class BrokerCore:
         """Give local subscribers what no log has (plugins)."""
         now_s = self.now()
         for entry in entries:
-            self._publish(entry, None, now_s)
+            self.publish_one(entry, None, now_s)
         self.turns.kick()
 
-    def publish_logged(self, entries: Sequence[Entry], key: Epoch, last: int) -> None:
-        """Give local subscribers what other gateways accepted.
+    def publish_batch(self, rows: Sequence[Row], key: Epoch, last: int) -> None:
+        """Give local subscribers what other gateways accepted; see `arriving.publish`."""
+        arriving.publish(self, rows, key, last)
 
-        Args:
-            entries: messages that follow each other in the log of their origin.
-            key: the origin and its epoch.
-            last: the number of the last one; 0 for QoS 0 messages.
-
-        """
-        now_s = self.now()
-        if last and self.durable is not None:
-            self.durable.journal.has_delivered(key, last)
-        number = last - len(entries)
-        for entry in entries:
-            number += 1
-            self._publish(entry, (key, number) if last else None, now_s)
-        self.turns.kick()
-
-    def _publish(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+    def publish_one(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+        """Give local subscribers one message that comes from elsewhere."""
         try:
             message = Message.of(entry, now_s)
             message.ref = ref
@@ -177,6 +167,7 @@ class BrokerCore:
 
         Unless an earlier message does that is to be retained on the same topic.
         """
+        self.retention.stamp(message)
         is_delivered = not self.acceptance.is_to_retain(message.topic)
         if is_delivered:
             self._deliver(message, publisher, self.now())
@@ -239,25 +230,9 @@ class BrokerCore:
 
     def _deliver(self, message: Message, publisher: Session | None, now_s: float) -> None:
         route = self.routes.get(message.key) or self.route(message.key)
-        if message.retain:
-            self.retain(message)
+        if message.retain and self.retention.retain(message):
             self.bridged.retained(message.topic, publisher)
         self.delivery.deliver(message, route, publisher, now_s)
-
-    def retain(self, message: Message) -> None:
-        """Keep a message as its topic's retained one; an empty one ends it [MQTT-3.3.1-6]."""
-        if not message.payload:
-            if not self.retained.delete(message.topic):
-                return
-        else:
-            expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
-            try:
-                self.retained.set(message.topic, message, expires_at_s)
-            except RetainedLimitError as error:
-                self.refused("message not retained", str(error))
-                return
-        if self.durable is not None:
-            self.durable.retained_changed(message.topic)
 
     # -- subscriptions -------------------------------------------------------------------------
 

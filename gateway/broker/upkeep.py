@@ -75,9 +75,7 @@ class Upkeep:
         if core.budget.dropped:
             dropped, core.budget.dropped = core.budget.dropped, 0
             core.refusals.count(NOT_QUEUED, "sessions", now_s, dropped)
-        for topic in core.retained.expire(now_s):
-            if core.durable is not None:
-                core.durable.retained_changed(topic)
+        core.retention.expire(now_s)
         if core.durable is not None:
             core.durable.sweep(now_s)
         core.gathers_unlogged = core.hooks.carries_unlogged()

@@ -122,6 +122,7 @@ class Fleet:
                     "collector": {"id": COLLECTOR, "spool_dir": str(self.spool_dir)},
                     "tree": {
                         "key_file": str(self.folder / "tree.key"),
+                        "tls": "off",  # all on loopback
                         "neighbours": neighbours,
                         "discovery": False,
                     },
@@ -279,6 +280,7 @@ class Fleet:
                 },
                 "tree": {
                     "key_file": str(self.folder / "tree.key"),
+                    "tls": "off",
                     "discovery_port": discovery_port,
                     "capability": site.capability,
                 },

@@ -12,7 +12,7 @@ from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -22,6 +22,7 @@ from tree_handler.replication import (
     Look,
     Lost,
     Replication,
+    Route,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -62,7 +63,7 @@ class Exchange:
         commit: GroupCommit,
         links: Mapping[int, Link],
         *,
-        deliver: Callable[[list[Entry], Header], None] | None,
+        deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
         spool_unlogged: bool,
     ) -> None:
@@ -154,6 +155,8 @@ class Exchange:
                         "lost: %d to %d of %s, epoch %d: nobody within reach has them",
                         *(first, last, *stream),
                     )
+                case Route():
+                    pass  # clients' streams are flooded here
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
 
@@ -224,12 +227,12 @@ class Exchange:
         if self._deliver is None and not header.control:
             return
         try:
-            entries = batch.decode(frame, header)[first - header.first :]
+            rows = batch.rows(frame, header)[first - header.first :]
         except ProtocolError as error:
             _log.error("%s from %s can't be read: %s", header, header.origin, error)
             return
         if header.control:
-            for entry in entries:
-                self._control(entry, header)
+            for row in rows:
+                self._control(Entry.of(row), header)
         elif self._deliver is not None:
-            self._deliver(entries, header)
+            self._deliver(rows, header)

@@ -37,6 +37,8 @@ class Link(asyncio.Protocol):
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
+        peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
+        was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
         received_bytes: what came.
 
@@ -47,6 +49,8 @@ class Link(asyncio.Protocol):
         self.peer_id = ""
         self.dialler_id = ""
         self.address = "?"
+        self.peer_port = 0
+        self.was_left = False
         self.window = Window()
         self.received_bytes = 0
         self._acknowledged_bytes = 0
@@ -130,6 +134,7 @@ class Link(asyncio.Protocol):
                     self.window.acknowledge(wire.taken(packet.body), self._loop.time())
                     self._pump()
                 elif packet.type is Type.DISCONNECT:
+                    self.was_left = True
                     self._end(f"{self.peer_id} said DISCONNECT")
                 else:
                     receive(packet)

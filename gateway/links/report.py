@@ -24,6 +24,7 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
         "root": tree.root_id,
         "cost_ms": tree.cost_ms,
         "hops": tree.hops,
+        "reached": sorted(node.locator.reached),
         "parent": parent.peer_id if parent else None,
         "neighbours": _neighbours(node, now),
         "last_change": {"time_s": changed_at_s, "why": why},

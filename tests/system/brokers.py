@@ -146,6 +146,7 @@ port = {self.port}
 port = 0
 [tree]
 key_file = "{folder}/tree.key"
+tls = "off"
 discovery = false
 [log]
 durability = "{durability}"

@@ -24,9 +24,11 @@ from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
+from tree_handler.retained_message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
+    from gateway.broker.message import Message
     from gateway.broker.outgoing import Outgoing
     from gateway.broker.runs import Run
     from gateway.broker.server import BrokerCore
@@ -146,6 +148,20 @@ class Durable:
     def retained_changed(self, topic: str) -> None:
         """A topic has another retained message, or none."""
         self._snapshots.retained_changed(topic)
+
+    def retained_placed(self, message: Message) -> None:
+        """A message of QoS 0 that was retained before the log had it has its place there now."""
+        self._core.retention.placed(message)
+        self._snapshots.retained_changed(message.topic)
+
+    def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
+        """A neighbour told of a retained message, and it is taken."""
+        self.journal.learnt(retained.row(), is_news=is_news)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the log did not take what was last noted."""
+        return self._failure is not None
 
     # -- frames --------------------------------------------------------------------------------
 

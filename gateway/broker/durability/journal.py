@@ -50,6 +50,9 @@ class Event(enum.IntEnum):
     """share name, filter, origin, epoch, number, session (0: one that is not durable)"""
     RETAINED = 6
     """session, topic, flags, identifiers: given what is retained because it subscribed"""
+    LEARNT = 7
+    """a retained message that a neighbour told of (`tree_handler.retained_message`), and whether
+    subscribers were given it"""
 
 
 class Operation(enum.IntEnum):
@@ -98,7 +101,9 @@ class Frame:
 
         """
         try:
-            events, operations, publishers = msgpack.unpackb(data, use_list=False)
+            events, operations, publishers = msgpack.unpackb(
+                data, use_list=False, strict_map_key=False
+            )
             return cls(
                 [(Event(kind), *fields) for kind, *fields in events],
                 [(number, list(ops)) for number, ops in operations],
@@ -255,7 +260,11 @@ class Journal:
         self.delivered[key] = last
         self._unmarked.add(key)
 
-    def _decisive(self, record: SessionRecord, *event: Any) -> None:
+    def learnt(self, row: tuple[Any, ...], *, is_news: bool) -> None:
+        """A neighbour told of a retained message, which no batch of the log has."""
+        self._decisive(None, Event.LEARNT, row, is_news)
+
+    def _decisive(self, record: SessionRecord | None, *event: Any) -> None:
         """Note what depends on what has been delivered, or changes who gets which message."""
         for key in self._unmarked:
             self._events.append((int(Event.DELIVERED), *key, self.delivered[key]))

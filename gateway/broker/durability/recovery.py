@@ -29,6 +29,7 @@ from gateway.broker.durability.journal import (
     SessionRecord,
 )
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
+from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
@@ -38,7 +39,7 @@ from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
-from tree_handler.errors import BatchError
+from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ class Recovery:
             self._load_session(session, messages)
         for retained in saved.retained.values():
             assert retained is not None
-            message = messages[retained.ref]
-            if not message.expired(self._now_s):
-                self._core.retain(message)
+            self._core.retention.retain(messages[retained.ref])
+        for topic, grave in saved.tombstones.items():
+            assert grave is not None
+            self._core.retention.bury(topic, unearthed(grave, self._now_s, self._wall_us))
 
     def _load_session(self, saved: SavedSession, messages: dict[Ref, Message]) -> None:
         client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
@@ -259,7 +261,7 @@ class Recovery:
             waited_s = max(0.0, (self._wall_us - origin_time_us) / 1_000_000)
             self._expire(message, float(message.properties[EXPIRY]) - waited_s)
         if message.retain:
-            self._core.retain(message)
+            self._core.retention.retain(message)
             self._retained.add(message.topic)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
@@ -279,7 +281,10 @@ class Recovery:
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
         for kind, *fields in said.events:
-            self._event(kind, fields)
+            if kind is Event.LEARNT:
+                self._learnt(fields, header.origin_time_us)
+            else:
+                self._event(kind, fields)
         for number, operations in said.operations:
             session = self._sessions.get(number)
             if session is not None:  # it may have ended within the turn
@@ -332,6 +337,18 @@ class Recovery:
                 message = self._core.retained.get(topic)
                 if message is not None:
                     session.deliver(message, flags, tuple(identifiers), self._now_s)
+
+    def _learnt(self, fields: list[Any], told_us: int) -> None:
+        try:
+            learnt = Learnt.of(fields, told_us, self._now_s, self._wall_us)
+            route = self._core.route(learnt.message.key)
+        except (ProtocolError, PacketError) as error:
+            self._strange(f"{fields}: {error}")
+            return
+        learnt.retain(self._core.retention)
+        self._retained.add(learnt.message.topic)
+        if learnt.is_news:
+            self._delivery.deliver(learnt.message, route, None, self._now_s)
 
     def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
         kind, packet_id, *rest = operation

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gateway.broker.durability.journal import Ref
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
+from tree_handler.hybrid_clock import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,23 @@ class SavedMessage:
     ref: Ref
     entry: Entry
     expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTombstone:
+    """A topic whose retained message was deleted or has expired.
+
+    Attributes:
+        version, epoch, number, qos: see `tree_handler.retained_versions.Tombstone`.
+        since_us: since when, microseconds since 1970 on this machine's clock.
+
+    """
+
+    version: Version
+    epoch: int
+    number: int
+    qos: int | None
+    since_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,7 @@ class Checkpoint:
         ended: numbers of sessions that have ended since.
         retained: by topic those that have changed since, None where there is none any more; all
             when read back.
+        tombstones: the same of deleted topics.
 
     """
 
@@ -101,6 +120,7 @@ class Checkpoint:
     sessions: list[SavedSession] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     retained: dict[str, SavedMessage | None] = field(default_factory=dict)
+    tombstones: dict[str, SavedTombstone | None] = field(default_factory=dict)
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

@@ -14,11 +14,18 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.broker.durability.journal import SessionRecord
-from gateway.broker.durability.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
+from gateway.broker.durability.saved import (
+    Checkpoint,
+    SavedDelivery,
+    SavedMessage,
+    SavedSession,
+    SavedTombstone,
+)
 from gateway.broker.hooks import Client
 from gateway.broker.message import Message
 from gateway.broker.sessions import Delivery, Session, Subscription
 from tree_handler.batch import Entry, Epoch
+from tree_handler.retained_versions import Tombstone
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
@@ -60,6 +67,7 @@ class Taken:
     delivered: dict[Epoch, int]
     ended: list[int]
     retained: dict[str, Message | None]
+    tombstones: dict[str, Tombstone | None]
     sessions: list[_Copy]
     cursors: dict[int, Cursor]
     ahead_s: float
@@ -77,7 +85,15 @@ class Taken:
                 topic: None if message is None else self._message(message)
                 for topic, message in self.retained.items()
             },
+            {
+                topic: None if grave is None else self._tombstone(grave)
+                for topic, grave in self.tombstones.items()
+            },
         )
+
+    def _tombstone(self, grave: Tombstone) -> SavedTombstone:
+        since_us = int((grave.since_s + self.ahead_s) * 1_000_000)
+        return SavedTombstone(grave.version, grave.epoch, grave.number, grave.qos, since_us)
 
     def _session(self, copy: _Copy) -> SavedSession:
         return SavedSession(
@@ -171,6 +187,7 @@ class Snapshots:
             dict(self._journal.delivered),
             ended,
             {topic: core.retained.get(topic) for topic in retained},
+            {topic: core.retention.versions.tombstone(topic) for topic in retained},
             copies,
             cursors,
             time.time() - core.now(),

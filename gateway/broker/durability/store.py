@@ -18,9 +18,16 @@ from typing import Any
 import msgpack
 
 from gateway.broker.durability.journal import Ref
-from gateway.broker.durability.saved import Checkpoint, SavedDelivery, SavedMessage, SavedSession
+from gateway.broker.durability.saved import (
+    Checkpoint,
+    SavedDelivery,
+    SavedMessage,
+    SavedSession,
+    SavedTombstone,
+)
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
+from tree_handler.hybrid_clock import Version
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +63,11 @@ CREATE TABLE IF NOT EXISTS delivery (
     PRIMARY KEY (session, packet_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS tombstone (
+    topic TEXT PRIMARY KEY,
+    physical_us INTEGER NOT NULL, logical INTEGER NOT NULL, origin TEXT NOT NULL,
+    epoch INTEGER NOT NULL, number INTEGER NOT NULL, qos INTEGER, since_us INTEGER NOT NULL
+) STRICT;
 """
 # Nothing refers to it any more: most often because it was acknowledged.
 _SWEEP = """
@@ -144,6 +156,15 @@ class Store:
                 db.execute("DELETE FROM retained WHERE topic = ?", (topic,))
             else:
                 db.execute("REPLACE INTO retained VALUES (?, ?)", (topic, ids[message.ref]))
+        for topic, grave in checkpoint.tombstones.items():
+            if grave is None:
+                db.execute("DELETE FROM tombstone WHERE topic = ?", (topic,))
+            else:
+                where = (grave.epoch, grave.number, grave.qos, grave.since_us)
+                db.execute(
+                    "REPLACE INTO tombstone VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (topic, *grave.version, *where),
+                )
         db.executemany(
             "REPLACE INTO delivered VALUES (?, ?, ?)",
             ((*key, last) for key, last in checkpoint.delivered.items()),
@@ -264,6 +285,10 @@ class Store:
             [self._read_session(row, messages) for row in self._rows("SELECT * FROM session")],
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
+            {
+                row[0]: SavedTombstone(Version(*row[1:4]), *row[4:])
+                for row in self._rows("SELECT * FROM tombstone")
+            },
         )
 
     def _read_session(

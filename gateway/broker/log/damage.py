@@ -48,8 +48,9 @@ class Damage:
             else:
                 yield data[at : at + header.end], header
 
-    def readable(self, path: Path, data: bytes) -> Iterator[tuple[int, Header]]:
-        """Walk the whole batches of a segment: (position, header).
+    def readable(self, path: Path, data: bytes, start: int = 0) -> Iterator[tuple[int, Header]]:
+        """Walk the whole batches of a segment, or of a part that starts with one: (position in
+        the part, header).
 
         A batch whose CRC is wrong is passed over by its length. Where no batch begins, nothing
         behind it is looked for: a message's payload could pose as one.
@@ -61,12 +62,12 @@ class Damage:
                 if length is None or at + length > len(data):
                     raise BatchError("batch torn, bytes", len(data) - at)
             except BatchError as error:
-                self.note(path, at, str(error))
+                self.note(path, start + at, str(error))
                 return
             try:
                 header = batch.check(data, at)
             except BatchError as error:
-                self.note(path, at, str(error))
+                self.note(path, start + at, str(error))
             else:
                 yield at, header
             at += length

@@ -29,6 +29,7 @@ from pathlib import Path
 
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
+from gateway.broker.log.pages import Pages
 from gateway.broker.log.segment import Segment
 from gateway.broker.log.sequential import read_piece
 from tree_handler import batch
@@ -337,7 +338,7 @@ class MessageLog:
 
         """
         candidates = [
-            (segment.path, segment.length)
+            (segment, segment.stretches(key, ranges))
             for segment in self._segments
             if key in segment.holds and _meet(segment.holds[key], ranges)
         ]
@@ -437,21 +438,35 @@ class MessageLog:
             self.have.setdefault(key, Intervals()).update(numbers)
 
     def _scan(
-        self, segments: list[tuple[Path, int]], key: Epoch, ranges: Intervals
+        self,
+        candidates: list[tuple[Segment, list[tuple[int, int]]]],
+        key: Epoch,
+        ranges: Intervals,
     ) -> Iterator[tuple[bytes, Header]]:
-        for path, length in segments:
-            try:
-                data = path.read_bytes()[:length]
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}") from error
-            for at, header in self._damage.readable(path, data):
-                whole = [(header.first, header.last)]
-                if (
-                    header.numbered
-                    and header.stream == key
-                    and ranges.missing(header.first, header.last) != whole
-                ):
-                    yield data[at : at + header.end], header
+        for segment, stretches in candidates:
+            learnt = Pages() if segment.pages is None else None
+            for start, end in stretches:
+                data = _part(segment.path, start, end)
+                for at, header in self._damage.readable(segment.path, data, start):
+                    if learnt is not None and header.numbered:
+                        learnt.note(at, header)
+                    whole = [(header.first, header.last)]
+                    if (
+                        header.numbered
+                        and header.stream == key
+                        and ranges.missing(header.first, header.last) != whole
+                    ):
+                        yield data[at : at + header.end], header
+            if learnt is not None:  # it was read as a whole, and is sealed
+                segment.pages = learnt
+
+
+def _part(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - start, start)
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror}") from error
 
 
 def _meet(one: Intervals, other: Intervals) -> bool:

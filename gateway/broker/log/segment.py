@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgpack
 
+from gateway.broker.log.pages import Pages
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Summary
@@ -26,6 +27,7 @@ class Segment:
         length: bytes of whole batches.
         holds: numbers in it, of logged messages and statements, by stream.
         control: where its batches between gateways start.
+        pages: where numbers stand in it; None if that is not known, as after a start.
 
     """
 
@@ -34,6 +36,7 @@ class Segment:
     length: int = 0
     holds: dict[Epoch, Intervals] = field(default_factory=dict)
     control: list[int] = field(default_factory=list)
+    pages: Pages | None = field(default_factory=Pages)
 
     def note(self, at: int, header: Header) -> None:
         """Take a batch that stands at a position into account."""
@@ -46,6 +49,14 @@ class Segment:
             if held is None:
                 held = self.holds[key] = Intervals()
             held.add(header.first, header.last)
+            if self.pages is not None:
+                self.pages.note(at, header)
+
+    def stretches(self, key: Epoch, ranges: Intervals) -> list[tuple[int, int]]:
+        """From where to where it must be read for some numbers of a stream."""
+        if self.pages is None:
+            return [(0, self.length)]
+        return list(self.pages.stretches(key, ranges, self.length))
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
@@ -70,4 +81,5 @@ class Segment:
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError("index") from error
         self.holds = Summary.decode(holds).have
+        self.pages = None
         return Summary.decode(ever).have

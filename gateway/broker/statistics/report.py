@@ -38,6 +38,7 @@ def use_of_limits(core: BrokerCore) -> dict[str, int]:
         "subscriptions_bytes": core.tree.bytes_held,
         "retained_messages": len(core.retained),
         "retained_bytes": core.retained.bytes_held,
+        "retained_tombstones": core.retention.versions.tombstones,
         "all_queues_bytes": core.budget.used_bytes,
         "all_wills_bytes": core.upkeep.wills_bytes,
         "all_unreleased_messages": core.upkeep.unreleased,

@@ -62,6 +62,7 @@ def acceptance(log: Log) -> Acceptance:
         lambda: None,
         lambda: 0.0,
         limit_bytes=100,
+        stamp=lambda message: None,
     )
 
 

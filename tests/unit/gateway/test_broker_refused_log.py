@@ -58,6 +58,7 @@ class Broker:
             lambda: None,
             lambda: 0.0,
             1 << 30,
+            stamp=lambda message: None,
         )
 
     def publish(

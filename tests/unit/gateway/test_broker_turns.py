@@ -26,7 +26,12 @@ def make(dirty: list[Any]) -> Turns:
 
     turns = Turns(dirty, flush, lambda: None)
     turns.acceptance = Acceptance(
-        lambda *_: None, lambda *_: None, turns.kick, asyncio.get_running_loop().time, 1 << 20
+        lambda *_: None,
+        lambda *_: None,
+        turns.kick,
+        asyncio.get_running_loop().time,
+        1 << 20,
+        stamp=lambda message: None,
     )
     return turns
 

@@ -82,6 +82,16 @@ async def test_the_logs_of_all_gateways_hold_the_same_bytes(start: Start, tmp_pa
     assert shared(one) == shared(two) == shared(three)
 
 
+async def test_every_gateway_knows_whom_it_reaches_and_who_is_gone(start: Start) -> None:
+    a, b, c = await triangle(start)
+    await until(
+        lambda: [h.node.locator.reached for h in (a, b, c)] == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
+    )
+    await a.stop()
+    await until(lambda: [h.node.locator.reached for h in (b, c)] == [{"c"}, {"b"}])
+    assert b.node.status()["reached"] == ["c"]
+
+
 async def test_when_the_root_dies_the_others_go_on_and_repair_brings_it_up_to_date(
     start: Start,
 ) -> None:

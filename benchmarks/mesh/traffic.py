@@ -1,0 +1,116 @@
+"""Publishers and subscribers at the gateways of a network."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from benchmarks.mesh.client import Client, Publisher, Subscriber
+from benchmarks.mesh.count import Count
+from benchmarks.mesh.network import Network
+from benchmarks.mesh.silences import Listening
+
+SETTLE_S = 60.0
+"""All that was acknowledged has arrived by then, or is lost."""
+CHECK_S = 0.05
+
+
+class Traffic(Listening):
+    """One publisher and one subscriber at each of a network's hosts; all get all.
+
+    Args:
+        network: where they are.
+        rate_hz: of each publisher.
+        qos: by host, of its publisher; one number for all.
+        size: of a payload, in bytes.
+        hosts: that have a publisher and a subscriber; by default all.
+
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        rate_hz: float,
+        qos: int | list[int] = 1,
+        size: int = 64,
+        hosts: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__(Count())
+        self._network = network
+        self._interval_s = 1 / rate_hz
+        hosts = list(range(len(network.hosts)) if hosts is None else hosts)
+        self.publishers: dict[int, Publisher] = {}
+        self.subscribers: dict[int, Subscriber] = {}
+        for host in hosts:
+            name = f"publisher-{host}"
+            level = qos if isinstance(qos, int) else qos[host]
+            stream = self.streams[host] = self.count.stream(name, host, f"mesh/{host}/value", level)
+            self.publishers[host] = Publisher(
+                network.hosts[host], network.address(host), name, [stream], size=size
+            )
+            self.names[host] = f"subscriber-{host}"
+            self.subscribers[host] = Subscriber(
+                *(network.hosts[host], network.address(host), self.names[host]),
+                *(self.count, ["mesh/#"]),
+            )
+        self._ticking: asyncio.Task[None] | None = None
+
+    @property
+    def clients(self) -> list[Client]:
+        """All of them."""
+        return [*self.publishers.values(), *self.subscribers.values()]
+
+    async def subscribe(self) -> None:
+        """Connect all, and wait until every subscription is granted."""
+        for client in self.clients:
+            client.keep()
+        await asyncio.gather(
+            *(s.subscribed.wait() for s in self.subscribers.values()),
+            *(p.was_connected.wait() for p in self.publishers.values()),
+        )
+
+    def begin(self) -> None:
+        """Publish from now on."""
+        self._ticking = asyncio.create_task(self._tick(), name="publish")
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        turns = len(self.publishers)
+        while True:
+            for publisher in self.publishers.values():  # not all in one moment
+                publisher.publish()
+                due += self._interval_s / turns
+                await asyncio.sleep(max(0.0, due - loop.time()))
+
+    def end(self) -> None:
+        """Publish no more."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            self._ticking = None
+
+    async def settle(self, limit_s: float = SETTLE_S) -> bool:
+        """Wait until all that was acknowledged has arrived everywhere; whether it has."""
+        self.end()
+        end_s = time.monotonic() + limit_s
+        while not self.is_settled():
+            if time.monotonic() > end_s:
+                return False
+            await asyncio.sleep(CHECK_S)
+        await asyncio.sleep(0.5)  # what comes a second time comes later
+        return True
+
+    def is_settled(self) -> bool:
+        """Whether no exchange is open, and everyone has what was acknowledged."""
+        return not any(p.unsettled for p in self.publishers.values()) and not self.lost()
+
+    def lost(self) -> int:
+        """Acknowledged messages that a subscriber lacks, over all subscribers."""
+        return sum(self.count.lost(s.client_id) for s in self.subscribers.values())
+
+    async def stop(self) -> None:
+        """Let go of all clients."""
+        self.end()
+        await asyncio.gather(*(client.stop() for client in self.clients))

@@ -1,0 +1,204 @@
+"""Chains of brokers, as processes of their own on loopback: gateways, Mosquitto bridges, Zenoh.
+
+Each end of a chain takes clients; what is published at one comes to the subscribers of the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks import broker_figures as figures
+from benchmarks.broker_peers import Broker, MissingPeerError, mosquitto, ours
+from benchmarks.broker_process import RunningBroker, StartError, launched
+from gateway.broker.packets import Connect, Publish, Subscribe, SubscriptionRequest, Version, encode
+
+_THROUGH_LIMIT_S = 30.0
+ZENOH = "zenoh"
+
+Link = Callable[[Broker, int], Broker]
+"""The same broker, linked to the one before it in the chain, whose port is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a chain is made of.
+
+    Attributes:
+        broker: one of its members.
+        link: see `Link`.
+        speaks_mqtt: whether its ends take MQTT clients.
+
+    """
+
+    broker: Broker
+    link: Link
+    speaks_mqtt: bool = True
+
+    @property
+    def name(self) -> str:
+        """As it is shown."""
+        return self.broker.name
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A running chain."""
+
+    name: str
+    brokers: Sequence[RunningBroker]
+    speaks_mqtt: bool
+
+    @property
+    def publish_port(self) -> int:
+        """Where the publisher connects."""
+        return self.brokers[0].port
+
+    @property
+    def subscribe_port(self) -> int:
+        """Where the subscriber connects."""
+        return self.brokers[-1].port
+
+    def cpu_s(self) -> float:
+        """Processor time that all its members have taken."""
+        return sum(broker.cpu_s() for broker in self.brokers)
+
+
+@contextmanager
+def running(kind: Kind, hops: int, folder: Path) -> Iterator[Chain]:
+    """A chain, as long as the context is open.
+
+    Raises:
+        StartError: a member does not start, or nothing comes through.
+
+    """
+    folder.mkdir()
+    brokers: list[RunningBroker] = []
+    with ExitStack() as stack:
+        for number in range(hops + 1):
+            broker = replace(kind.broker, name=f"{kind.name} {number}")
+            if brokers:
+                broker = kind.link(broker, brokers[-1].port)
+            place = folder / str(number)
+            place.mkdir()
+            brokers.append(stack.enter_context(launched(broker, place)).wait())
+        chain = Chain(kind.name, brokers, kind.speaks_mqtt)
+        if kind.speaks_mqtt:
+            _wait_until_through(chain)
+        yield chain
+
+
+def gateways(name: str, durability: str = "write", *, with_log: bool = True) -> Kind:
+    """A chain of gateways; each dials the one before it."""
+    broker = ours(name, durability, with_neighbour=False, with_log=with_log)
+
+    def link(broker: Broker, port: int) -> Broker:
+        def prepare(folder: Path, own_port: int) -> list[str]:
+            command = broker.prepare(folder, own_port)
+            config = folder / "gateway.toml"
+            text = config.read_text().replace('id = "bench"', f'id = "bench-{own_port}"')
+            dialled = f'[tree]\nneighbours = ["127.0.0.1:{port}"]\n'
+            config.write_text(text.replace("[tree]\n", dialled))
+            return command
+
+        return replace(broker, prepare=prepare)
+
+    return Kind(broker, link)
+
+
+def our_kinds() -> list[Kind]:
+    """Chains of ours: the one that is compared, one that syncs, and one without a log."""
+    return [
+        gateways(figures.OURS),
+        gateways(figures.OURS_SYNCED, "sync"),
+        gateways("hedgerow without a log", with_log=False),
+    ]
+
+
+def mosquitto_bridges() -> Kind:
+    """Mosquitto brokers; each has a bridge to the one before it, both ways' delays off.
+
+    Raises:
+        MissingPeerError: it is not installed.
+
+    """
+
+    def link(broker: Broker, port: int) -> Broker:
+        def prepare(folder: Path, own_port: int) -> list[str]:
+            command = broker.prepare(folder, own_port)
+            with (folder / "mosquitto.conf").open("a") as config:
+                config.write(
+                    f"connection to-{port}\naddress 127.0.0.1:{port}\ntopic # in 2\n"
+                    "cleansession true\nnotifications false\nrestart_timeout 1\n"
+                )
+            return command
+
+        return replace(broker, prepare=prepare)
+
+    return Kind(mosquitto(nodelay=True), link)
+
+
+def zenoh_routers() -> Kind:
+    """Zenoh routers, each in a Python process that does nothing else.
+
+    Raises:
+        MissingPeerError: it is not installed.
+
+    """
+    try:
+        number = version("eclipse-zenoh")
+    except PackageNotFoundError as error:
+        raise MissingPeerError("zenoh is not installed: pip install eclipse-zenoh") from error
+    program = [sys.executable, "-m", "benchmarks.zenoh_load", "route"]
+
+    def link(broker: Broker, port: int) -> Broker:
+        return replace(
+            broker, prepare=lambda _, own_port: [*program, str(own_port), f"--connect={port}"]
+        )
+
+    broker = Broker(f"{ZENOH} {number}", "nothing", lambda _, port: [*program, str(port)])
+    return Kind(broker, link, speaks_mqtt=False)
+
+
+def peers() -> tuple[list[Kind], list[str]]:
+    """The peers that this machine has, and a line for each that it has not."""
+    found: list[Kind] = []
+    missing: list[str] = []
+    for find in (mosquitto_bridges, zenoh_routers):
+        try:
+            found.append(find())
+        except MissingPeerError as error:
+            missing.append(str(error))
+    return found, missing
+
+
+def _wait_until_through(chain: Chain) -> None:
+    """Publish at one end until it comes at the other."""
+    end_s = time.monotonic() + _THROUGH_LIMIT_S
+    with (
+        _client(chain.publish_port, "probe-p") as publisher,
+        _client(chain.subscribe_port, "probe-s") as subscriber,
+    ):
+        topic = SubscriptionRequest("probe", 0)
+        subscriber.sendall(encode(Subscribe(1, [topic]), Version.V311))
+        subscriber.settimeout(0.1)
+        while time.monotonic() < end_s:
+            publisher.sendall(encode(Publish("probe", b"probe"), Version.V311))
+            with contextlib.suppress(TimeoutError):
+                if b"probeprobe" in subscriber.recv(1 << 16):
+                    return
+    raise StartError(f"{chain.name}: nothing comes through the chain")
+
+
+@contextmanager
+def _client(port: int, name: str) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(encode(Connect(Version.V311, name), Version.V311))
+        yield client

@@ -1,0 +1,77 @@
+"""What a checkpoint and the journal say of retained messages, as it is after a restart.
+
+A message's own time goes on while the process is down, by this machine's clock where that may be
+believed; else it stands still, so that nothing is forgotten too early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.broker.durability.saved import SavedTombstone
+from gateway.broker.message import Message
+from gateway.broker.retention import Retention, grave_of, message_of
+from tree_handler.errors import ProtocolError
+from tree_handler.hybrid_clock import is_plausible
+from tree_handler.retained_message import Retained
+from tree_handler.retained_versions import Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """A retained message that a neighbour had told of.
+
+    Attributes:
+        message: the message; empty if it was deleted.
+        grave: its tombstone, if there is none any more.
+        is_news: whether subscribers were given it.
+
+    """
+
+    message: Message
+    grave: Tombstone | None
+    is_news: bool
+
+    @classmethod
+    def of(cls, fields: list[object], told_us: int, now_s: float, wall_us: int) -> Learnt:
+        """Read a journal event.
+
+        Args:
+            fields: of the event.
+            told_us: when it was written, microseconds since 1970.
+            now_s: on the loop's clock.
+            wall_us: now, on the wall's.
+
+        Raises:
+            ProtocolError, PacketError: it is none.
+
+        """
+        if len(fields) != 2:
+            raise ProtocolError("journal event", fields)
+        retained = Retained.of(fields[0])
+        message = message_of(retained, now_s)
+        if message.expires_at_s is not None:
+            left_s = message.expires_at_s - now_s - passed_s(told_us, wall_us)
+            message.expires_at_s = now_s + max(0.0, left_s)
+        grave = None if retained.dead_s is None else grave_of(retained, now_s)
+        return cls(message, grave, bool(fields[1]))
+
+    def retain(self, retention: Retention) -> None:
+        """Take it as it was taken then."""
+        if self.grave is None:
+            retention.retain(self.message)
+        else:
+            retention.bury(self.message.topic, self.grave)
+
+
+def unearthed(saved: SavedTombstone, now_s: float, wall_us: int) -> Tombstone:
+    """The tombstone of a checkpoint."""
+    since_s = now_s - passed_s(saved.since_us, wall_us)
+    return Tombstone(saved.version, saved.epoch, saved.number, saved.qos, since_s)
+
+
+def passed_s(since_us: int, wall_us: int) -> float:
+    """How long ago that was, if clocks may be believed; else 0."""
+    if is_plausible(since_us) and is_plausible(wall_us):
+        return max(0.0, (wall_us - since_us) / 1_000_000)
+    return 0.0

@@ -1,0 +1,154 @@
+"""Who is reached over which link: on trees that grow, break and are put together anew."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler.errors import ProtocolError
+from tree_handler.locator import MAX_BEHIND, Behind, Locator
+
+LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
+
+
+class Tree:
+    """Locators joined by links that forward, are cut and forward again; messages wait in order."""
+
+    def __init__(self, count: int) -> None:
+        self.nodes = [Locator(f"gw-{n}") for n in range(count)]
+        self.forwarding: list[set[int]] = [set() for _ in range(count)]
+        self.under_way: dict[tuple[int, int], deque[bytes]] = {}
+        self.sent = 0
+
+    def switch(self, a: int, b: int, *, forwards: bool) -> None:
+        """One end of a link, which is named by the number of the other gateway."""
+        (self.forwarding[a].add if forwards else self.forwarding[a].discard)(b)
+        self._send(a, self.nodes[a].forwards(self.forwarding[a]))
+
+    def drop(self, a: int, b: int) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.under_way.pop((one, other), None)
+            self.forwarding[one].discard(other)
+            self._send(one, self.nodes[one].link_down(other))
+
+    def carry(self) -> None:
+        while waiting := [pair for pair, queue in self.under_way.items() if queue]:
+            for a, b in waiting:
+                payload = self.under_way[a, b].popleft()
+                self._send(b, self.nodes[b].receive(a, Behind.decode(payload)))
+
+    def _send(self, a: int, news: dict[int, Behind]) -> None:
+        for b, behind in news.items():
+            self.sent += 1
+            self.under_way.setdefault((a, b), deque()).append(behind.encode())
+
+    def join(self, a: int, b: int) -> None:
+        self.switch(a, b, forwards=True)
+        self.switch(b, a, forwards=True)
+
+
+def test_on_a_line_each_gateway_knows_behind_which_link_every_other_is() -> None:
+    tree = Tree(4)
+    for n in range(3):
+        tree.join(n, n + 1)
+    tree.carry()
+    for here, node in enumerate(tree.nodes):
+        assert node.reached == {f"gw-{n}" for n in range(4) if n != here}
+        for there in range(4):
+            want = None if there == here else here + (1 if there > here else -1)
+            assert node.link_of(f"gw-{there}") == want
+
+
+def test_a_still_tree_sends_nothing_more() -> None:
+    tree = Tree(3)
+    tree.join(0, 1)
+    tree.join(1, 2)
+    tree.carry()
+    before = tree.sent
+    for node, links in zip(tree.nodes, tree.forwarding, strict=True):
+        assert node.forwards(links) == {}
+    assert tree.sent == before
+
+
+def test_what_a_blocked_link_told_counts_once_it_forwards() -> None:
+    locator = Locator("a")
+    locator.receive(1, Behind(True, frozenset({"b", "c"})))
+    assert locator.reached == set()
+    assert locator.link_of("b") is None
+    assert locator.forwards({1}) == {1: Behind(True, frozenset({"a"}))}
+    assert locator.reached == {"b", "c"} == locator.take_came()
+    assert locator.take_came() == set()
+    assert locator.link_down(1) == {}
+    assert locator.reached == set()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("join"), st.sampled_from(LINKS)),
+            st.tuples(st.just("drop"), st.sampled_from(LINKS)),
+            st.tuples(st.just("stop"), st.sampled_from(LINKS)),
+            st.tuples(st.just("carry"), st.just((0, 0))),
+        ),
+        max_size=20,
+    )
+)
+def test_after_any_changes_of_the_forest_all_know_exactly_who_is_reached_and_how(
+    changes: list[tuple[str, tuple[int, int]]],
+) -> None:
+    tree = Tree(6)
+    for what, (a, b) in changes:
+        if what == "carry":
+            tree.carry()
+        elif what == "drop":
+            tree.drop(a, b)
+        elif what == "stop":
+            tree.switch(a, b, forwards=False)
+            tree.switch(b, a, forwards=False)
+        elif b not in reached_by(tree, a):
+            tree.join(a, b)
+    tree.carry()
+    for here, node in enumerate(tree.nodes):
+        assert node.reached == {f"gw-{n}" for n in reached_by(tree, here) if n != here}
+        for link in tree.forwarding[here]:
+            for there in reached_by(tree, link, without=here):
+                assert node.link_of(f"gw-{there}") == link
+
+
+def reached_by(tree: Tree, start: int, without: int | None = None) -> set[int]:
+    seen, front = {start}, [start]
+    while front:
+        for other in tree.forwarding[front.pop()]:
+            if other not in seen and other != without:
+                seen.add(other)
+                front.append(other)
+    return seen
+
+
+@given(
+    st.booleans(), *[st.frozensets(st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True))] * 2
+)
+def test_what_is_told_survives_the_wire(
+    whole: bool, added: frozenset[str], removed: frozenset[str]
+) -> None:
+    behind = Behind(whole, added, removed)
+    assert Behind.decode(behind.encode()) == behind
+
+
+@given(st.binary(max_size=60))
+def test_any_other_bytes_are_refused_by_name(data: bytes) -> None:
+    try:
+        Behind.decode(data)
+    except ProtocolError as error:
+        assert "behind a link" in str(error)
+
+
+def test_a_neighbour_that_tells_of_too_many_gateways_is_broken() -> None:
+    locator = Locator("a")
+    many = frozenset(f"gw-{n}" for n in range(MAX_BEHIND))
+    locator.receive(1, Behind(True, many))
+    with pytest.raises(ProtocolError, match="behind a link"):
+        locator.receive(1, Behind(False, frozenset({"one-more"})))

@@ -1,0 +1,156 @@
+"""Over which link another gateway is reached in the spanning tree (C4's SRT).
+
+Each gateway tells its neighbour over each forwarding link whom it reaches over its others, itself
+included: all of them when the link starts to forward, then what changes. So on a tree every
+gateway knows behind which of its links each other one is, and whether it is in reach at all.
+
+That can't count to infinity: what is heard stands only as long as the link that it came over
+forwards, and the live links are a forest at every instant (`spanning_tree`), so no ring of
+gateways can hold each other's news up. While the tree changes two gateways may point at each
+other; a message never goes back over the link that it came by, and what is lost is repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgpack
+
+from tree_handler.errors import ProtocolError
+from tree_handler.member import check_name
+
+MAX_BEHIND = 10_000
+"""Gateways behind one link; a neighbour that tells of more is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What a gateway reaches over its other links.
+
+    Attributes:
+        whole: ``added`` are all there are; what was told before is void.
+        added: ids that are reached now.
+        removed: ids that are not any more.
+
+    """
+
+    whole: bool
+    added: frozenset[str]
+    removed: frozenset[str] = frozenset()
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb([self.whole, sorted(self.added), sorted(self.removed)])
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Behind:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such a message, or over the limit.
+
+        """
+        try:
+            row = msgpack.unpackb(data)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise ProtocolError("gateways behind a link", data) from error
+        if not isinstance(row, list) or len(row) != 3 or not isinstance(row[0], bool):
+            raise ProtocolError("gateways behind a link", row)
+        return cls(row[0], _ids(row[1]), _ids(row[2]))
+
+
+def _ids(rows: object) -> frozenset[str]:
+    if not isinstance(rows, list) or len(rows) > MAX_BEHIND:
+        raise ProtocolError("gateways behind a link", rows)
+    return frozenset(check_name("gateway behind a link", one) for one in rows)
+
+
+class Locator:
+    """Where every other gateway is.
+
+    Args:
+        own_id: this gateway.
+
+    """
+
+    def __init__(self, own_id: str) -> None:
+        self._own_id = own_id
+        self._heard: dict[int, set[str]] = {}
+        """By link, while it is up; that of which was heard last comes last."""
+        self._told: dict[int, frozenset[str]] = {}
+        """What each forwarding link was told."""
+        self._reached: frozenset[str] = frozenset()
+        self._came: set[str] = set()
+
+    @property
+    def forwarding(self) -> Collection[int]:
+        """The links that forward."""
+        return self._told.keys()
+
+    @property
+    def reached(self) -> frozenset[str]:
+        """All other gateways that are in reach."""
+        return self._reached
+
+    def take_came(self) -> set[str]:
+        """Who has come into reach since the last call, or may be on another way now."""
+        came, self._came = self._came & self._reached, set()
+        return came
+
+    def link_of(self, gateway_id: str) -> int | None:
+        """The link behind which a gateway is; None if it is not in reach."""
+        for link in reversed(self._heard):
+            if link in self._told and gateway_id in self._heard[link]:
+                return link
+        return None
+
+    def forwards(self, links: Collection[int]) -> dict[int, Behind]:
+        """These are the links that forward now; whom to tell what."""
+        for gone in self._told.keys() - links:
+            del self._told[gone]
+        for new in links - self._told.keys():
+            self._told[new] = frozenset()
+            self._heard.setdefault(new, set())
+        return self._tell()
+
+    def link_down(self, link: int) -> dict[int, Behind]:
+        """A link has ended."""
+        self._heard.pop(link, None)
+        self._told.pop(link, None)
+        return self._tell()
+
+    def receive(self, link: int, behind: Behind) -> dict[int, Behind]:
+        """A neighbour tells whom it reaches.
+
+        Raises:
+            ProtocolError: too many gateways.
+
+        """
+        if link in self._told:
+            self._came |= behind.added
+        heard = set() if behind.whole else self._heard.get(link, set())
+        heard |= behind.added
+        heard -= behind.removed
+        heard.discard(self._own_id)
+        if len(heard) > MAX_BEHIND:
+            raise ProtocolError("gateways behind a link", len(heard))
+        self._heard.pop(link, None)
+        self._heard[link] = heard
+        return self._tell()
+
+    def _tell(self) -> dict[int, Behind]:
+        news: dict[int, Behind] = {}
+        for link, told in self._told.items():
+            others = (self._heard[other] for other in self._told if other != link)
+            now = frozenset({self._own_id}.union(*others))
+            if not told:  # it forwards only now
+                news[link] = Behind(True, now)
+            elif now != told:
+                news[link] = Behind(False, now - told, told - now)
+            self._told[link] = now
+        before = self._reached
+        self._reached = frozenset(set().union(*(self._heard[link] for link in self._told)))
+        self._came |= self._reached - before
+        return news
