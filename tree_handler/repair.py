@@ -23,6 +23,8 @@ MAX_ORIGIN_CHARACTERS = 256
 
 MAX_SUMMARY_EPOCHS = 100_000
 MAX_RANGES = 10_000
+MAX_SOUGHT_STREAMS = 1_000
+"""In one search; the next one has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,81 @@ class Request:
         return cls(_epoch("request", row[0], row[1]), _ranges("request", row[2]))
 
 
+SearchId = tuple[str, int, int]
+"""Who seeks: gateway id, boot epoch, and which of its searches it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Ask for numbers that no neighbour of the seeker has; see `tree_handler.search`."""
+
+    number: SearchId
+    wanted: dict[Epoch, Intervals]
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb([*self.number, _rows(self.wanted)])
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Seek:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such a question, or over a limit.
+
+        """
+        row = _unpack("seek", data)
+        if not isinstance(row, list) or len(row) != 4:
+            raise ProtocolError("seek", row)
+        return cls(_search_id("seek", row), _wanted("seek", row[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was found nowhere behind whoever answers.
+
+    Attributes:
+        number: of the search.
+        left: the numbers that are still missing.
+        origins: who of their origins was asked.
+        complete: whether all were asked and answered.
+
+    """
+
+    number: SearchId
+    left: dict[Epoch, Intervals]
+    origins: frozenset[str]
+    complete: bool
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(
+            [*self.number, _rows(self.left), sorted(self.origins), self.complete]
+        )
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Sought:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such an answer, or over a limit.
+
+        """
+        row = _unpack("sought", data)
+        if not isinstance(row, list) or len(row) != 6 or not isinstance(row[5], bool):
+            raise ProtocolError("sought", row)
+        left, origins = _wanted("sought", row[3]), row[4]
+        if (
+            not isinstance(origins, list)
+            or len(origins) > MAX_SOUGHT_STREAMS
+            or not all(isinstance(origin, str) for origin in origins)
+        ):
+            raise ProtocolError("sought origins", origins)
+        return cls(_search_id("sought", row), left, frozenset(origins), row[5])
+
+
 def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
     """What is sent of the batches that the log has of a request.
 
@@ -157,6 +234,28 @@ def _unpack(what: str, data: bytes) -> Any:
         return msgpack.unpackb(data)
     except (ValueError, msgpack.UnpackException) as error:
         raise ProtocolError(what, data) from error
+
+
+def _rows(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
+    return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
+
+
+def _wanted(what: str, rows: object) -> dict[Epoch, Intervals]:
+    if not isinstance(rows, list) or len(rows) > MAX_SOUGHT_STREAMS:
+        raise ProtocolError(f"{what} streams", rows)
+    wanted: dict[Epoch, Intervals] = {}
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 3:
+            raise ProtocolError(f"{what} stream", row)
+        wanted[_epoch(what, row[0], row[1])] = _ranges(what, row[2])
+    return wanted
+
+
+def _search_id(what: str, row: list[Any]) -> SearchId:
+    origin, epoch = _epoch(what, row[0], row[1])
+    if not _number(row[2]):
+        raise ProtocolError(f"{what} number", row[2])
+    return origin, epoch, row[2]
 
 
 def _number(value: object) -> bool:

@@ -73,6 +73,7 @@ class TreeNode:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message now.
         sync: acknowledge after `fdatasync`.
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
@@ -91,6 +92,7 @@ class TreeNode:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool] = lambda: True,
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
@@ -109,6 +111,7 @@ class TreeNode:
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
             repair_interval_s=repair_interval_s,
+            told=log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
@@ -126,6 +129,7 @@ class TreeNode:
             self.links,
             deliver=deliver,
             control=control,
+            reads_unlogged=reads_unlogged,
             spool_unlogged=spool_unlogged,
         )
         self._origin = Origin(
@@ -293,7 +297,7 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self.exchange.link_down(link.number, now)
+        self.exchange.link_down(link, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
