@@ -21,6 +21,7 @@ from tree_handler.replication import (
     Append,
     Look,
     Lost,
+    Push,
     Replication,
     Route,
     SendBatch,
@@ -96,6 +97,12 @@ class Exchange:
         if (backlog := self._backlogs.pop(link.number, None)) is not None:
             backlog.stop()
         self.carry_out(self._core.link_down(link.number, now))
+
+    def joins(self, link: int) -> None:
+        """The tree is about to ask this neighbour to be the parent."""
+        for action in self._core.joins(link):
+            if isinstance(action, SendSummary) and link in self._links:  # before batches
+                self._links[link].send_control(_SUMMARY, action.summary.encode())
 
     def forwarding(self, link: int, *, forwards: bool) -> None:
         """The tree starts or stops to forward over a link."""
@@ -190,6 +197,8 @@ class Exchange:
                 link.send_control(_REQUEST, request.encode())
             case Serve(_, request):
                 self._repairs.serve(link, request)
+            case Push(_, request):
+                self._repairs.push(link, request)
             case SendRepair(_, frame):
                 link.send_batch(REPAIR, frame)
             case SendSeek(_, seek):

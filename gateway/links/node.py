@@ -35,6 +35,7 @@ from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
+from tree_handler.bpdu import Kind
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import Replication
@@ -329,6 +330,8 @@ class TreeNode:
                 match action:
                     case Send(number, bpdu):
                         if number in self.links:
+                            if bpdu.kind is Kind.JOIN:
+                                self.exchange.joins(number)
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True
