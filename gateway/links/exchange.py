@@ -77,6 +77,8 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
+        self.route: Callable[[Route], None] = _nobody_routes
+        """Sends what is not flooded; who routes puts its own here."""
         self.times_full = 0
         """How often a link was full, so that what was for it had to wait in the log."""
 
@@ -163,7 +165,7 @@ class Exchange:
                         *(first, last, *stream),
                     )
                 case Route():
-                    pass  # clients' streams are flooded here
+                    self.route(action)
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
 
@@ -245,3 +247,7 @@ class Exchange:
                 self._control(Entry.of(row), header)
         elif self._deliver is not None:
             self._deliver(rows, header)
+
+
+def _nobody_routes(action: Route) -> None:
+    raise AssertionError(f"{action.header} is to be routed, and all is flooded")
