@@ -160,8 +160,8 @@ class RetainedTraffic(Traffic):
         return RetainedGateway(*shell, disk=disk, traffic=self, wall_us=wall_us)
 
     def lose_disk(self, gateway_id: str) -> None:
-        """See `Traffic`."""
-        self.disks[gateway_id] = RetainedDisk()
+        """See `Traffic`. Which epoch follows is asked where no clock is wrong (`simulation`)."""
+        self.disks[gateway_id] = RetainedDisk(boot_epoch=self.disks[gateway_id].boot_epoch)
 
     def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
         gateway = gateways.get(gateway_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.hybrid_clock import Version
@@ -110,6 +111,7 @@ class Checkpoint:
         retained: by topic those that have changed since, None where there is none any more; all
             when read back.
         tombstones: the same of deleted topics.
+        wills: the same of wills, by number.
 
     """
 
@@ -120,6 +122,7 @@ class Checkpoint:
     ended: list[int] = field(default_factory=list)
     retained: dict[str, SavedMessage | None] = field(default_factory=dict)
     tombstones: dict[str, SavedTombstone | None] = field(default_factory=dict)
+    wills: dict[int, SavedWill | None] = field(default_factory=dict)
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""
