@@ -1,7 +1,7 @@
-"""This gateway's record of itself goes out, and those of the others come in.
+"""The records of all gateways: this one's goes out, those of the others come in, and some end.
 
-Records are logged control messages: they reach every gateway by the same guarantee as any
-acknowledged message, and a still fleet sends none.
+Records and absences are logged control messages: they reach every gateway by the same guarantee as
+any acknowledged message, and a still fleet sends none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ import dataclasses
 import logging
 
 from gateway.broker.log.message_log import MessageLog
+from gateway.config import TreeSection
 from gateway.links.node import TreeNode
 from tree_handler import batch
+from tree_handler.absence import Absence, AbsenceNotice
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
 
 TOPIC = "$hedgerow/member/"
+ABSENT_TOPIC = "$hedgerow/absent/"
+LOOKS = 4
+"""So often in the time-out of a member its root looks for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +33,7 @@ class Members:
     def __init__(self) -> None:
         self.known = Membership()
         self._own: MemberRecord | None = None
+        self._node: TreeNode | None = None
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the log still holds."""
@@ -44,20 +50,83 @@ class Members:
         """Tell the fleet about this gateway, or what has changed about it."""
         if self._own is not None:
             record = dataclasses.replace(record, version=self._own.version + 1)
-        self._own = record
+        self._own, self._node = record, node
         self.known.update(record)
         node.publish(Entry(TOPIC + record.id, record.encode(), qos=1), control=True)
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""
-        if not entry.topic.startswith(TOPIC):
-            return
         try:
-            record = MemberRecord.decode(entry.payload)
+            if entry.topic.startswith(TOPIC):
+                self._record(entry, header)
+            elif entry.topic.startswith(ABSENT_TOPIC):
+                self._absence(AbsenceNotice.decode(entry.payload), header)
         except ProtocolError as error:
-            _log.warning("record on %s: %s", entry.topic, error)
-            return
+            _log.warning("%s from %s: %s", entry.topic, header.origin, error)
+
+    def _record(self, entry: Entry, header: Header) -> None:
+        record = MemberRecord.decode(entry.payload)
         if not record.id == header.origin == entry.topic.removeprefix(TOPIC):
-            _log.warning("record of %s on %s from %s", record.id, entry.topic, header.origin)
-            return
+            raise ProtocolError("record of another gateway", record.id)
         self.known.update(record)
+
+    def _absence(self, notice: AbsenceNotice, header: Header) -> None:
+        own = self._own
+        if self.known.is_absent(notice):
+            _log.info("%s says that %s is absent", header.origin, notice.id)
+        if own is None or self._node is None or notice.id != own.id:
+            return
+        if (own.epoch, own.version) <= notice.mark:  # it was only cut off
+            version = notice.version if notice.epoch == own.epoch else own.version
+            self._own = dataclasses.replace(own, version=version)
+            self.publish(self._node, own)
+
+
+class MemberWatch:
+    """Tells the fleet, at the root, who is absent: a `Part` without messages between neighbours.
+
+    Args:
+        node: this gateway's.
+        members: whose records are looked at.
+        tree: the configuration's section.
+
+    """
+
+    topics: frozenset[bytes] = frozenset()
+
+    def __init__(self, node: TreeNode, members: Members, tree: TreeSection) -> None:
+        self._node = node
+        self._members = members
+        self._absence = Absence(tree.member_timeout_s)
+        self._interval_s = tree.member_timeout_s / LOOKS
+        self._look_at_s = 0.0
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`; it is the tree that counts."""
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`; it is the tree that counts."""
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`: this gateway may be the root now, or no longer."""
+        self.handle_timer(now)
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`; nothing comes on no topic."""
+
+    def next_timer(self) -> float:
+        """See `Part`."""
+        return self._look_at_s
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+        self._look_at_s = now + self._interval_s
+        own_id = self._node.tree.identity.gateway_id
+        present = (
+            {own_id, *self._node.locator.reached} if self._node.tree.root_id == own_id else None
+        )
+        for notice in self._absence.look(self._members.known, present, now):
+            self._members.known.is_absent(notice)
+            _log.warning("%s is out of reach: it is taken out of the fleet's records", notice.id)
+            entry = Entry(ABSENT_TOPIC + notice.id, notice.encode(), qos=1)
+            self._node.publish(entry, control=True)

@@ -46,3 +46,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--soak`` makes the long checks long."""
     parser.addoption("--soak", action="store_true", help="run long checks in full length")
     parser.addoption("--seed", type=int, default=1, help="of the tests that kill a broker")
+    parser.addoption("--chaos-s", type=float, default=None, help="how long the chaos goes on")

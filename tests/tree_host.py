@@ -15,11 +15,11 @@ from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import Header, Row
 from tree_handler.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
-LIMIT_S = 20
+LIMIT_S = 40
 
 
 class Listener(asyncio.Protocol):
@@ -78,8 +78,8 @@ async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]
         got: list[str] = []
         control: list[str] = []
 
-        def deliver(entries: list[Entry], header: Header) -> None:
-            got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
+        def deliver(rows: list[Row], header: Header) -> None:
+            got.extend(f"{header.origin}:{row[2].decode()}" for row in rows)
 
         node = TreeNode(
             Credentials(name, "test", key),

@@ -24,7 +24,8 @@ class Announcer:
         self._identity = identity
         self._place = place
         self._actions = actions
-        self._number = 0
+        self.number = 0
+        """Of the last BPDU."""
 
     def hello(
         self, neighbour: Neighbour, distance: Distance, *, seeking: bool, agrees: bool
@@ -37,11 +38,11 @@ class Announcer:
         if agrees:
             flags |= Flags.AGREEMENT
         parent = "" if place.parent is None else place.parent.peer_id
-        self._number += 1
+        self.number += 1
         own = self._identity
         hello = Bpdu(
             Kind.HELLO,
-            self._number,
+            self.number,
             own.gateway_id,
             own.boot_epoch,
             own.capability,
@@ -69,11 +70,11 @@ class Announcer:
             self._send(neighbour, self._bpdu(Kind.SEQUENCE_REQUEST, root, wanted, 0))
 
     def _bpdu(self, kind: Kind, root: Root, distance: Distance, answers: int) -> Bpdu:
-        self._number += 1
+        self.number += 1
         identity = self._identity
         return Bpdu(
             kind,
-            self._number,
+            self.number,
             identity.gateway_id,
             identity.boot_epoch,
             identity.capability,

@@ -45,6 +45,9 @@ Epoch = tuple[str, int]
 CONTROL_PREFIX = "$"
 """What sets the name of an origin's control stream apart; no gateway id may begin with it."""
 
+NOTE_PREFIX = "!"
+"""What sets a gateway's notes about an origin apart: no stream of messages, and never on a link."""
+
 MAX_PASSED = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
@@ -98,6 +101,11 @@ class Entry:
     qos: int = 0
     retain: bool = False
     properties: dict[int, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Row) -> Entry:
+        """The message that stands in a body."""
+        return cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
 
     def row(self) -> Row:
         """The message as it stands in a body."""
@@ -159,6 +167,11 @@ class Header:
     def numbered(self) -> bool:
         """Whether its numbers count in its stream: of logged messages, or of a statement."""
         return bool(self.flags & _NUMBERED_BITS)
+
+    @property
+    def clients(self) -> bool:
+        """Whether it is of a stream of clients' logged messages: some, or a statement."""
+        return self.numbered and not (self.control or self.origin.startswith(NOTE_PREFIX))
 
     @property
     def stream(self) -> Epoch:
@@ -308,28 +321,42 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
     return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
 
 
-def decode(frame: bytes, header: Header) -> list[Entry]:
-    """Decode the messages of a batch that `check` passed.
+def rows(frame: bytes, header: Header) -> list[Row]:
+    """Decode the messages of a batch that `check` passed, as they stand in its body.
 
     Raises:
         BatchError: if the body is not what an origin makes.
 
     """
     try:
-        rows = msgpack.unpackb(
+        found: list[Row] = msgpack.unpackb(
             memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
         )
-        entries = [
-            Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
-            for row in rows
-        ]
+        count = len(found)
+        is_wrong = any(
+            type(row[0]) is not str
+            or type(row[1]) is not int
+            or type(row[2]) is not bytes
+            or (len(row) > 3 and type(row[3]) is not dict)
+            for row in found
+        )
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
         raise BatchError("batch body", str(error)) from error
-    if any(type(e.topic) is not str or type(e.payload) is not bytes for e in entries):
-        raise BatchError("batch entry", "topic or payload of a wrong type")
-    if len(entries) != header.count:
-        raise BatchError("batch count", (header.count, len(entries)))
-    return entries
+    if is_wrong:
+        raise BatchError("batch entry", "a field of a wrong type")
+    if count != header.count:
+        raise BatchError("batch count", (header.count, count))
+    return found
+
+
+def decode(frame: bytes, header: Header) -> list[Entry]:
+    """The same, as entries.
+
+    Raises:
+        BatchError: as for `rows`.
+
+    """
+    return [Entry.of(row) for row in rows(frame, header)]
 
 
 def frame_length(data: bytes | memoryview, at: int = 0) -> int | None:

@@ -88,12 +88,21 @@ class Intervals:
                 left.add(*gap)
         return left
 
+    def common(self, other: Intervals) -> Intervals:
+        """What is in this set and in ``other``."""
+        return self.without(self.without(other))
+
     def contiguous_from(self, first: int) -> int:
         """The last number of the unbroken run that starts at ``first`` (``first - 1`` if none)."""
         i = bisect_right(self._firsts, first) - 1
         if i >= 0 and self._lasts[i] >= first:
             return self._lasts[i]
         return first - 1
+
+    def before(self, number: int) -> int:
+        """The greatest number of the set that is less than ``number``, 0 if there is none."""
+        i = bisect_right(self._firsts, number - 1) - 1
+        return min(self._lasts[i], number - 1) if i >= 0 else 0
 
     @property
     def last(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tree_handler.bpdu import Kind
 from tree_handler.election import Root
+from tree_handler.feasibility import MAX_SOURCES
 from tree_handler.simulation_gateway import Gateway, Watch
 from tree_handler.simulation_network import Clock, Connection, End, Network
 
@@ -35,7 +36,7 @@ class Violation:
 
 
 class Checks(Watch):
-    """Checks invariant 1 at every instant at which an edge can become live.
+    """Checks invariant 1 at every instant at which an edge can become live, and 6 at each event.
 
     Args:
         clock: virtual time.
@@ -49,6 +50,8 @@ class Checks(Watch):
         """What was found, in the order of time; at most `MAX_VIOLATIONS`."""
         self.last_change_s = 0.0
         """When a link last started or stopped to forward."""
+        self.most_actions = 0.0
+        """What a gateway did at once, for each link that it had and one more, at most."""
         self._clock = clock
         self._replay = replay
 
@@ -64,12 +67,23 @@ class Checks(Watch):
         """Nothing can go wrong when an end stops."""
         self.last_change_s = self._clock.now
 
+    def acted(self, gateway: Gateway, actions: int) -> None:
+        """See whether what a gateway keeps and says stays within bounds (invariant 6)."""
+        tree, links = gateway.tree, len(gateway.ends)
+        self.most_actions = max(self.most_actions, actions / (links + 1))
+        if actions > ACTIONS_PER_LINK * (links + 1):
+            self.found(6, f"{gateway.gateway_id} does {actions} things at once on {links} links")
+        if tree.links > tree.parameters.max_links or tree.sources > MAX_SOURCES:
+            self.found(6, f"{gateway.gateway_id} keeps {tree.links} links, {tree.sources} roots")
+
     def found(self, invariant: int, what: str) -> None:
         """Note a violation."""
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(invariant, self._clock.now, what, self._replay))
 
 
+ACTIONS_PER_LINK = 4
+"""At one event a gateway stops a link, says so, says HELLO, asks and starts it, at most."""
 MAX_VIOLATIONS = 20
 """More of one run tell nothing new."""
 
@@ -153,6 +167,11 @@ def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
         elif root.gateway_id not in component(gateway_id, live.__getitem__):
             found.append(f"{gateway_id} has no live way to its root {root}")
     return found
+
+
+def still(said: Mapping[Kind, int]) -> bool:
+    """Whether nothing but HELLOs was said."""
+    return not any(count and kind is not Kind.HELLO for kind, count in said.items())
 
 
 def check_quiet(

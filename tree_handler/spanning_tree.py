@@ -254,9 +254,28 @@ class SpanningTree:
         return None if parent is None else parent.link
 
     @property
+    def has_substitute(self) -> bool:
+        """Whether another neighbour may become the parent at once if this one is lost."""
+        return any(
+            self._offers.eligible(n, self._place.root)
+            for n in self._neighbours.values()
+            if n is not self._place.parent
+        )
+
+    @property
     def forwarding(self) -> frozenset[int]:
         """The links that carry data."""
         return frozenset(self._agreements.forwarding)
+
+    @property
+    def links(self) -> int:
+        """How many neighbours are in the table."""
+        return len(self._neighbours)
+
+    @property
+    def sources(self) -> int:
+        """How many roots are remembered."""
+        return len(self._sources)
 
     def role(self, link: int) -> Role:
         """The role of this side's end of a link.

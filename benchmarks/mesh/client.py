@@ -192,6 +192,8 @@ class Publisher(Client):
                 return self._packet_id
 
     def _came(self, *, session_present: bool) -> None:
+        for stream in self.streams:
+            stream.connections.append(stream.sent + 1)
         if not session_present:
             self._outgoing.clear()  # in doubt, as the gateway knows nothing of them
             self._released.clear()

@@ -31,6 +31,8 @@ class Stream:
         host: of the gateway that it publishes to.
         sent: the last number.
         acknowledged: which of them were.
+        connections: the first number of each connection: after a restart of its gateway that is
+            the first of another boot epoch.
 
     """
 
@@ -41,6 +43,7 @@ class Stream:
     qos: int
     sent: int = 0
     acknowledged: Intervals = field(default_factory=Intervals)
+    connections: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class Received:
     Attributes:
         arrivals: (arrived, number, sent) of each first coming while `Count.keeps_arrivals`.
         redelivered: came again flagged as such, at QoS 1, which that allows.
+        disordered: came after a later one of the same connection of its publisher.
+        overtaken: came after a later one that its publisher sent when its gateway had restarted.
 
     """
 
@@ -57,6 +62,7 @@ class Received:
     last: int = 0
     doubled: int = 0
     disordered: int = 0
+    overtaken: int = 0
     redelivered: int = 0
     arrivals: list[tuple[float, int, float]] = field(default_factory=list)
 
@@ -97,7 +103,11 @@ class Count:
                 self._example(f"{now:.3f} {subscriber} got {number_of}/{number} twice")
             return received
         if number < received.last:
-            received.disordered += 1
+            connections = self.streams[number_of].connections
+            if any(number < first <= received.last for first in connections):
+                received.overtaken += 1
+            else:
+                received.disordered += 1
             self._example(f"{now:.3f} {subscriber} got {number_of}/{number} after {received.last}")
         received.last = max(received.last, number)
         if self.keeps_arrivals:
@@ -131,7 +141,7 @@ class Count:
         return sum(stream.acknowledged.count() for stream in self.streams)
 
     def total(self, what: str) -> int:
-        """The sum of ``doubled``, ``disordered`` or ``redelivered`` over all."""
+        """The sum of ``doubled``, ``disordered``, ``overtaken`` or ``redelivered`` over all."""
         return sum(
             getattr(received, what)
             for streams in self.received.values()

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import Shape
-from benchmarks.mesh.traffic import Silence, worst
+from benchmarks.mesh.silences import Listening, worst
 
 HOSTS = 5
 RATE_HZ = 100.0
@@ -37,25 +37,10 @@ RETURN = "it is started again"
 ROOT_DEATH = "the root is killed"
 ROOT_RETURN = "it is started again and is root again"
 CUT = "an edge of the tree falls silent, both ways"
-HEAL = "it heals"
-CUT_DOWN = "it falls silent towards the child"
-CUT_UP = "it falls silent towards the parent"
+HEAL = "the edge heals"
+CUT_DOWN = "an edge falls silent towards the child"
+CUT_UP = "an edge falls silent towards the parent"
 NOISE = "(nothing)"
-
-
-class Traffic(Protocol):
-    """Publishers and subscribers at every host."""
-
-    def forget_arrivals(self) -> None:
-        """Keep no times of what has come so far."""
-
-    def silences(
-        self, event_s: float, until_s: float, *, without: tuple[int, ...] = ()
-    ) -> list[Silence]:
-        """See `traffic.Traffic`."""
-
-    def heard_all(self) -> bool:
-        """Whether every subscriber has got something of every publisher."""
 
 
 class Mesh(Protocol):
@@ -103,18 +88,25 @@ class Try:
     Args:
         mesh: with nothing started.
         figures: what it adds to.
+        cut_s: how long a silent cut lasts.
         note: told what happens, as it happens.
 
     """
 
     def __init__(
-        self, mesh: Mesh, figures: Figures, note: Callable[[str], None] = lambda _: None
+        self,
+        mesh: Mesh,
+        figures: Figures,
+        *,
+        cut_s: float = 5.0,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._mesh = mesh
         self._figures = figures
+        self._cut_s = cut_s
         self._note = note
 
-    async def cold_start(self, begin: Callable[[], Awaitable[Traffic]]) -> Traffic:
+    async def cold_start(self, begin: Callable[[], Awaitable[Listening]]) -> Listening:
         """Start all at once, and wait until everybody hears everybody.
 
         Args:
@@ -137,8 +129,8 @@ class Try:
         self._figures.back_ms[COLD_START].append((now - max(ups)) * 1000)
         return flowing
 
-    async def events(self, traffic: Traffic) -> None:
-        """All that happens after the start."""
+    async def events(self, traffic: Listening, *, quick: bool = False) -> None:
+        """All that happens after the start; of it, if it is to be quick, what ends soon."""
         mesh, network = self._mesh, self._mesh.network
         await mesh.settled()
         await asyncio.sleep(4.0)  # round-trip times are known, and parents chosen by them
@@ -149,6 +141,9 @@ class Try:
         on_path = parent or 1
         self._note(f"parents {parents}; {on_path} is killed")
         await self._event(DEATH, traffic, lambda: mesh.kill(on_path), 3.0, without=(on_path,))
+        if quick:
+            await self._event(ROOT_DEATH, traffic, lambda: mesh.kill(0), 3.0, without=(0, on_path))
+            return
         await self._event(RETURN, traffic, lambda: mesh.start(on_path), 4.0, without=(on_path,))
         await mesh.settled()
         await self._event(ROOT_DEATH, traffic, lambda: mesh.kill(0), 4.0, without=(0,))
@@ -165,7 +160,7 @@ class Try:
             (CUT_DOWN, ((0, child),)),
             (CUT_UP, ((child, 0),)),
         ):
-            await self._event(event, traffic, _each(network.silence, directions), 5.0)
+            await self._event(event, traffic, _each(network.silence, directions), self._cut_s)
             healed_s = time.monotonic()
             await self._event(HEAL, traffic, _each(network.unsilence, directions), 5.0, quiet_s=0.0)
             await self._linked_again(child, healed_s)
@@ -174,7 +169,7 @@ class Try:
     async def _event(
         self,
         event: str,
-        traffic: Traffic,
+        traffic: Listening,
         happens: Callable[[], Awaitable[None]],
         watch_s: float,
         *,
@@ -201,7 +196,9 @@ class Try:
         """Wait until the root is the child's parent again, if there are parents at all."""
         while time.monotonic() - healed_s < HEALED_S:
             parents = await self._mesh.settled()
-            if parents.get(child, 0) == 0:
+            if not parents:
+                return
+            if parents.get(child) == 0:
                 self._figures.back_ms[HEAL].append((time.monotonic() - healed_s) * 1000)
                 return
             await asyncio.sleep(0.1)

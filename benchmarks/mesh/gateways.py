@@ -10,20 +10,22 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
+from gateway import listeners_file
 from gateway.coap.client import ClientError, request
-from gateway.process import LISTENERS_NAME
 
-START_S = 60.0
+START_S = 180.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
+GATEWAY = "gateway.cli"
+"""The module that runs a gateway."""
 
 
 class MeshError(RuntimeError):
@@ -37,6 +39,7 @@ class Gateways:
         network: where they run.
         folder: for configurations, states and logs; must exist.
         tree: keys of the configuration's section, for all.
+        limits: likewise.
         discovery: whether they find each other by multicast; else each knows its neighbours.
         durability: see `LogSection`.
 
@@ -48,6 +51,7 @@ class Gateways:
         folder: Path,
         *,
         tree: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
         discovery: bool = False,
         durability: str = "write",
     ) -> None:
@@ -64,6 +68,7 @@ class Gateways:
                 "coap": {"host": own, "port": COAP_PORT},
                 "tree": {
                     "key_file": str(folder / "tree.key"),
+                    "tls": "off",
                     "discovery": discovery,
                     "discovery_interface": own,
                     "neighbours": [] if discovery else neighbours,
@@ -74,6 +79,7 @@ class Gateways:
                 "log": {"durability": durability},
                 "console": {"enabled": False},
                 "access": {"anonymous": True},
+                "limits": dict(limits or {}),
             }
             self.config(host).write_text(
                 "".join(
@@ -110,6 +116,14 @@ class Gateways:
         """What the gateway says, over all its lives."""
         return self.folder / f"{self.id(host)}.log"
 
+    def program(self, host: int) -> str:
+        """The module that runs at a host."""
+        return GATEWAY
+
+    def is_up(self, host: int) -> bool:
+        """Whether what was started there listens."""
+        return (self.state(host) / listeners_file.NAME).exists()
+
     @property
     def running(self) -> list[int]:
         """Hosts whose gateway runs."""
@@ -126,8 +140,10 @@ class Gateways:
             MeshError: it does not.
 
         """
-        (self.state(host) / LISTENERS_NAME).unlink(missing_ok=True)
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self.config(host))]
+        (self.state(host) / listeners_file.NAME).unlink(missing_ok=True)
+        program = self.program(host)
+        verb = ["run"] if program == GATEWAY else []
+        command = [sys.executable, "-m", program, *verb, "--config", str(self.config(host))]
         with self.log(host).open("ab") as log:
             self._processes[host] = await asyncio.create_subprocess_exec(
                 *self.network.hosts[host].command(*command),
@@ -142,10 +158,9 @@ class Gateways:
     async def up(self, host: int) -> float:
         """Wait until a gateway listens; returns when that was, on the monotonic clock."""
         process = self._processes[host]
-        listeners = self.state(host) / LISTENERS_NAME
         try:
             async with asyncio.timeout(START_S):
-                while not listeners.exists():
+                while not self.is_up(host):
                     if process.returncode is not None:
                         why = f"ended with {process.returncode}"
                         raise MeshError(f"{self.id(host)} {why}: {self.tail(host)}")
@@ -182,10 +197,15 @@ class Gateways:
 
     def died(self) -> list[str]:
         """Gateways that ended by themselves, with their last words."""
+        return self.died_of(self.running)
+
+    def died_of(self, hosts: Iterable[int]) -> list[str]:
+        """Those of some hosts that ended by themselves, with their last words."""
+        ended = ((host, self._processes[host].returncode) for host in hosts)
         return [
-            f"{self.id(host)} ended with {process.returncode}: {self.tail(host)}"
-            for host, process in self._processes.items()
-            if process.returncode is not None
+            f"{self.id(host)} ended with {code}: {self.tail(host)}"
+            for host, code in ended
+            if code is not None
         ]
 
     # -- asking ----------------------------------------------------------------------------------

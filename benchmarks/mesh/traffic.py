@@ -1,37 +1,22 @@
-"""Publishers and subscribers at the gateways of a network, and the silences that they notice."""
+"""Publishers and subscribers at the gateways of a network."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from benchmarks.mesh.client import Client, Publisher, Subscriber
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.network import Network
+from benchmarks.mesh.silences import Listening
 
 SETTLE_S = 60.0
 """All that was acknowledged has arrived by then, or is lost."""
 CHECK_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """The longest time without an arrival, at one subscriber of one publisher.
-
-    Attributes:
-        began_s: after the event, in seconds; negative if before.
-
-    """
-
-    subscriber: int
-    publisher: int
-    seconds: float
-    began_s: float
-
-
-class Traffic:
+class Traffic(Listening):
     """One publisher and one subscriber at each of a network's hosts; all get all.
 
     Args:
@@ -39,7 +24,7 @@ class Traffic:
         rate_hz: of each publisher.
         qos: by host, of its publisher; one number for all.
         size: of a payload, in bytes.
-        publishers: hosts that have one; by default all.
+        hosts: that have a publisher and a subscriber; by default all.
 
     """
 
@@ -50,24 +35,24 @@ class Traffic:
         rate_hz: float,
         qos: int | list[int] = 1,
         size: int = 64,
-        publishers: Iterable[int] | None = None,
+        hosts: Iterable[int] | None = None,
     ) -> None:
-        self.count = Count()
+        super().__init__(Count())
         self._network = network
         self._interval_s = 1 / rate_hz
-        hosts = range(len(network.hosts))
+        hosts = list(range(len(network.hosts)) if hosts is None else hosts)
         self.publishers: dict[int, Publisher] = {}
         self.subscribers: dict[int, Subscriber] = {}
-        for host in hosts if publishers is None else publishers:
+        for host in hosts:
             name = f"publisher-{host}"
             level = qos if isinstance(qos, int) else qos[host]
-            stream = self.count.stream(name, host, f"mesh/{host}/value", level)
+            stream = self.streams[host] = self.count.stream(name, host, f"mesh/{host}/value", level)
             self.publishers[host] = Publisher(
                 network.hosts[host], network.address(host), name, [stream], size=size
             )
-        for host in hosts:
+            self.names[host] = f"subscriber-{host}"
             self.subscribers[host] = Subscriber(
-                *(network.hosts[host], network.address(host), f"subscriber-{host}"),
+                *(network.hosts[host], network.address(host), self.names[host]),
                 *(self.count, ["mesh/#"]),
             )
         self._ticking: asyncio.Task[None] | None = None
@@ -129,65 +114,3 @@ class Traffic:
         """Let go of all clients."""
         self.end()
         await asyncio.gather(*(client.stop() for client in self.clients))
-
-    # -- silences --------------------------------------------------------------------------------
-
-    def forget_arrivals(self) -> None:
-        """Keep no times of what has come so far, but the last of each stream."""
-        for streams in self.count.received.values():
-            for received in streams.values():
-                del received.arrivals[:-1]
-
-    def heard_all(self) -> bool:
-        """Whether every subscriber has got something of every publisher."""
-        received = self.count.received
-        return all(
-            len(received[subscriber.client_id]) == len(self.count.streams)
-            for subscriber in self.subscribers.values()
-        )
-
-    def silences(
-        self, event_s: float, until_s: float, *, without: Iterable[int] = ()
-    ) -> list[Silence]:
-        """The longest silence of each pair of publisher and subscriber after an event.
-
-        It is measured between two arrivals, or to ``until_s`` where none came after.
-
-        Args:
-            event_s: when it happened, on the monotonic clock.
-            until_s: how far to look.
-            without: hosts that were down, which don't count.
-
-        """
-        skipped = set(without)
-        return [
-            self._longest(subscriber, publisher, event_s, until_s)
-            for subscriber in self.subscribers
-            for publisher in self.publishers
-            if subscriber not in skipped and publisher not in skipped
-        ]
-
-    def _longest(self, subscriber: int, publisher: int, event_s: float, until_s: float) -> Silence:
-        stream = self.publishers[publisher].streams[0].number
-        received = self.count.received[self.subscribers[subscriber].client_id].get(stream)
-        times = [a for a, _, _ in received.arrivals if a <= until_s] if received else []
-        longest = Silence(subscriber, publisher, 0.0, 0.0)
-        for before, after in _gaps(times, event_s, until_s):
-            if after - before > longest.seconds:
-                longest = Silence(subscriber, publisher, after - before, before - event_s)
-        return longest
-
-
-def _gaps(times: list[float], event_s: float, until_s: float) -> Iterator[tuple[float, float]]:
-    """Neighbouring arrivals of which the later is after the event."""
-    before = event_s
-    for at in times:
-        if at > event_s:
-            yield before, at
-        before = at
-    yield before, until_s
-
-
-def worst(silences: list[Silence]) -> Silence:
-    """The longest of all pairs."""
-    return max(silences, key=lambda one: one.seconds)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.message import RETAIN, Message
+from gateway.broker.message import RETAIN, Message, plain_packets
 from gateway.broker.packets import Version
 from gateway.broker.sessions import Ready, Session, Subscription
 from gateway.broker.targets import Grant, Members, Route
@@ -67,6 +67,20 @@ class Delivery:
                 self.deliver(message, route, publisher, now_s)
         elif route.queued:
             self._queue(messages, route.queued, now_s)
+
+    def deliver_plain(self, route: Route, payloads: Sequence[bytes], now_s: float) -> None:
+        """Give QoS 0 messages of one topic, which are not retained and have no properties, to
+        every receiver of their route, in their order."""
+        if route.special or route.shared:
+            for payload in payloads:
+                message = Message(route.topic, route.key, payload, 0, False)
+                self.deliver(message, route, None, now_s)
+            return
+        for receivers, version in ((route.live_311, Version.V311), (route.live_5, Version.V5)):
+            if receivers:
+                packets = plain_packets(route.key, payloads, version)
+                for receiver in receivers:
+                    receiver.offer_all(packets)
 
     def _queue(
         self, messages: Sequence[Message], queued: list[tuple[Session, int]], now_s: float

@@ -217,6 +217,16 @@ class Outgoing:
             self.core.dirty.append(self)
         out.append(packet)
 
+    def offer_all(self, packets: list[bytes]) -> None:
+        """Send QoS 0 messages, in their order."""
+        if self.is_paused or self.packet_bytes_max is not None or self.outgoing_aliases is not None:
+            for packet in packets:
+                self.offer(packet)
+            return
+        if not self.out:
+            self.core.dirty.append(self)
+        self.out += packets
+
     def send_waiting(self) -> None:
         """Send what waits in the session, as far as there is room."""
         session = self.session

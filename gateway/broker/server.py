@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from gateway.broker import wills
+from gateway.broker import arriving, wills
 from gateway.broker.acceptance import Acceptance
 from gateway.broker.bridges import RetainedByBridges
 from gateway.broker.connection import Connection
@@ -42,7 +42,7 @@ from gateway.broker.topics import (
 )
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
-from tree_handler.batch import Entry, Epoch
+from tree_handler.batch import Entry, Epoch, Row
 
 _by_key = attrgetter("key")
 
@@ -140,28 +140,15 @@ class BrokerCore:
         """Give local subscribers what no log has (plugins)."""
         now_s = self.now()
         for entry in entries:
-            self._publish(entry, None, now_s)
+            self.publish_one(entry, None, now_s)
         self.turns.kick()
 
-    def publish_logged(self, entries: Sequence[Entry], key: Epoch, last: int) -> None:
-        """Give local subscribers what other gateways accepted.
+    def publish_batch(self, rows: Sequence[Row], key: Epoch, last: int) -> None:
+        """Give local subscribers what other gateways accepted; see `arriving.publish`."""
+        arriving.publish(self, rows, key, last)
 
-        Args:
-            entries: messages that follow each other in the log of their origin.
-            key: the origin and its epoch.
-            last: the number of the last one; 0 for QoS 0 messages.
-
-        """
-        now_s = self.now()
-        if last and self.durable is not None:
-            self.durable.journal.has_delivered(key, last)
-        number = last - len(entries)
-        for entry in entries:
-            number += 1
-            self._publish(entry, (key, number) if last else None, now_s)
-        self.turns.kick()
-
-    def _publish(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+    def publish_one(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+        """Give local subscribers one message that comes from elsewhere."""
         try:
             message = Message.of(entry, now_s)
             message.ref = ref

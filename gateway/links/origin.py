@@ -40,7 +40,7 @@ class Origin:
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
-        self._scope = scope
+        self.scope = scope
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
 
@@ -104,10 +104,10 @@ class Origin:
     ) -> Iterator[tuple[Flags, Sequence[Row]]]:
         """Cut so that a batch stays here as a whole or leaves as a whole."""
         for flags, rows in gathered:
-            if flags & Flags.CONTROL or self._scope.is_everything:
+            if flags & Flags.CONTROL or self.scope.is_everything:
                 yield flags, rows
                 continue
-            for stays, run in self._scope.runs(rows):
+            for stays, run in self.scope.runs(rows):
                 if not stays:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it

@@ -97,13 +97,13 @@ class MemoryLog:
                 if gaps != [(header.first, header.last)]:
                     yield frame, header
 
-    def have(self) -> dict[Epoch, Intervals]:
+    def due(self) -> dict[Epoch, int]:
         found: dict[Epoch, Intervals] = {}
         for frame in self.frames:
             header = batch.check(frame)
             if header.logged:
                 found.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        return found
+        return {stream: numbers.contiguous_from(1) for stream, numbers in found.items()}
 
     def start_sync(self) -> Callable[[], None]:
         length = len(self.frames)

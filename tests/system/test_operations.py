@@ -91,6 +91,33 @@ async def test_the_tree_names_a_gateway_that_does_not_answer(tmp_path: Path) -> 
         assert out.splitlines()[1].startswith("no answer: gw-north (5.04")
 
 
+async def test_a_gateway_that_stays_away_leaves_the_records_and_its_return_brings_it_back(
+    tmp_path: Path,
+) -> None:
+    async with Fleet(tmp_path) as fleet:
+        for gateway_id in (ROOT, NORTH, SOUTH):
+            config = fleet.config(gateway_id)
+            config.write_text(
+                config.read_text().replace("[tree]\n", "[tree]\nmember_timeout_s = 1.0\n")
+            )
+            await fleet.start_gateway(gateway_id)
+        await one_tree(fleet, ROOT, NORTH, SOUTH)
+        await fleet.kill(ROOT)  # the others find a new root first, and that one misses it
+        await members_are(fleet, SOUTH, NORTH, SOUTH)
+        told = await fleet.status(SOUTH)
+        assert told is not None and told["hierarchy"]["parent"] == NORTH
+        await fleet.start_gateway(ROOT)
+        await members_are(fleet, SOUTH, ROOT, NORTH, SOUTH)
+        await members_are(fleet, ROOT, ROOT, NORTH, SOUTH)
+
+
+async def members_are(fleet: Fleet, asked: str, *gateways: str) -> None:
+    """Wait until a gateway knows just these."""
+    async with asyncio.timeout(30):
+        while (told := await fleet.status(asked)) is None or set(told["members"]) != set(gateways):
+            await asyncio.sleep(0.05)
+
+
 async def test_a_drained_gateway_ends_and_nothing_it_acknowledged_is_missing_elsewhere(
     tmp_path: Path,
 ) -> None:

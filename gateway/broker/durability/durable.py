@@ -71,8 +71,11 @@ class History(Protocol):
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any of these numbers."""
 
-    def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held, by stream."""
+    def due(self) -> dict[Epoch, int]:
+        """Up to which number clients have, or are due, the messages of each stream of clients.
+
+        Earlier epochs of an origin come first.
+        """
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

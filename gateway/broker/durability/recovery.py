@@ -39,7 +39,7 @@ from gateway.broker.packets import PacketError
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 
@@ -132,11 +132,10 @@ class Recovery:
         for frame, header in self._history.read_from(saved.position):
             if header.local and not header.numbered:
                 self._frame(frame, header)
-            elif header.numbered and not header.control:
+            elif header.clients:
                 self._batch(frame, header)
-        for key, numbers in self._history.have().items():
-            if not key[0].startswith(CONTROL_PREFIX):
-                self._advance(key, numbers.contiguous_from(1))
+        for key, last in self._history.due().items():
+            self._advance(key, last)
         return self._finish()
 
     # -- the checkpoint --------------------------------------------------------------------------

@@ -1,0 +1,191 @@
+"""How fast a mesh of five heals: ours and Zenoh's routers, beside what was published."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.comparison import Comparison, shown
+from benchmarks.load_generator import percentile
+from benchmarks.mesh import failures, network, zenoh_mesh
+from benchmarks.mesh.failures import Figures, Try
+from benchmarks.mesh.gateways import Gateways
+from benchmarks.mesh.silences import Listening
+from benchmarks.mesh.traffic import Traffic
+
+PUBLISHED_CONVERGENCE_MS = 19_500.0
+PUBLISHED_REPAIR_MS = 59_100.0
+PUBLISHED = "published (row C8)"
+ZENOH_CUT_S = 16.0
+"""Longer than its lease for a neighbour that says nothing, which is 10 s."""
+TARGETS_MS = {
+    failures.COLD_START: (1_000.0, "worst"),
+    failures.DEATH: (50.0, "p50"),
+    failures.ROOT_DEATH: (500.0, "worst"),
+    failures.CUT: (2_500.0, "worst"),
+    failures.CUT_DOWN: (2_500.0, "worst"),
+    failures.CUT_UP: (2_500.0, "worst"),
+}
+REPAIRS = (failures.DEATH, failures.ROOT_DEATH, failures.CUT, failures.CUT_DOWN, failures.CUT_UP)
+
+
+async def ours(tries: int, *, quick: bool, note: Callable[[str], None]) -> Figures:
+    """Gateways, try after try, each from an empty state."""
+    figures = Figures()
+    with network.mesh(failures.HOSTS) as net:
+        for number in range(tries):
+            net.heal()
+            with _folder() as folder:
+                async with Gateways(net, folder) as gateways:
+                    traffic = Traffic(net, rate_hz=failures.RATE_HZ)
+                    try:
+                        await _one(gateways, traffic, figures, quick=quick, note=note)
+                        _add_counts(figures, traffic)
+                        if traffic.lost() or traffic.count.examples:
+                            kept = Path(tempfile.mkdtemp(prefix="mesh-benchmark-failed-"))
+                            shutil.copytree(folder, kept, dirs_exist_ok=True)
+                            figures.notes.append(f"try {number + 1}: logs are in {kept}")
+                    finally:
+                        await traffic.stop()
+                    figures.notes += gateways.died()
+    return figures
+
+
+async def _one(
+    gateways: Gateways,
+    traffic: Traffic,
+    figures: Figures,
+    *,
+    quick: bool,
+    note: Callable[[str], None],
+) -> None:
+    async def begin() -> Listening:
+        await traffic.subscribe()
+        traffic.begin()
+        return traffic
+
+    one = Try(gateways, figures, note=note)
+    await one.cold_start(begin)
+    await one.events(traffic, quick=quick)
+    if quick:  # those that are down hold acknowledged messages, and are owed some
+        for host in range(failures.HOSTS):
+            if host not in gateways.running:
+                await gateways.start(host)
+    if not await traffic.settle():
+        figures.notes.append("not all had arrived in time")
+
+
+def _add_counts(figures: Figures, traffic: Traffic) -> None:
+    figures.counts["acknowledged"] += traffic.count.acknowledged
+    figures.counts["lost"] += traffic.lost()
+    for what in ("doubled", "disordered"):
+        figures.counts[what] += traffic.count.total(what)
+    figures.counts["sessions lost"] += len(traffic.count.lost_sessions)
+
+
+async def zenoh(tries: int, *, note: Callable[[str], None]) -> Figures:
+    """Zenoh's routers, in the same way."""
+    figures = Figures()
+    with network.mesh(failures.HOSTS) as net:
+        for _ in range(tries):
+            net.heal()
+            async with zenoh_mesh.ZenohMesh(net, rate_hz=failures.RATE_HZ) as mesh:
+                one = Try(mesh, figures, cut_s=ZENOH_CUT_S, note=note)
+                traffic = await one.cold_start(mesh.begin)
+                await one.events(traffic)
+                await mesh.end()
+                _add_zenoh_counts(figures, mesh)
+    return figures
+
+
+def _add_zenoh_counts(figures: Figures, mesh: zenoh_mesh.ZenohMesh) -> None:
+    """Of publishers and subscribers whose own router was never killed."""
+    count = mesh.listening.count
+    hosts = [s.host for s in count.streams]
+    steady = [s for s in count.streams if hosts.count(s.host) == 1]
+    names = [f"subscriber-{s.number}" for s in steady]
+    for stream in steady:
+        figures.counts["sent"] += stream.sent
+        for name in names:
+            # It was there before and after all that counts.
+            figures.counts["lost"] += sum(b - a + 1 for a, b in count.missing(name, stream))
+    for what in ("doubled", "disordered"):
+        figures.counts[what] += sum(
+            getattr(count.received[name][stream.number], what)
+            for name in names
+            for stream in steady
+            if stream.number in count.received[name]
+        )
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def lines(figures: Figures, peer: Figures | None) -> Iterator[str]:
+    """The table, and which targets were missed."""
+    yield f"{'ms; p50 / p95 / worst of the tries':<52}{'ours':>24}{zenoh_mesh.NAME:>24}"
+    for event in (failures.START, failures.COLD_START):
+        yield _row(event, figures.back_ms[event], peer.back_ms[event] if peer else [])
+    yield "the longest silence that any subscriber noticed of any publisher:"
+    for event, values in figures.silences_ms.items():
+        yield _row(event, values, peer.silences_ms.get(event, []) if peer else [])
+    yield _row("after healing: the root is the parent again", figures.back_ms[failures.HEAL], [])
+    published = f"convergence {PUBLISHED_CONVERGENCE_MS:,.0f}; repair {PUBLISHED_REPAIR_MS:,.0f}"
+    yield f"{PUBLISHED}: {published}"
+    yield f"ours: {_counted(figures)}"
+    if peer is not None:
+        yield f"{zenoh_mesh.NAME} (hosts whose router was never killed): {_counted(peer)}"
+    for event, (target_ms, which) in TARGETS_MS.items():
+        values = figures.silences_ms.get(event) or figures.back_ms.get(event, [])
+        if values and (found := _of(values, which)) > target_ms:
+            yield f"MISSED: {event}: {which} {shown(found)} ms, target {target_ms:,.0f} ms"
+    yield from figures.notes
+
+
+def comparisons(figures: Figures, peer: Figures | None) -> Iterator[Comparison]:
+    """Ours beside the published figures and the peer's, medians."""
+    start = figures.back_ms[failures.COLD_START]
+    if start:
+        ours_ms = percentile(start, 50)
+        yield Comparison(
+            "convergence of 5", ours_ms, PUBLISHED_CONVERGENCE_MS, PUBLISHED, "ms", "lower"
+        )
+    for event in REPAIRS:
+        if not figures.silences_ms[event]:
+            continue
+        ours_ms = percentile(figures.silences_ms[event], 50)
+        case = f"repair: {event}"
+        yield Comparison(case, ours_ms, PUBLISHED_REPAIR_MS, PUBLISHED, "ms", "lower")
+        if peer is not None and peer.silences_ms[event]:
+            peer_ms = percentile(peer.silences_ms[event], 50)
+            yield Comparison(case, ours_ms, peer_ms, zenoh_mesh.NAME, "ms", "lower")
+
+
+def has_faults(figures: Figures) -> bool:
+    """Whether anything was lost, doubled or out of order."""
+    return any(figures.counts[what] for what in ("lost", "doubled", "disordered", "sessions lost"))
+
+
+def _row(event: str, values: list[float], peer: list[float]) -> str:
+    return f"  {event:<50}{_three(values):>24}{_three(peer):>24}"
+
+
+def _three(values: list[float]) -> str:
+    return " / ".join(f"{_of(values, w):,.0f}" for w in ("p50", "p95", "worst")) if values else "-"
+
+
+def _of(values: list[float], which: str) -> float:
+    return max(values) if which == "worst" else percentile(values, float(which[1:]))
+
+
+def _counted(figures: Figures) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in figures.counts.items())
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="mesh-benchmark-") as folder:
+        yield Path(folder)

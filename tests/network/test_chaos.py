@@ -1,0 +1,40 @@
+"""Whatever happens to ten gateways, what was acknowledged arrives everywhere: once, in order.
+
+`--chaos-s` says for how long things happen, `--seed` which; `--soak` makes it an hour.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chaos import Chaos
+
+SOAK_S = 3600.0
+
+
+def seconds(config: pytest.Config) -> float:
+    given: float | None = config.getoption("--chaos-s")
+    if given is not None:
+        return given
+    return SOAK_S if config.getoption("--soak") else 25.0
+
+
+@pytest.mark.timeout(0)
+async def test_nothing_is_lost_doubled_or_out_of_order_in_chaos(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    seed: int = request.config.getoption("--seed")
+    chaos = Chaos(tmp_path, seed, seconds(request.config))
+    try:
+        await chaos.run()
+        print(f"{chaos.acknowledged} messages acknowledged; {dict(chaos.faults)}")
+        assert chaos.acknowledged > 100
+        assert sum(chaos.faults.values()) > 5
+        assert not chaos.died, "\n".join(chaos.died)
+        assert not chaos.lost, "\n".join(chaos.lost[:20])
+        assert (chaos.doubled, chaos.disordered) == (0, 0), "\n".join(chaos.examples)
+        assert not chaos.lost_sessions, chaos.lost_sessions
+    except BaseException:
+        print(f"seed {seed}; logs and events.log are in {tmp_path}")
+        raise

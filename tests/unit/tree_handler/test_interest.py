@@ -1,0 +1,159 @@
+"""What gateways say they want: the record, when it is told, and whom a topic goes to."""
+
+from __future__ import annotations
+
+import math
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler.errors import ProtocolError
+from tree_handler.interest import MAX_ADVERTISED, MAX_FILTERS, Interest, Interests, OwnInterest
+
+IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
+TEXTS = st.frozensets(st.text("ab/+#", min_size=1, max_size=8), max_size=5)
+RECORDS = st.builds(
+    Interest,
+    IDS,
+    st.integers(1, 1 << 62),
+    st.integers(0, 1 << 62),
+    TEXTS,
+    TEXTS,
+    st.frozensets(IDS, max_size=4),
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    st.booleans(),
+)
+
+
+def record(gateway_id: str, version: int, *filters: str, epoch: int = 1) -> Interest:
+    return Interest(gateway_id, epoch, version, frozenset(filters))
+
+
+@given(RECORDS)
+def test_a_record_survives_the_wire_and_later_keys_are_ignored(one: Interest) -> None:
+    assert Interest.decode(one.encode()) == one
+    fields = msgpack.unpackb(one.encode())
+    assert Interest.decode(msgpack.packb(fields | {"later": 1})) == one
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gateway_id", "NO"),
+        ("epoch", 0),
+        ("version", -1),
+        ("subscribes", "a"),
+        ("subscribes", [1]),
+        ("subscribes", [""]),
+        ("publishes", ["x"] * (MAX_FILTERS + 1)),
+        ("neighbours", ["A"]),
+        ("clients", True),
+        ("rooted", "1"),
+        ("transit", 1),
+    ],
+)
+def test_a_wrong_field_is_refused_by_its_name(name: str, value: object) -> None:
+    fields = msgpack.unpackb(record("a", 1).encode())
+    with pytest.raises(ProtocolError, match=f"interest {name.removesuffix('s')}"):
+        Interest.decode(msgpack.packb(fields | {name: value}))
+    del fields[name]
+    with pytest.raises(ProtocolError, match=f"without {name}"):
+        Interest.decode(msgpack.packb(fields))
+
+
+@given(st.binary(max_size=80))
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        Interest.decode(data)
+
+
+def test_the_first_change_is_told_at_once_and_those_soon_after_it_together() -> None:
+    own = OwnInterest("a", 1, interval_s=0.2)
+    first = own.take(0.0)
+    assert first is not None
+    assert (first.version, first.subscribes) == (1, frozenset())
+    assert own.next_timer() == math.inf
+    own.subscribed("a/b")
+    own.subscribed("$share/g/c")
+    assert own.next_timer() == 0.2
+    assert own.take(0.1) is None
+    second = own.take(0.2)
+    assert second is not None
+    assert (second.version, second.subscribes) == (2, {"a/b", "c"})
+
+
+def test_a_filter_goes_with_its_last_subscription_and_what_ends_as_it_was_is_not_told() -> None:
+    own = OwnInterest("a", 1)
+    own.subscribed("x")
+    own.subscribed("x")
+    assert own.take(0.0) is not None
+    own.unsubscribed("x")
+    assert own.next_timer() == math.inf
+    own.unsubscribed("x")
+    own.subscribed("x")
+    assert own.take(1.0) is None
+    assert own.next_timer() == math.inf
+
+
+def test_a_large_record_is_told_less_often() -> None:
+    own = OwnInterest("a", 1, interval_s=0.2, bytes_per_s=1000)
+    for n in range(100):
+        own.subscribed(f"a/{n:098}")
+    assert own.take(0.0) is not None
+    own.subscribed("b")
+    assert own.next_timer() == pytest.approx(10.0)
+
+
+def test_how_busy_a_gateway_is_alone_is_told_rarely() -> None:
+    own = OwnInterest("a", 1, load_interval_s=10)
+    own.take(0.0)
+    own.busy(3)
+    assert own.next_timer() == 10.0
+    told = own.take(10.0)
+    assert told is not None
+    assert told.clients == 3
+
+
+def test_a_topic_is_advertised_once_and_many_become_prefixes() -> None:
+    own = OwnInterest("a", 1)
+    own.published("a/b")
+    told = own.take(0.0)
+    assert told is not None
+    assert told.publishes == {"a/b"}
+    own.published("a/b")
+    assert own.next_timer() == math.inf
+    for n in range(MAX_ADVERTISED + 5):
+        own.published(f"many/{n}")
+    told = own.take(9.0)
+    assert told is not None
+    assert told.publishes == {"a/#", "many/#"}
+    own.published("many/one-more")
+    assert own.next_timer() == math.inf
+
+
+def test_the_newest_record_wins_and_a_restart_is_newer() -> None:
+    known = Interests("me")
+    assert known.update(record("a", 5, "x")) == record("a", 5, "x")
+    assert known.update(record("a", 4, "y")) is None
+    assert known.update(record("a", 5, "y")) is None
+    assert known.update(record("a", 1, "z", epoch=2)) == record("a", 5, "x")
+    assert known.destinations("z") == {"a"}
+    assert known.destinations("x") == frozenset()
+
+
+def test_who_gets_a_topic_follows_the_records_and_never_is_this_gateway() -> None:
+    known = Interests("me")
+    known.update(record("me", 1, "#"))
+    known.update(record("a", 1, "t/+"))
+    known.update(record("b", 1))
+    assert known.destinations("t/1") == {"a"}
+    assert known.everyone == {"a", "b"}
+    known.update(record("b", 2, "t/1"))
+    assert known.destinations("t/1") == {"a", "b"}
+    known.update(record("a", 2))
+    assert known.destinations("t/1") == {"b"}
+    known.update(record("c", 1))
+    assert known.everyone == {"a", "b", "c"}

@@ -1,0 +1,64 @@
+"""The messages of routed mode on the wire."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.routed_wire import MAX_HOPS, Ack, Ask, Carry, Claim, Tell, decode
+
+IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
+NUMBERS = st.integers(0, (1 << 64) - 1)
+STREAMS = st.tuples(IDS, st.integers(1, (1 << 32) - 1))
+PAIRS = st.lists(st.tuples(IDS, NUMBERS), min_size=1, max_size=5).map(tuple)
+RANGES = st.lists(st.tuples(st.integers(1, 99), st.integers(0, 9)), max_size=5).map(
+    lambda rows: Intervals((first, first + more) for first, more in rows)
+)
+MESSAGES = st.one_of(
+    st.builds(Carry, PAIRS, st.binary(max_size=40), st.booleans(), st.binary(max_size=8)),
+    st.builds(Claim, STREAMS, NUMBERS, PAIRS),
+    st.builds(Tell, IDS, STREAMS, NUMBERS, NUMBERS, RANGES, RANGES),
+    st.builds(Ask, STREAMS, IDS, RANGES),
+    st.builds(Ack, STREAMS, IDS, NUMBERS),
+)
+
+
+@given(MESSAGES, st.integers(0, MAX_HOPS))
+def test_a_message_survives_the_wire_with_the_bytes_of_its_batch(
+    message: Carry | Claim | Tell | Ask | Ack, hops: int
+) -> None:
+    assert decode(message.encode(hops)) == (message, hops)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=60), st.lists(st.integers(-99, 1 << 63), max_size=8).map(msgpack.packb)
+    )
+)
+def test_other_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode(data)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (0, 256, b"", False, (("a", 1),)),
+        (0, 1, b"", 0, (("a", 1),)),
+        (0, 1, b"", False, ()),
+        (0, 1, b"", False, (("A", 1),)),
+        (1, 1, "a", 0, 1, (("a", 1),)),
+        (3, 1, "a", 1, "b", ((2, 1),)),
+        (3, 1, "a", 1, "b", ((0, 1),)),
+        (4, 1, "$a", 1, "b", 1),
+        (4, 1, "a", 1, "b", -1),
+        (9, 1, "a", 1, "b", 1),
+    ],
+)
+def test_a_field_out_of_range_is_refused(row: tuple[object, ...]) -> None:
+    with pytest.raises(ProtocolError, match="routed"):
+        decode(msgpack.packb(row))

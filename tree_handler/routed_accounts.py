@@ -1,0 +1,226 @@
+"""What an origin owes whom: which of its messages are for which gateway, and what came.
+
+The origin alone decides who gets a message, when it accepts it, and keeps that for as long as
+its log has the message: so whether a number is missing at a gateway by design or by accident
+can always be told (`Tell`). For each gateway it also knows the last number that is for it, and
+how far the gateway has said to be covered; while the one is greater it claims it, now and then.
+
+The numbers for a gateway are kept as ranges. Where they grow too many, gaps are filled: too much
+is sent then when it is asked for, never too little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
+
+CLAIM_AFTER_S = 0.5
+"""An unanswered number is claimed so long after it was sent; then ever more rarely."""
+CLAIM_AT_MOST_S = 10.0
+MAX_WANTED_RANGES = 256
+"""Ranges kept of one stream for one gateway."""
+
+
+@dataclass(slots=True)
+class Account:
+    """One gateway's part of one stream.
+
+    Attributes:
+        wanted: the numbers that are for it, as far as the log has them.
+        covered: it has said that it has all that is for it up to here.
+        claim_at: when the last number is claimed next; infinity once it is covered.
+        wait_s: how long after that again.
+
+    """
+
+    wanted: Intervals = field(default_factory=Intervals)
+    covered: int = 0
+    claim_at: float = math.inf
+    wait_s: float = CLAIM_AFTER_S
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the gateway has not said yet that it has all."""
+        return self.wanted.last > self.covered
+
+
+@dataclass(slots=True)
+class OwnStream:
+    """One boot epoch of the origin.
+
+    Attributes:
+        last: the last number that was accepted.
+        accounts: by gateway.
+
+    """
+
+    last: int = 0
+    accounts: dict[str, Account] = field(default_factory=dict)
+
+
+class Accounts:
+    """All that one origin owes.
+
+    Args:
+        origin: its gateway id.
+
+    """
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.streams: dict[int, OwnStream] = {}
+        """By boot epoch, the present one and those of which the log still has messages."""
+        self.lost = 0
+        """Numbers that the log trimmed before a gateway they were for had said it has them."""
+        self.due_at = math.inf
+        """When `claims` may have something to say."""
+
+    def accepted(
+        self, epoch: int, first: int, last: int, to: Iterable[str], now: float
+    ) -> list[tuple[str, int]]:
+        """A batch was accepted for these gateways; for each the number that was its last before."""
+        stream = self.streams.get(epoch)
+        if stream is None:
+            stream = self.streams[epoch] = OwnStream()
+        stream.last = max(stream.last, last)
+        before = []
+        for gateway_id in to:
+            account = stream.accounts.get(gateway_id)
+            if account is None:
+                account = stream.accounts[gateway_id] = Account()
+            wanted = account.wanted
+            before.append((gateway_id, wanted.last))
+            wanted.add(first, last)
+            if len(wanted) > MAX_WANTED_RANGES:
+                _thin_out(wanted)
+            if account.claim_at == math.inf:
+                account.wait_s = CLAIM_AFTER_S
+                account.claim_at = now + CLAIM_AFTER_S
+                self.due_at = min(self.due_at, account.claim_at)
+        return before
+
+    def wanted(self, gateway_id: str, epoch: int, ranges: Intervals) -> Intervals:
+        """Which of these numbers are for a gateway."""
+        account = self._account(gateway_id, epoch)
+        if account is None:
+            return Intervals()
+        return ranges.without(ranges.without(account.wanted))
+
+    def before(self, gateway_id: str, epoch: int, number: int) -> int:
+        """The last number for a gateway before this one."""
+        account = self._account(gateway_id, epoch)
+        return 0 if account is None else account.wanted.before(number)
+
+    def tail(self, gateway_id: str, epoch: int) -> tuple[int, int]:
+        """The last number for a gateway, and the last number of the stream."""
+        stream = self.streams.get(epoch)
+        if stream is None:
+            return 0, 0
+        account = stream.accounts.get(gateway_id)
+        return 0 if account is None else account.wanted.last, stream.last
+
+    def covered(self, gateway_id: str, epoch: int, number: int, now: float) -> None:
+        """A gateway says that it has all that is for it up to a number."""
+        account = self._account(gateway_id, epoch)
+        if account is None:
+            return
+        account.covered = max(account.covered, number)
+        if not account.is_open:
+            account.claim_at = math.inf
+        else:
+            account.wait_s = CLAIM_AFTER_S
+            account.claim_at = min(account.claim_at, now + CLAIM_AFTER_S)
+            self.due_at = min(self.due_at, account.claim_at)
+
+    def claim_anew(self, gateway_ids: Collection[str], now: float, *, restarted: bool) -> None:
+        """These gateways came into reach: claim what is open at once.
+
+        Args:
+            gateway_ids: who.
+            now: when.
+            restarted: they may have forgotten what they said they had.
+
+        """
+        for stream in self.streams.values():
+            for gateway_id in gateway_ids & stream.accounts.keys():
+                account = stream.accounts[gateway_id]
+                if restarted:
+                    account.covered = 0
+                if account.is_open:
+                    account.wait_s = CLAIM_AFTER_S
+                    account.claim_at = self.due_at = now
+
+    def claims(
+        self, reached: Collection[str], now: float
+    ) -> Iterable[tuple[Epoch, int, list[tuple[str, int]]]]:
+        """What is to be claimed now of gateways in reach: stream, its last number, and from whom.
+
+        Of a gateway that is out of reach nothing is claimed until it is back (`claim_anew`).
+        """
+        self.due_at = math.inf
+        for epoch, stream in self.streams.items():
+            claimed = []
+            for gateway_id, account in stream.accounts.items():
+                if account.claim_at == math.inf or gateway_id not in reached:
+                    continue
+                if account.claim_at <= now:
+                    claimed.append((gateway_id, account.wanted.last))
+                    account.claim_at = now + account.wait_s
+                    account.wait_s = min(2 * account.wait_s, CLAIM_AT_MOST_S)
+                self.due_at = min(self.due_at, account.claim_at)
+            if claimed:
+                yield (self.origin, epoch), stream.last, claimed
+
+    def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
+        """The log dropped its oldest: the lowest number that it still holds, by stream."""
+        for epoch, stream in list(self.streams.items()):
+            first = kept_from.get((self.origin, epoch), 1)
+            if first <= 1:
+                continue
+            dropped = Intervals([(1, first - 1)])
+            for account in stream.accounts.values():
+                left = account.wanted.without(dropped)
+                said = Intervals([(1, account.covered)]) if account.covered else Intervals()
+                self.lost += account.wanted.without(left).without(said).count()
+                account.wanted = left
+                if not account.is_open:
+                    account.claim_at = math.inf
+            if first > stream.last and epoch != max(self.streams):
+                del self.streams[epoch]
+
+    def save(self) -> list[Any]:
+        """All of it, for `load`."""
+        return [
+            [
+                epoch,
+                stream.last,
+                [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()],
+            ]
+            for epoch, stream in self.streams.items()
+        ]
+
+    def load(self, rows: Iterable[Any], now: float) -> None:
+        """Take up what `save` returned; all that is open will be claimed."""
+        for epoch, last, accounts in rows:
+            stream = self.streams[epoch] = OwnStream(last)
+            for to, covered, wanted in accounts:
+                account = Account(Intervals((first, end) for first, end in wanted), covered)
+                stream.accounts[to] = account
+                if account.is_open:
+                    account.claim_at = self.due_at = now
+
+    def _account(self, gateway_id: str, epoch: int) -> Account | None:
+        stream = self.streams.get(epoch)
+        return None if stream is None else stream.accounts.get(gateway_id)
+
+
+def _thin_out(wanted: Intervals) -> None:
+    """Fill every other gap of the older half."""
+    ranges = list(wanted)
+    for i in range(0, len(ranges) // 2, 2):
+        wanted.add(ranges[i][0], ranges[i + 1][1])
