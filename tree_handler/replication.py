@@ -28,7 +28,6 @@ from tree_handler.epoch_order import EpochOrder, note, statement
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import (
-    MAX_SOUGHT_STREAMS,
     Request,
     SearchId,
     Seek,
@@ -41,6 +40,7 @@ from tree_handler.replication_actions import (
     Append,
     Look,
     Lost,
+    Push,
     Route,
     SendBatch,
     SendRepair,
@@ -53,7 +53,7 @@ from tree_handler.replication_actions import (
 from tree_handler.search import Searches
 
 MAX_SOUGHT_NUMBERS = 1_000_000
-"""Of one stream, in one search."""
+"""In one search."""
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
 
@@ -65,6 +65,7 @@ __all__ = [
     "Append",
     "Look",
     "Lost",
+    "Push",
     "Replication",
     "Route",
     "SendBatch",
@@ -258,7 +259,6 @@ class Replication:
         flags = Flags.PASSED | Flags.LOCAL
         if is_lost:
             flags |= Flags.LOST
-            self.counters.lost += sum(end - start + 1 for start, end in gaps)
         return [
             Append(*batch.passed(stream, *part, flags), None)
             for gap in gaps
@@ -293,7 +293,15 @@ class Replication:
         if state is None or state.forwarding == forwards:
             return []
         state.forwarding = forwards
-        return [self._tell(link)] if forwards else []
+        if not forwards:
+            return []
+        lacks = self._neighbours.lacks(link, self._kept)
+        return [*([] if lacks is None else [Push(link, lacks)]), self._tell(link)]
+
+    def joins(self, link: int) -> list[Action]:
+        """The tree asks this neighbour to be the parent: say what is here, so that it can send what
+        is not as soon as it has accepted."""
+        return [self._tell(link)] if link in self._links else []
 
     def link_full(self, link: int) -> None:
         """The link's queue is full: batches that are logged stop, the log is their queue."""
@@ -350,8 +358,11 @@ class Replication:
         if not (self.floods_clients or header.control):
             self.counters.discarded += 1
             return []
-        relayed = self._searches.relay(link, frame, header) if repair else []
-        return [*relayed, *self._take(frame, header, link, repair=repair)]
+        if not repair:
+            return self._take(frame, header, link, repair=False)
+        self._neighbours.came(link, header)
+        relayed = self._searches.relay(link, frame, header)
+        return [*relayed, *self._take(frame, header, link, repair=True)]
 
     def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
@@ -363,6 +374,10 @@ class Replication:
     def receive_request(self, link: int, request: Request) -> list[Action]:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._links else []
+
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        self._neighbours.progressed(link, now)
 
     def receive_done(self, link: int, now: float) -> list[Action]:
         """The neighbour has sent all of the last request that it had: go on with the next."""
@@ -426,7 +441,7 @@ class Replication:
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return self._neighbours.is_catching_up()
 
     # -- within ------------------------------------------------------------------------------
@@ -524,12 +539,9 @@ class Replication:
         if not missing or not self._links or now < self._next_search or self._searches.is_seeking:
             return []
         self._next_search = now + self.repair_interval_s
-        wanted = {key: Request.of(key, missing[key], MAX_SOUGHT_NUMBERS).ranges for key in missing}
-        oldest = sorted(wanted, key=self._stuck.__getitem__)[:MAX_SOUGHT_STREAMS]
-        return [
-            *self._searches.begin({key: wanted[key] for key in oldest}, now),
-            *self._give_up(now),
-        ]
+        longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
+        wanted = Request.of(longest, MAX_SOUGHT_NUMBERS).wanted
+        return [*self._searches.begin(wanted, now), *self._give_up(now)]
 
     def _give_up(self, now: float) -> list[Action]:
         """Count as lost what a search found nowhere, if its origin was asked or is long gone."""

@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
+from gateway import listeners_file
 from gateway.coap.client import ClientError, request
-from gateway.process import LISTENERS_NAME
 
 START_S = 180.0
 """A start may take so long on a busy machine."""
@@ -122,7 +122,7 @@ class Gateways:
 
     def is_up(self, host: int) -> bool:
         """Whether what was started there listens."""
-        return (self.state(host) / LISTENERS_NAME).exists()
+        return (self.state(host) / listeners_file.NAME).exists()
 
     @property
     def running(self) -> list[int]:
@@ -140,7 +140,7 @@ class Gateways:
             MeshError: it does not.
 
         """
-        (self.state(host) / LISTENERS_NAME).unlink(missing_ok=True)
+        (self.state(host) / listeners_file.NAME).unlink(missing_ok=True)
         program = self.program(host)
         verb = ["run"] if program == GATEWAY else []
         command = [sys.executable, "-m", program, *verb, "--config", str(self.config(host))]
