@@ -10,8 +10,9 @@ from tree_handler.intervals import Intervals
 from tree_handler.repair import Request, Summary
 from tree_handler.replication_actions import SendRequest
 
-MAX_REQUEST_NUMBERS = 5_000
-"""Numbers asked for in one request; the next follows when it is answered."""
+MAX_REQUEST_NUMBERS = 100_000
+"""Numbers asked for in one request; the next follows when it is answered. They come as fast as the
+link takes them, so a request is not repeated while some still come."""
 
 MAX_PUSHED_NUMBERS = 1_000
 """Sent to a new neighbour in the tree without being asked; it asks for more."""
@@ -137,6 +138,11 @@ class AntiEntropy:
         """`ask` each neighbour."""
         return [action for link in self._neighbours for action in self.ask(link, now)]
 
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        if (state := self._neighbours.get(link)) is not None:
+            state.asked_at = now
+
     def done(self, link: int, now: float) -> list[SendRequest]:
         """A neighbour has sent all of the last request that it had: go on with the next."""
         state = self._neighbours.get(link)
@@ -181,10 +187,9 @@ class AntiEntropy:
         return (state.kept(stream) for state in self._neighbours.values())
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return any(
-            state.summary is None
-            or state.asked is not None
+            state.asked is not None
             or any(
                 len(theirs.without(self.have.get(key, _NOTHING)))
                 for key, theirs in state.askable()

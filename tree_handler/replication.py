@@ -368,6 +368,10 @@ class Replication:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._links else []
 
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        self._neighbours.progressed(link, now)
+
     def receive_done(self, link: int, now: float) -> list[Action]:
         """The neighbour has sent all of the last request that it had: go on with the next."""
         return [*self._neighbours.done(link, now)]
@@ -432,7 +436,7 @@ class Replication:
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
+        """Whether neighbours said that they have what is lacking here."""
         return self._neighbours.is_catching_up()
 
     # -- within ------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Exchange:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
+            them are passed on undecoded.
         spool_unlogged: append QoS 0 batches too.
 
     """
@@ -66,6 +68,7 @@ class Exchange:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -74,23 +77,26 @@ class Exchange:
         self._links = links
         self._deliver = deliver
         self._control = control
+        self._reads_unlogged = reads_unlogged
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
-        self.route: Callable[[Route], None] = _nobody_routes
-        """Sends what is not flooded; who routes puts its own here."""
-        self.times_full = 0
-        """How often a link was full, so that what was for it had to wait in the log."""
+        self._times_full = 0
+        self._sent_from_log = 0
+        self._dropped_by_gone_links = 0
+        self.trimmed: Callable[[dict[Epoch, int]], None] = lambda _: None
+        """Called when the log has dropped its oldest, with what it still holds."""
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
         self.carry_out(self._core.link_up(link, now))
 
-    def link_down(self, link: int, now: float) -> None:
+    def link_down(self, link: Link, now: float) -> None:
         """The neighbour is gone."""
-        if (backlog := self._backlogs.pop(link, None)) is not None:
+        self._dropped_by_gone_links += link.dropped
+        if (backlog := self._backlogs.pop(link.number, None)) is not None:
             backlog.stop()
-        self.carry_out(self._core.link_down(link, now))
+        self.carry_out(self._core.link_down(link.number, now))
 
     def joins(self, link: int) -> None:
         """The tree is about to ask this neighbour to be the parent."""
@@ -105,6 +111,17 @@ class Exchange:
             backlog.stop()
             self.carry_out(self._core.link_drained(link))
         self.carry_out(self._core.forwarding(link, forwards=forwards))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How often a link was full, batches that it was sent from the log because of that, and
+        QoS 0 messages that were dropped because too many waited."""
+        dropped = self._dropped_by_gone_links + sum(link.dropped for link in self._links.values())
+        return {
+            "links_full": self._times_full,
+            "sent_from_log": self._sent_from_log,
+            "dropped_unlogged": dropped,
+        }
 
     def backlog_bytes(self, link: int) -> int:
         """How much of the log is still to be looked at for a link that was full."""
@@ -122,6 +139,7 @@ class Exchange:
         if topic == _BATCH:
             self.carry_out(core.receive_batch(number, payload))
         elif topic == REPAIR:
+            core.progressed(number, now)
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             self.carry_out(core.receive_summary(number, Summary.decode(payload), now))
@@ -141,9 +159,16 @@ class Exchange:
         log = self._commit.log
         try:
             if log.trim():
-                self._core.trimmed(log.kept_from())
+                kept_from = log.kept_from()
+                self._core.trimmed(kept_from)
+                self.trimmed(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
+
+    def take(self, actions: Iterable[replication.Action]) -> None:
+        """Do what replication decided of what came by another way than `receive`."""
+        self.carry_out(actions)
+        self._commit.soon()
 
     def carry_out(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided."""
@@ -165,7 +190,7 @@ class Exchange:
                         *(first, last, *stream),
                     )
                 case Route():
-                    self.route(action)
+                    pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
 
@@ -224,9 +249,10 @@ class Exchange:
 
         def send(frame: bytes, header: Header) -> None:
             for action in self._core.replay(number, frame, header):
+                self._sent_from_log += 1
                 link.send_batch(_BATCH, action.frame)
 
-        self.times_full += 1
+        self._times_full += 1
         self._core.link_full(number)
         self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
 
@@ -235,7 +261,9 @@ class Exchange:
             return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
-        if self._deliver is None and not header.control:
+        if not header.control and (
+            self._deliver is None or not (header.logged or self._reads_unlogged())
+        ):
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]
@@ -247,7 +275,3 @@ class Exchange:
                 self._control(Entry.of(row), header)
         elif self._deliver is not None:
             self._deliver(rows, header)
-
-
-def _nobody_routes(action: Route) -> None:
-    raise AssertionError(f"{action.header} is to be routed, and all is flooded")

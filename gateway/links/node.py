@@ -29,7 +29,7 @@ from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address, Neighbours
-from gateway.links.origin import Origin
+from gateway.links.origin import Origin, Router
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
@@ -74,12 +74,14 @@ class TreeNode:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message now.
         sync: acknowledge after `fdatasync`.
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
         admission: which gateways may open a link; all that hold the key if not given.
         scope: which messages of clients leave this gateway.
+        floods_clients: without it a part that `route` is told of sends clients' messages.
 
     """
 
@@ -92,12 +94,14 @@ class TreeNode:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool] = lambda: True,
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
         admission: LinkAdmission | None = None,
         scope: Scope | None = None,
+        floods_clients: bool = True,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -109,6 +113,7 @@ class TreeNode:
             credentials.gateway_id,
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
+            floods_clients=floods_clients,
             repair_interval_s=repair_interval_s,
             told=log.control(),
         )
@@ -128,6 +133,7 @@ class TreeNode:
             self.links,
             deliver=deliver,
             control=control,
+            reads_unlogged=reads_unlogged,
             spool_unlogged=spool_unlogged,
         )
         self._origin = Origin(
@@ -193,6 +199,10 @@ class TreeNode:
             raise ValueError(f"topics that replication has: {sorted(taken)}")
         self._parts.add(part)
         self.reschedule()
+
+    def route(self, router: Router) -> None:
+        """Let another one send clients' messages; to be called before there are any."""
+        self._origin.router = router
 
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
@@ -295,7 +305,7 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self.exchange.link_down(link.number, now)
+        self.exchange.link_down(link, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
