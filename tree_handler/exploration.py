@@ -14,9 +14,33 @@ which nothing is under way, the network is left alone with fair clocks, and must
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 
-from tree_handler.exploration_network import Budget, Event, InvariantError, Network, State, shape
+from tree_handler.exploration_network import Budget, Event, InvariantError, Network, State
+
+FEWEST_IN_SHAPE = 3
+
+
+def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
+
+    Raises:
+        ValueError: if there is no such shape.
+
+    """
+    if name == "pair":
+        return 2, ((0, 1),)
+    kind, _, count = name.partition("-")
+    gateways = int(count) if count.isdecimal() else 0
+    line = tuple((i, i + 1) for i in range(gateways - 1))
+    if gateways < FEWEST_IN_SHAPE or kind not in ("line", "ring", "mesh"):
+        raise ValueError(f"no shape {name}")
+    if kind == "line":
+        return gateways, line
+    if kind == "ring":
+        return gateways, (*line, (0, gateways - 1))
+    return gateways, tuple(itertools.combinations(range(gateways), 2))
 
 
 @dataclass(slots=True)
@@ -51,7 +75,7 @@ class Search:
     """One search.
 
     Attributes:
-        shape: of the network; see `exploration_network.shape`.
+        shape: of the network; see the function of this name.
         settled: begin with one tree; else with gateways that have just started.
         budget: what may happen.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tree_handler.agreement import Agreements
-from tree_handler.exploration import Search, run
-from tree_handler.exploration_network import Budget, shape
+from tree_handler.exploration import Search, run, shape
+from tree_handler.exploration_network import Budget
 
 SEARCHES = [
     Search("pair", False, Budget(breaks=1, links=1)),
