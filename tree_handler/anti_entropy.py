@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tree_handler.batch import CONTROL_PREFIX, Epoch
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Request, Summary
 from tree_handler.replication_actions import SendRequest
@@ -13,6 +13,9 @@ from tree_handler.replication_actions import SendRequest
 MAX_REQUEST_NUMBERS = 100_000
 """Numbers asked for in one request; the next follows when it is answered. They come as fast as the
 link takes them, so a request is not repeated while some still come."""
+
+MAX_PUSHED_NUMBERS = 1_000
+"""Sent to a new neighbour in the tree without being asked; it asks for more."""
 
 _NOTHING = Intervals()
 
@@ -22,8 +25,12 @@ class _Neighbour:
     summary: Summary | None = None
     asked: Request | None = None
     asked_at: float = 0.0
+    came: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What it has sent of the last request."""
     unsent: dict[Epoch, Intervals] = field(default_factory=dict)
     """What it says that it has and did not send when it was asked."""
+    is_fresh: bool = False
+    """Whether it told what it has since the last round."""
 
     def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
         """All that it can send, by stream."""
@@ -67,28 +74,65 @@ class AntiEntropy:
 
     def told(self, link: int, summary: Summary) -> None:
         """A neighbour says what it has."""
-        self._neighbours[link].summary = summary
-        self._neighbours[link].unsent.clear()
+        state = self._neighbours[link]
+        state.summary = summary
+        state.is_fresh = True
+        state.unsent.clear()
+
+    def came(self, link: int, header: Header) -> None:
+        """A neighbour has sent a batch as repair, whether or not the log takes it."""
+        state = self._neighbours.get(link)
+        if state is not None and state.asked is not None:
+            state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
+
+    def lacks(self, link: int, kept: Callable[[Epoch], Intervals]) -> Request | None:
+        """What a neighbour lacks that has just told what it has; None if that is not known.
+
+        Args:
+            link: the neighbour.
+            kept: the numbers of a stream that this gateway can send.
+
+        """
+        state = self._neighbours[link]
+        if state.summary is None or not state.is_fresh:
+            return None
+        theirs = state.summary.have
+        wanted = (
+            (key, kept(key).without(theirs.get(key, _NOTHING)))
+            for key in sorted(self.have, key=_first_control)
+            if self.is_flooded(key)
+        )
+        request = Request.of(wanted, MAX_PUSHED_NUMBERS)
+        return request if request.wanted else None
 
     def ask(self, link: int, now: float) -> list[SendRequest]:
         """Ask a neighbour for what is lacking here and was not asked of another."""
         state = self._neighbours[link]
         if state.asked is not None or state.summary is None:
             return []
-        # What gateways tell each other first: clients' messages may wait for it.
-        for control in (True, False):
-            for key, theirs in state.askable():
-                if key[0].startswith(CONTROL_PREFIX) is not control or not self.is_flooded(key):
-                    continue
-                wanted = theirs.without(self.have.get(key, _NOTHING))
-                for other in self._neighbours.values():
-                    if other.asked is not None and other.asked.epoch == key:
-                        wanted = wanted.without(other.asked.ranges)
-                if len(wanted):
-                    state.asked = Request.of(key, wanted, MAX_REQUEST_NUMBERS)
-                    state.asked_at = now
-                    return [SendRequest(link, state.asked)]
-        return []
+        asked = [other.asked for other in self._neighbours.values() if other.asked is not None]
+        wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
+        request = Request.of(
+            (
+                (key, self._without(theirs, key, asked))
+                for key, theirs in wanted
+                if self.is_flooded(key)
+            ),
+            MAX_REQUEST_NUMBERS,
+        )
+        if not request.wanted:
+            return []
+        state.asked = request
+        state.asked_at = now
+        state.came.clear()
+        return [SendRequest(link, request)]
+
+    def _without(self, theirs: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
+        wanted = theirs.without(self.have.get(stream, _NOTHING))
+        for request in asked:
+            if stream in request.wanted:
+                wanted = wanted.without(request.wanted[stream])
+        return wanted
 
     def ask_all(self, now: float) -> list[SendRequest]:
         """`ask` each neighbour."""
@@ -105,14 +149,21 @@ class AntiEntropy:
         if state is None or state.asked is None:
             return []
         asked, state.asked = state.asked, None
-        left = asked.ranges.without(self.have.get(asked.epoch, _NOTHING))
-        if left == asked.ranges:  # trimmed meanwhile, as its next summary will say, or damaged
-            state.unsent.setdefault(asked.epoch, Intervals()).update(left)
-        return self.ask(link, now)
+        was_refused = False
+        for stream, ranges in asked.wanted.items():
+            left = ranges.without(self.have.get(stream, _NOTHING))
+            came = state.came.get(stream, _NOTHING)
+            was_refused |= len(left.common(came)) > 0
+            unsent = left.without(came)
+            if len(unsent):  # trimmed meanwhile, as its next summary will say, or damaged
+                state.unsent.setdefault(stream, Intervals()).update(unsent)
+        # What this gateway's own log refused is asked for again by and by, not at once.
+        return [] if was_refused else self.ask(link, now)
 
     def handle_timer(self, now: float) -> list[SendRequest]:
         """Repeat requests that were not answered, of others first."""
         for link, state in list(self._neighbours.items()):
+            state.is_fresh = False
             if state.asked is not None and now - state.asked_at >= self.timeout_s:
                 state.asked = None
                 self._neighbours[link] = self._neighbours.pop(link)
@@ -186,3 +237,8 @@ class AntiEntropy:
             if state.summary is not None:
                 streams |= dict.fromkeys(state.summary.have)
         return [stream for stream in streams if self.is_flooded(stream)]
+
+
+def _first_control(stream: Epoch) -> bool:
+    """Orders streams: control first, for clients' messages may wait for it."""
+    return not stream[0].startswith(CONTROL_PREFIX)

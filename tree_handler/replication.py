@@ -28,7 +28,6 @@ from tree_handler.epoch_order import EpochOrder, note, statement
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import (
-    MAX_SOUGHT_STREAMS,
     Request,
     SearchId,
     Seek,
@@ -41,6 +40,7 @@ from tree_handler.replication_actions import (
     Append,
     Look,
     Lost,
+    Push,
     Route,
     SendBatch,
     SendRepair,
@@ -53,7 +53,7 @@ from tree_handler.replication_actions import (
 from tree_handler.search import Searches
 
 MAX_SOUGHT_NUMBERS = 1_000_000
-"""Of one stream, in one search."""
+"""In one search."""
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
 
@@ -65,6 +65,7 @@ __all__ = [
     "Append",
     "Look",
     "Lost",
+    "Push",
     "Replication",
     "Route",
     "SendBatch",
@@ -148,6 +149,8 @@ class Replication:
     _stuck: dict[Epoch, float] = field(default_factory=dict)
     """Since when something of a stream is missing that no neighbour can send."""
     _next_search: float = 0.0
+    _waiting: dict[str, float] = field(default_factory=dict)
+    """Since when an origin has epochs that wait for earlier ones."""
     _order: EpochOrder = field(init=False)
     _neighbours: AntiEntropy = field(init=False)
     _searches: Searches = field(init=False)
@@ -258,7 +261,6 @@ class Replication:
         flags = Flags.PASSED | Flags.LOCAL
         if is_lost:
             flags |= Flags.LOST
-            self.counters.lost += sum(end - start + 1 for start, end in gaps)
         return [
             Append(*batch.passed(stream, *part, flags), None)
             for gap in gaps
@@ -293,7 +295,15 @@ class Replication:
         if state is None or state.forwarding == forwards:
             return []
         state.forwarding = forwards
-        return [self._tell(link)] if forwards else []
+        if not forwards:
+            return []
+        lacks = self._neighbours.lacks(link, self._kept)
+        return [*([] if lacks is None else [Push(link, lacks)]), self._tell(link)]
+
+    def joins(self, link: int) -> list[Action]:
+        """The tree asks this neighbour to be the parent: say what is here, so that it can send what
+        is not as soon as it has accepted."""
+        return [self._tell(link)] if link in self._links else []
 
     def link_full(self, link: int) -> None:
         """The link's queue is full: batches that are logged stop, the log is their queue."""
@@ -350,8 +360,11 @@ class Replication:
         if not (self.floods_clients or header.control):
             self.counters.discarded += 1
             return []
-        relayed = self._searches.relay(link, frame, header) if repair else []
-        return [*relayed, *self._take(frame, header, link, repair=repair)]
+        if not repair:
+            return self._take(frame, header, link, repair=False)
+        self._neighbours.came(link, header)
+        relayed = self._searches.relay(link, frame, header)
+        return [*relayed, *self._take(frame, header, link, repair=True)]
 
     def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
@@ -403,8 +416,7 @@ class Replication:
         actions += self._neighbours.handle_timer(now)
         actions += self._searches.handle_timer(now)
         actions += self._give_up(now)
-        for origin in list(self._order.waiting):
-            actions += self._open(origin)
+        actions += self._open_all(now)
         return [*actions, *self._seek(now)]
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
@@ -528,12 +540,9 @@ class Replication:
         if not missing or not self._links or now < self._next_search or self._searches.is_seeking:
             return []
         self._next_search = now + self.repair_interval_s
-        wanted = {key: Request.of(key, missing[key], MAX_SOUGHT_NUMBERS).ranges for key in missing}
-        oldest = sorted(wanted, key=self._stuck.__getitem__)[:MAX_SOUGHT_STREAMS]
-        return [
-            *self._searches.begin({key: wanted[key] for key in oldest}, now),
-            *self._give_up(now),
-        ]
+        longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
+        wanted = Request.of(longest, MAX_SOUGHT_NUMBERS).wanted
+        return [*self._searches.begin(wanted, now), *self._give_up(now)]
 
     def _give_up(self, now: float) -> list[Action]:
         """Count as lost what a search found nowhere, if its origin was asked or is long gone."""
@@ -576,6 +585,20 @@ class Replication:
             return []
         epoch = self._order.can_open(origin, self._neighbours.last_known)
         return [] if epoch is None else [Append(*note(origin, epoch), None)]
+
+    def _open_all(self, now: float) -> list[Action]:
+        """As `_open`. Where not all of a stream is for this gateway, perhaps nobody ever tells it
+        of an earlier epoch's end: that is waited for during six rounds."""
+        waiting = self._order.waiting
+        self._waiting = {origin: self._waiting.get(origin, now) for origin in waiting}
+        actions: list[Action] = []
+        for origin, since in self._waiting.items():
+            opening = self._open(origin)
+            if not (opening or self.floods_clients) and now - since >= 6 * self.repair_interval_s:
+                epoch = self._order.can_open(origin, None)
+                opening = [] if epoch is None else [Append(*note(origin, epoch), None)]
+            actions += opening
+        return actions
 
     def _release_all(self, streams: Iterable[Epoch]) -> list[Action]:
         return [

@@ -112,5 +112,13 @@ class Lost:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Send as repair some of what the log has of these numbers; the neighbour asks for the rest."""
+
+    link: int
+    request: Request
+
+
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
-Action = _Sends | Append | Route | Serve | Look | Lost | Deliver | DeliverLogged
+Action = _Sends | Append | Route | Serve | Push | Look | Lost | Deliver | DeliverLogged

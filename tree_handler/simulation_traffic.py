@@ -26,6 +26,7 @@ from tree_handler.replication import (
     Append,
     Look,
     Lost,
+    Push,
     Replication,
     SendBatch,
     SendRepair,
@@ -362,6 +363,10 @@ class ReplicatingGateway(Gateway):
         """See `Gateway`."""
         self._replicate(self.replication.link_drained(end.link))
 
+    def joins(self, link: int) -> None:
+        """See `Gateway`."""
+        self._replicate(self.replication.joins(link))
+
     def _follow_tree(self) -> None:
         """Tell replication over which links the tree forwards; stopping comes first."""
         now = self.tree.forwarding
@@ -399,9 +404,10 @@ class ReplicatingGateway(Gateway):
                     self._disk.append(frame, header)
                     self._replicate(self.replication.appended(action))
                 case Serve(link, request):
-                    for frame in answer(self._disk.read(request.epoch, request.ranges)):
-                        self._say(link, _Batch(frame, repair=True))
+                    self._look(link, request.wanted)
                     self._say(link, _DONE)
+                case Push(link, request):
+                    self._look(link, request.wanted)
                 case Look(link, number, wanted):
                     self._replicate(self.replication.looked(number, self._look(link, wanted)))
                 case Lost():

@@ -15,6 +15,8 @@ from tree_handler.repair import Request, answer
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
+PUSHED_BYTES = 256 * 1024
+"""Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
 REPAIR = b"$hedgerow/repair"
 DONE = b"$hedgerow/done"
 
@@ -49,6 +51,20 @@ class Repairs:
         task = asyncio.create_task(self._serve(link, request), name=f"repair {link.peer_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def push(self, link: Link, request: Request) -> None:
+        """Send some of these batches at once, unasked."""
+        left = PUSHED_BYTES
+        try:
+            for stream, numbers in request.wanted.items():
+                frames = _up_to(left, answer(self._message_log.read(stream, numbers)))
+                for frame in frames:
+                    link.send_batch(REPAIR, frame)
+                    left -= len(frame)
+                if left <= 0:
+                    return
+        except LogError as error:
+            _log.error("for %s: %s", link.peer_id, error)
 
     def look(
         self,
@@ -97,7 +113,8 @@ class Repairs:
 
     async def _serve(self, link: Link, request: Request) -> None:
         try:
-            await self._send(link, request.epoch, request.ranges)
+            for stream, numbers in request.wanted.items():
+                await self._send(link, stream, numbers)
             # As a batch, for it must not go before those that it follows.
             link.send_batch(DONE, b"")
         except LogError as error:

@@ -22,6 +22,7 @@ from tree_handler.replication import (
     Append,
     Look,
     Lost,
+    Push,
     Replication,
     SendBatch,
     SendRepair,
@@ -106,29 +107,33 @@ class Network:
                 case SendSought(link, sought):
                     self.send(at, link, "sought", sought.encode())
                 case Look(link, number, wanted):
-                    found: dict[batch.Epoch, Intervals] = {}
-                    for stream, numbers in wanted.items():
-                        for frame, header in node.log:
-                            whole = Intervals([(header.first, header.last)])
-                            if header.stream == stream and len(whole.common(numbers)):
-                                found.setdefault(stream, Intervals()).update(whole)
-                                self.send(at, link, "repair", frame)
+                    found = self.send_repairs(at, link, wanted)
                     self.carry_out(at, node.core.looked(number, found))
                 case Lost(stream, first, last):
                     node.lost.append((stream, first, last))
                 case Serve(link, request):
-                    for frame, header in node.log:
-                        if header.stream == request.epoch and any(
-                            n in request.ranges for n in range(header.first, header.last + 1)
-                        ):
-                            self.send(at, link, "repair", frame)
+                    self.send_repairs(at, link, request.wanted)
                     self.send(at, link, "done", b"")
+                case Push(link, request):
+                    self.send_repairs(at, link, request.wanted)
                 case Deliver(frame, header, first):
                     self.hand_out(node, frame, header, first)
                 case DeliverLogged(key, first, last):
                     for frame, header in sorted(node.log, key=lambda row: row[1].first):
                         if header.stream == key and first <= header.first <= last:
                             self.hand_out(node, frame, header, header.first)
+
+    def send_repairs(
+        self, at: int, link: int, wanted: dict[batch.Epoch, Intervals]
+    ) -> dict[batch.Epoch, Intervals]:
+        found: dict[batch.Epoch, Intervals] = {}
+        for stream, numbers in wanted.items():
+            for frame, header in self.nodes[at].log:
+                whole = Intervals([(header.first, header.last)])
+                if header.stream == stream and len(whole.common(numbers)):
+                    found.setdefault(stream, Intervals()).update(whole)
+                    self.send(at, link, "repair", frame)
+        return found
 
     @staticmethod
     def hand_out(node: Node, frame: bytes, header: Header, first: int) -> None:
