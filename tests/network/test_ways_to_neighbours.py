@@ -142,8 +142,8 @@ async def test_a_gateway_that_nobody_can_dial_dials_out_to_a_static_neighbour(
     outside, behind, _ = spaces
     wire(outside, behind, ("10.67.1.1/24", "10.67.1.2/24"))
     behind.nft(
-        "table inet nat { chain input { type filter hook input priority 0;\n"
-        " iif != lo ct state new counter drop\n } }\n"
+        "table inet nat {\n chain input {\n  type filter hook input priority 0;\n"
+        '  iifname != "lo" tcp flags & (syn | ack) == syn counter drop\n }\n}\n'
     )
     authority = Authority(tmp_path)
     a = Member(outside, tmp_path, authority, "gw-outside", "10.67.1.1")
