@@ -149,6 +149,8 @@ class Replication:
     _stuck: dict[Epoch, float] = field(default_factory=dict)
     """Since when something of a stream is missing that no neighbour can send."""
     _next_search: float = 0.0
+    _waiting: dict[str, float] = field(default_factory=dict)
+    """Since when an origin has epochs that wait for earlier ones."""
     _order: EpochOrder = field(init=False)
     _neighbours: AntiEntropy = field(init=False)
     _searches: Searches = field(init=False)
@@ -414,8 +416,7 @@ class Replication:
         actions += self._neighbours.handle_timer(now)
         actions += self._searches.handle_timer(now)
         actions += self._give_up(now)
-        for origin in list(self._order.waiting):
-            actions += self._open(origin)
+        actions += self._open_all(now)
         return [*actions, *self._seek(now)]
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
@@ -584,6 +585,20 @@ class Replication:
             return []
         epoch = self._order.can_open(origin, self._neighbours.last_known)
         return [] if epoch is None else [Append(*note(origin, epoch), None)]
+
+    def _open_all(self, now: float) -> list[Action]:
+        """As `_open`. Where not all of a stream is for this gateway, perhaps nobody ever tells it
+        of an earlier epoch's end: that is waited for during six rounds."""
+        waiting = self._order.waiting
+        self._waiting = {origin: self._waiting.get(origin, now) for origin in waiting}
+        actions: list[Action] = []
+        for origin, since in self._waiting.items():
+            opening = self._open(origin)
+            if not (opening or self.floods_clients) and now - since >= 6 * self.repair_interval_s:
+                epoch = self._order.can_open(origin, None)
+                opening = [] if epoch is None else [Append(*note(origin, epoch), None)]
+            actions += opening
+        return actions
 
     def _release_all(self, streams: Iterable[Epoch]) -> list[Action]:
         return [
