@@ -10,7 +10,8 @@ from typing import Protocol
 from tree_handler import overlay_wire
 from tree_handler.bpdu import Bpdu, Kind
 from tree_handler.interest import Interest
-from tree_handler.overlay_plan import Members, Plan
+from tree_handler.overlay_audience import Audiences, Members
+from tree_handler.overlay_plan import Plan
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Overlays
 from tree_handler.simulation_checks import Checks, component
@@ -93,8 +94,9 @@ class OverlayChecks:
     def check_settled(self, gateways: Mapping[str, OverlayHost]) -> None:
         """Check that every overlay there should be is one tree with the right root, and used."""
         records = {i: gateways[i].records[i] for i in gateways}
+        audiences = Audiences.from_records(records)
         plans = {
-            i: Plan.of(records, i, gateway.overlays.settings.max_overlays)
+            i: Plan.of(audiences, records, i, gateway.overlays.settings.max_overlays)
             for i, gateway in sorted(gateways.items())
         }
         for gateway_id, right in plans.items():

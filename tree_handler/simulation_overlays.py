@@ -196,6 +196,13 @@ class OverlayGateway(Gateway):
     def _learn(self, records: tuple[Interest, ...], source: End | None) -> None:
         if self._is_told:
             return
+        for record in records:
+            if (
+                record.gateway_id == self.gateway_id
+                and record.epoch > self.tree.identity.boot_epoch
+            ):
+                self.outlived(record.epoch)  # it lost its disk, and learns of its last life
+                return
         known = self.records
         news = [r for r in records if r.gateway_id not in known or known[r.gateway_id].age < r.age]
         news = [r for r in news if source is None or r.gateway_id != self.gateway_id]
