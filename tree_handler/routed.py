@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tree_handler import batch, routed_wire
+from tree_handler import batch, interest, routed_wire
 from tree_handler.batch import Epoch, Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.interest import Interest, Interests
@@ -141,8 +141,6 @@ class Routed:
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
-        if header.control or header.local:
-            return []
         if not header.logged:
             before = [(gateway_id, 0) for gateway_id in run.to]
         else:
@@ -167,6 +165,29 @@ class Routed:
         replaced = self.interests.update(record)
         if replaced is not None and replaced.epoch != record.epoch:
             self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
+
+    def recall(self, frame: bytes, header: Header, now: float) -> None:
+        """Take up a batch of the log that a former life left, each in the order of the log.
+
+        Records say again who wanted what when a message was accepted, so the origin's word
+        stays what it was.
+
+        Raises:
+            BatchError: the body is not what a gateway makes.
+
+        """
+        if not header.logged:
+            return
+        if header.control:
+            for entry in batch.decode(frame, header):
+                if entry.topic.startswith(interest.TOPIC):
+                    self.interests.update(Interest.decode(entry.payload))
+        elif header.origin == self._own_id:
+            to: frozenset[str] = frozenset()
+            if not header.local:
+                rows = [entry.row() for entry in batch.decode(frame, header)]
+                to = to.union(*(run.to for run in self.runs(rows)))
+            self.accounts.accepted(header.epoch, header.first, header.last, to, now)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
