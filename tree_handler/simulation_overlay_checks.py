@@ -58,18 +58,18 @@ class OverlayChecks:
             for bpdu in item.bpdus:
                 self.spoken[Bpdu.decode(bpdu).kind.name] += 1
 
-    def look_at(self, gateway: OverlayHost) -> None:
+    def look_at(self, gateway_id: str, ends: Mapping[int, End], overlays: Overlays) -> None:
         """Look for rings that the links close over which this gateway has begun to forward."""
-        instances = gateway.overlays.instances
+        instances = overlays.instances
         self.largest = max(self.largest, len(instances))
         for name, instance in instances.items():
-            key = gateway.gateway_id, instance.tree.identity.boot_epoch, name
+            key = gateway_id, instance.tree.identity.boot_epoch, name
             before = self._seen.get(key, frozenset())
             if instance.forwarding != before:
                 self._seen[key] = instance.forwarding
                 for link in sorted(instance.forwarding - before):
                     self.begun += 1
-                    end = gateway.ends.get(link)
+                    end = ends.get(link)
                     if end is not None and _live(end.connection, name):
                         self._check_ring(end.connection, name)
 
