@@ -11,7 +11,7 @@ from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch, replication
-from tree_handler.batch import Entry, Header, Row
+from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -69,6 +69,8 @@ class Exchange:
         self._backlogs: dict[int, Backlog] = {}
         self.times_full = 0
         """How often a link was full, so that what was for it had to wait in the log."""
+        self.trimmed: Callable[[dict[Epoch, int]], None] = lambda _: None
+        """Called when the log has dropped its oldest, with what it still holds."""
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
@@ -119,9 +121,16 @@ class Exchange:
         log = self._commit.log
         try:
             if log.trim():
-                self._core.trimmed(log.kept_from())
+                kept_from = log.kept_from()
+                self._core.trimmed(kept_from)
+                self.trimmed(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
+
+    def take(self, actions: Iterable[replication.Action]) -> None:
+        """Do what replication decided of what came by another way than `receive`."""
+        self.carry_out(actions)
+        self._commit.soon()
 
     def carry_out(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided."""
