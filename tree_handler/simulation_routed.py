@@ -175,6 +175,7 @@ class RoutedGateway(ReplicatingGateway):
             {stream: Intervals(numbers) for stream, numbers in disk.have.items()},
             floods_clients=False,
             repair_interval_s=REPAIR_INTERVAL_S,
+            told=disk.told(),
         )
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
