@@ -86,6 +86,11 @@ class RoutedTraffic(Traffic):
         disk = self.disks[tree.identity.gateway_id]
         return RoutedGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
 
+    def lose_disk(self, gateway_id: str) -> None:
+        """See `Traffic`; what was saved was on it too."""
+        super().lose_disk(gateway_id)
+        self.saved.pop(gateway_id, None)
+
     def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
         gateway, chance = gateways.get(gateway_id), self._random
         if isinstance(gateway, RoutedGateway) and gateway.paused_until_s <= self._clock.now:
