@@ -31,6 +31,7 @@ from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
+from gateway.links.routed_part import RoutedPart
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
@@ -133,11 +134,17 @@ class Collector:
             Parameters(hello_s=tree.hello_s),
             self._spool,
             deliver=None,  # nobody subscribes here: Spark decodes the spool
-            control=_ignore,
+            control=self._control,
             sync=True,
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
+            floods_clients=tree.mode == "flood",
         )
+        self._routed: RoutedPart | None = None
+        if tree.mode != "flood":
+            self._routed = RoutedPart(self.node, own.spool_dir, transit=False)
+            self.node.add_part(self._routed)
+            self._routed.begin(["#"])
         self.node.admission.tls = tls
         self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
@@ -162,18 +169,21 @@ class Collector:
                 self._write_status()
         finally:
             await self._attachment.stop()
+            if self._routed is not None:
+                await self._routed.stop()
             await self.node.stop()
             self._spool.close()
+
+    def _control(self, entry: Entry, header: Header) -> None:
+        """It answers no queries and keeps no members."""
+        if self._routed is not None:
+            self._routed.control(entry, header)
 
     def _write_status(self) -> None:
         path = self._spool_dir / "status.json"
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(self.node.status() | {"pid": os.getpid()}))
         fresh.rename(path)
-
-
-def _ignore(_: Entry, __: Header) -> None:
-    """It answers no queries and keeps no members."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

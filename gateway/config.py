@@ -26,6 +26,9 @@ from tree_handler.member import Place, check_name
 
 S = TypeVar("S")
 
+MODES = ("flood", "routed")
+"""Where clients' messages go (C3, C4)."""
+
 
 class ConfigError(ValueError):
     """The configuration is wrong: ``str(error)`` is one line that names the field.
@@ -162,7 +165,7 @@ class TreeSection:
     ``capability`` stands in for the figure measured from the machine (B4). A gateway that is out
     of the tree for ``member_timeout_s`` is taken out of the fleet's records. Clients' messages
     leave this gateway if a filter of ``replicate`` matches their topic and none of
-    ``keep_local`` does.
+    ``keep_local`` does, and go to whom ``mode`` says: it is the same on all gateways of a tree.
     """
 
     key_file: Path
@@ -176,6 +179,7 @@ class TreeSection:
     discovery_port: int = 17883
     dns_sd: bool = False
     dial_back: bool = True
+    mode: str = "flood"
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
@@ -192,6 +196,8 @@ class TreeSection:
         for interface in self.discovery_interfaces:
             _check_address("discovery_interfaces", interface)
         _check_address("discovery_group", self.discovery_group)
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:

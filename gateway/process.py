@@ -44,6 +44,7 @@ from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
+from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
@@ -128,13 +129,15 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
-        self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
+        owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
+        self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:
@@ -165,7 +168,16 @@ class GatewayProcess:
             repair_interval_s=tree.repair_interval_s,
             admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
+            floods_clients=tree.mode == "flood",
         )
+
+    def _make_routed(self, state_dir: Path) -> RoutedPart | None:
+        if self._settings.tree.mode == "flood":
+            return None
+        part = RoutedPart(self._node, state_dir)
+        self._node.add_part(part)
+        self._stack.push_async_callback(part.stop)
+        return part
 
     def _link_port(self) -> int:
         """Where neighbours open links; 0 if they can't."""
@@ -195,7 +207,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
-                recovered=self._compare_retained,
+                recovered=self._broker_recovered,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -211,10 +223,14 @@ class GatewayProcess:
         self._admission.refused = broker.core.refused
         return broker
 
-    def _compare_retained(self, core: BrokerCore) -> None:
+    def _broker_recovered(self, core: BrokerCore) -> None:
         settle_s = self._settings.tree.repair_interval_s
         self._retained = RetainedPart(self._node, core.retention, settle_s)
         self._node.add_part(self._retained)
+        if self._routed is not None:
+            sessions = core.sessions.values()
+            self._routed.begin(f for session in sessions for f in session.subscriptions)
+            core.interest = self._routed
 
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
@@ -337,6 +353,8 @@ class GatewayProcess:
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
+        if self._routed is not None:
+            self._routed.control(entry, header)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""
@@ -367,6 +385,7 @@ class GatewayProcess:
             "dialling": self._attachment.neighbours.status()
             | {"duplicate_links": self._node.duplicates},
             "hierarchy": self._hierarchy(),
+            "routed": None if self._routed is None else self._routed.status(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
         }

@@ -87,7 +87,7 @@ class Run:
     """Messages that follow each other and have the same destinations."""
 
     rows: Sequence[Row]
-    to: frozenset[str]
+    to: frozenset[str] = frozenset()
     way: Way | None = None
 
 
@@ -129,7 +129,9 @@ class Routed:
         start = 0
         last: tuple[frozenset[str], Way | None] | None = None
         for at, row in enumerate(rows):
-            to = interests.everyone if row[1] & _RETAIN else interests.destinations(row[0])
+            to = interests.destinations(row[0])
+            if row[1] & _RETAIN:
+                to = interests.everyone
             way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
             if last is not None and (to != last[0] or way != last[1]):
                 found.append(Run(rows[start:at], *last))

@@ -101,6 +101,16 @@ class Events(Protocol):
         """A subscription has ended at the client's wish."""
 
 
+class Interest(Protocol):
+    """Is told what all sessions together want."""
+
+    def subscribed(self, topic_filter: str) -> None:
+        """A session has one more subscription; the filter may be shared."""
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """A session has one less."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """Functions that the broker calls.

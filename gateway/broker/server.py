@@ -23,7 +23,7 @@ from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.hooks import Client, Hooks, Interest
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
@@ -65,6 +65,8 @@ class BrokerCore:
         dirty: connections with something to write.
         turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
+        interest: is told of every subscription that comes and goes, those of clients that are away
+            included; None where nobody asks.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
     """
@@ -101,6 +103,7 @@ class BrokerCore:
         )
         self.turns.acceptance = self.acceptance
         self.durable: Durable | None = None
+        self.interest: Interest | None = None
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
         self._arrivals = Arrivals(self.limits)
@@ -264,6 +267,8 @@ class BrokerCore:
 
         """
         is_new = self.tree.add(topic_filter, session, subscription)
+        if is_new and self.interest is not None:
+            self.interest.subscribed(topic_filter)
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self.routes.touched(topic_filter)
@@ -283,7 +288,8 @@ class BrokerCore:
 
     def leave(self, session: Session, topic_filter: str) -> None:
         """Take a subscription from where routes find it, once they are touched."""
-        self.tree.remove(topic_filter, session)
+        if self.tree.remove(topic_filter, session) and self.interest is not None:
+            self.interest.unsubscribed(topic_filter)
         share, proper = split_share(topic_filter)
         if share:
             self.delivery.forget_turns((share, proper))

@@ -81,11 +81,11 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
-        self.route: Callable[[Route], None] = _nobody_routes
-        """Sends what is not flooded; who routes puts its own here."""
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
+        self.trimmed: Callable[[dict[Epoch, int]], None] = lambda _: None
+        """Called when the log has dropped its oldest, with what it still holds."""
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
@@ -159,9 +159,16 @@ class Exchange:
         log = self._commit.log
         try:
             if log.trim():
-                self._core.trimmed(log.kept_from())
+                kept_from = log.kept_from()
+                self._core.trimmed(kept_from)
+                self.trimmed(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
+
+    def take(self, actions: Iterable[replication.Action]) -> None:
+        """Do what replication decided of what came by another way than `receive`."""
+        self.carry_out(actions)
+        self._commit.soon()
 
     def carry_out(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided."""
@@ -183,7 +190,7 @@ class Exchange:
                         *(first, last, *stream),
                     )
                 case Route():
-                    self.route(action)
+                    pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
 
@@ -268,7 +275,3 @@ class Exchange:
                 self._control(Entry.of(row), header)
         elif self._deliver is not None:
             self._deliver(rows, header)
-
-
-def _nobody_routes(action: Route) -> None:
-    raise AssertionError(f"{action.header} is to be routed, and all is flooded")

@@ -29,7 +29,7 @@ from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address, Neighbours
-from gateway.links.origin import Origin
+from gateway.links.origin import Origin, Router
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
@@ -81,6 +81,7 @@ class TreeNode:
         repair_interval_s: see `Replication`.
         admission: which gateways may open a link; all that hold the key if not given.
         scope: which messages of clients leave this gateway.
+        floods_clients: without it a part that `route` is told of sends clients' messages.
 
     """
 
@@ -100,6 +101,7 @@ class TreeNode:
         repair_interval_s: float = 5.0,
         admission: LinkAdmission | None = None,
         scope: Scope | None = None,
+        floods_clients: bool = True,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -111,6 +113,7 @@ class TreeNode:
             credentials.gateway_id,
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
+            floods_clients=floods_clients,
             repair_interval_s=repair_interval_s,
             told=log.control(),
         )
@@ -196,6 +199,10 @@ class TreeNode:
             raise ValueError(f"topics that replication has: {sorted(taken)}")
         self._parts.add(part)
         self.reschedule()
+
+    def route(self, router: Router) -> None:
+        """Let another one send clients' messages; to be called before there are any."""
+        self._origin.router = router
 
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
