@@ -92,7 +92,7 @@ def ours(
             _toml_table("gateway", id="bench", state_dir=str(folder / "state"))
             + _toml_table("mqtt", port=port)
             + _toml_table("coap", port=0)
-            + _toml_table("tree", key_file=str(folder / "tree.key"), discovery=False)
+            + _toml_table("tree", key_file=str(folder / "tree.key"), tls="off", discovery=False)
             + _toml_table("log", durability=durability)
             + _toml_table("access", anonymous=True, **rules)
         )

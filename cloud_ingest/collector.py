@@ -22,13 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway import event_loop
+from gateway.broker.listeners.tls import ClientCertificate, TlsFileError, TlsFiles
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links.attachment import Attachment
 from gateway.links.handshake import Credentials
+from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
+from gateway.links.routed_part import RoutedPart
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
@@ -41,10 +44,17 @@ STATUS_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CollectorSection:
-    """Who the collector is and where it spools."""
+    """Who the collector is, where it spools, and the certificate that it shows to gateways.
+
+    That is one of the fleet's authority, with the role ``gateway`` and the collector's id.
+    """
 
     id: str
     spool_dir: Path
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    ca_file: Path | None = None
+    crl_file: Path | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -63,12 +73,40 @@ class CollectorSettings:
         default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
     )
 
+    def link_tls(self) -> LinkTls | None:
+        """What its links show and ask for; None where they run without TLS.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        own = self.collector
+        if self.tree.tls == "off":
+            return None
+        for name in ("certificate_file", "key_file", "ca_file"):
+            if getattr(own, name) is None:
+                raise ConfigError(f"collector.{name}", "missing, and tree.tls is 'required'")
+        assert own.certificate_file is not None and own.key_file is not None
+        files = TlsFiles(
+            own.certificate_file,
+            own.key_file,
+            ClientCertificate.REQUIRED,
+            own.ca_file,
+            own.crl_file,
+        )
+        try:
+            return LinkTls(files, own.id)
+        except TlsFileError as error:
+            raise ConfigError(
+                f"collector.{error.field.removeprefix('client_')}", str(error)
+            ) from error
+
 
 class Collector:
     """One collector process.
 
     Raises:
-        ConfigError: the tree's key is no key.
+        ConfigError: the tree's key is no key, or a certificate is not usable.
         LogError: the spool can't be opened.
 
     """
@@ -78,6 +116,8 @@ class Collector:
         if settings.log.durability != "sync":
             raise ConfigError("log.durability", "readers of a spool need 'sync'")
         key = tree.key()
+        self._settings = settings
+        tls = settings.link_tls()
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
         self._spool = MessageLog(
@@ -94,35 +134,56 @@ class Collector:
             Parameters(hello_s=tree.hello_s),
             self._spool,
             deliver=None,  # nobody subscribes here: Spark decodes the spool
-            control=_ignore,
+            control=self._control,
             sync=True,
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
+            floods_clients=tree.mode == "flood",
         )
+        self._routed: RoutedPart | None = None
+        if tree.mode != "flood":
+            self._routed = RoutedPart(self.node, own.spool_dir, transit=False)
+            self.node.add_part(self._routed)
+            self._routed.begin(["#"])
+        self.node.admission.tls = tls
         self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
+
+    def reload(self) -> None:
+        """Read the certificates again; if one is wrong, all stay."""
+        try:
+            tls = self._settings.link_tls()
+        except ConfigError as error:
+            _log.error("nothing is read again: %s", error)
+            return
+        for gateway_id in self.node.admission.renew(tls):
+            self.node.drop(gateway_id, "its certificate is no longer accepted")
+        _log.info("certificates are read again")
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
         try:
-            await self._attachment.start(self._interface, mqtt_port=0)
+            await self._attachment.start(self._interface, port=0)
             while True:
                 await asyncio.sleep(STATUS_INTERVAL_S)
                 self._write_status()
         finally:
             await self._attachment.stop()
+            if self._routed is not None:
+                await self._routed.stop()
             await self.node.stop()
             self._spool.close()
+
+    def _control(self, entry: Entry, header: Header) -> None:
+        """It answers no queries and keeps no members."""
+        if self._routed is not None:
+            self._routed.control(entry, header)
 
     def _write_status(self) -> None:
         path = self._spool_dir / "status.json"
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(self.node.status() | {"pid": os.getpid()}))
         fresh.rename(path)
-
-
-def _ignore(_: Entry, __: Header) -> None:
-    """It answers no queries and keeps no members."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,8 +205,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(settings: CollectorSettings) -> None:
-    collecting = asyncio.create_task(Collector(settings).run(), name="collector")
+    collector = Collector(settings)
+    collecting = asyncio.create_task(collector.run(), name="collector")
     loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, collector.reload)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, collecting.cancel)
     with contextlib.suppress(asyncio.CancelledError):

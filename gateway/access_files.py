@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +11,25 @@ from gateway.broker.access.policy import AccessControl
 from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
 from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
 from gateway.config import ConfigError, GatewaySettings, MqttSection
+from gateway.links.link_tls import LinkTls
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """What the files hold; None where the configuration names none."""
+    """What the files hold; None where the configuration names none.
+
+    Attributes:
+        tls: of the broker's listeners.
+        links: of links, in both directions.
+        passwords: of the broker's users.
+        access: which topics they may use.
+
+    """
 
     tls: Tls | None
+    links: LinkTls | None
     passwords: Passwords | None
     access: AccessControl | None
 
@@ -31,25 +44,44 @@ def read(settings: GatewaySettings) -> AccessFiles:
     access = settings.access
     return AccessFiles(
         _tls(settings.mqtt),
+        _links(settings),
         None if access.password_file is None else _passwords(access.password_file),
         None if access.policy_file is None else _policy(access.policy_file),
     )
 
 
-def _tls(mqtt: MqttSection) -> Tls | None:
+def tls_files(mqtt: MqttSection) -> TlsFiles | None:
+    """Where the broker's certificates are, which serve links too; None without TLS."""
     if mqtt.certificate_file is None or mqtt.key_file is None:
         return None
-    files = TlsFiles(
+    return TlsFiles(
         mqtt.certificate_file,
         mqtt.key_file,
         ClientCertificate(mqtt.client_certificate),
         mqtt.client_ca_file,
         mqtt.client_crl_file,
     )
+
+
+def _tls(mqtt: MqttSection) -> Tls | None:
+    files = tls_files(mqtt)
     try:
-        return Tls(files)
+        return None if files is None else Tls(files)
     except TlsFileError as error:
         raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+
+
+def _links(settings: GatewaySettings) -> LinkTls | None:
+    files = tls_files(settings.mqtt)
+    if settings.tree.tls == "off" or files is None or not settings.mqtt.has_link_files:
+        return None
+    try:
+        return LinkTls(files, settings.gateway.id)
+    except TlsFileError as error:
+        if settings.tree.has_ways:
+            raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+        _log.warning("no gateway may open a link: %s", error)
+        return None
 
 
 def _passwords(path: Path) -> Passwords:

@@ -13,6 +13,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import config, event_loop, process  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -57,8 +58,8 @@ def _run(options: argparse.Namespace) -> int:
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
-        settings = config.load(options.config, config.GatewaySettings)
-        event_loop.run(process.serve(settings))
+        read = partial(config.load, options.config, config.GatewaySettings)
+        event_loop.run(service.serve(read(), read))
     except (config.ConfigError, event_loop.EventLoopError) as error:
         raise WrongUseError(str(error)) from error
     return 0
@@ -148,7 +149,8 @@ def _simulate(options: argparse.Namespace) -> int:
         fewest, most = options.gateways, options.gateways_to or options.gateways
         if most < fewest:
             raise WrongUseError(f"--gateways-to: {most} is fewer than {fewest}")
-        held = simulate.draw(options.runs, fewest, most, options.seed, as_json=options.json)
+        drawn = simulate.RETAINED if options.retained else simulate.FLOOD
+        held = simulate.draw(options.runs, fewest, most, options.seed, drawn, as_json=options.json)
     return 0 if held else EXIT_FAILED
 
 
@@ -261,6 +263,9 @@ def _parser() -> argparse.ArgumentParser:
         help="draw the size of each network between --gateways and this",
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    simulate.add_argument(
+        "--retained", action="store_true", help="retained messages, trimmed logs, wrong clocks"
+    )
     instead = simulate.add_mutually_exclusive_group()
     instead.add_argument(
         "--exhaustive",

@@ -26,6 +26,9 @@ from tree_handler.member import Place, check_name
 
 S = TypeVar("S")
 
+MODES = ("flood", "routed")
+"""Where clients' messages go (C3, C4)."""
+
 
 class ConfigError(ValueError):
     """The configuration is wrong: ``str(error)`` is one line that names the field.
@@ -130,6 +133,11 @@ class MqttSection:
             why = f"missing, and client_certificate is {self.client_certificate!r}"
             raise ConfigError("client_ca_file", why)
 
+    @property
+    def has_link_files(self) -> bool:
+        """Whether it has what links over TLS need: a port and the fleet's authority."""
+        return self.tls_port is not None and self.client_ca_file is not None
+
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) is not None
 
@@ -153,19 +161,25 @@ class CoapSection:
 class TreeSection:
     """How this gateway finds its neighbours and what it tells them.
 
-    ``neighbours`` are ``host:port`` of MQTT listeners. ``capability`` stands in for the figure
-    measured from the machine (B4). A gateway that is out of the tree for ``member_timeout_s`` is
-    taken out of the fleet's records. Clients' messages leave this gateway if a filter of
-    ``replicate`` matches their topic and none of ``keep_local`` does.
+    ``neighbours`` are ``host:port`` of MQTT listeners: over TLS, unless ``tls`` is "off".
+    ``capability`` stands in for the figure measured from the machine (B4). A gateway that is out
+    of the tree for ``member_timeout_s`` is taken out of the fleet's records. Clients' messages
+    leave this gateway if a filter of ``replicate`` matches their topic and none of
+    ``keep_local`` does, and go to whom ``mode`` says: it is the same on all gateways of a tree.
     """
 
     key_file: Path
     name: str = "hedgerow"
+    tls: str = "required"
     neighbours: list[str] = field(default_factory=list)
     discovery: bool = True
     discovery_interface: str = "127.0.0.1"
+    discovery_interfaces: list[str] = field(default_factory=list)
     discovery_group: str = "239.255.72.71"
     discovery_port: int = 17883
+    dns_sd: bool = False
+    dial_back: bool = True
+    mode: str = "flood"
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
@@ -175,9 +189,15 @@ class TreeSection:
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
+        if self.tls not in ("required", "off"):
+            raise ConfigError("tls", f"{self.tls!r} is neither 'required' nor 'off'")
         _check_port("discovery_port", self.discovery_port)
         _check_address("discovery_interface", self.discovery_interface)
+        for interface in self.discovery_interfaces:
+            _check_address("discovery_interfaces", interface)
         _check_address("discovery_group", self.discovery_group)
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
@@ -196,6 +216,16 @@ class TreeSection:
                     check_filter(topic_filter)
                 except FilterError as error:
                     raise ConfigError(name, str(error)) from error
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """Addresses of the interfaces on which neighbours are looked for."""
+        return tuple(self.discovery_interfaces) or (self.discovery_interface,)
+
+    @property
+    def has_ways(self) -> bool:
+        """Whether this gateway looks for neighbours itself."""
+        return bool(self.neighbours) or self.discovery or self.dns_sd
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.
@@ -280,6 +310,10 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
             raise ConfigError("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
+        if self.tree.tls == "required" and self.tree.has_ways and not self.mqtt.has_link_files:
+            lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
+            why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
+            raise ConfigError("tree.tls", why)
 
     @property
     def address(self) -> str:

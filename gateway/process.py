@@ -1,4 +1,4 @@
-"""One gateway process: what starts in which order, what supervises it, and how it stops.
+"""One gateway process: what starts in which order, and how it stops.
 
 Order: key and state, then the log (nothing may be accepted before it is open), the broker, the
 node's way into the tree, CoAP, and the sensors last, since they publish at once. Stopping
@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import ipaddress
-import json
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,14 +21,13 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from dtls.keystore import load as load_keys
-from gateway import access_files, event_loop, garbage, sd_notify
+from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import MessageLog
 from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
@@ -40,24 +37,21 @@ from gateway.console import health, metrics
 from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability, next_boot_epoch
+from gateway.identity import capability
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
+from gateway.links.link_admission import LinkAdmission
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
+from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.membership import Members, MemberWatch
-from gateway.sensors.catalogue import build_sensors
-from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
-
-LISTENERS_NAME = "listeners.json"
-"""In the state folder: where a running gateway listens, for the command line."""
 
 PORT_FIELDS = {
     "mqtt": "port",
@@ -76,11 +70,18 @@ class GatewayProcess:
     Args:
         settings: a checked configuration.
         end: called when the process may end, since it is drained.
+        read: reads the configuration again; None where there is no file.
 
     """
 
-    def __init__(self, settings: GatewaySettings, end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        end: Callable[[], None] = lambda: None,
+        read: Callable[[], GatewaySettings] | None = None,
+    ) -> None:
         self._settings = settings
+        self._read = read
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members()
         self._stack = AsyncExitStack()
@@ -119,25 +120,27 @@ class GatewayProcess:
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
-        keystore = self._keystore()
-        sensors = self._sensors()
-        log = self._open_log()
-        self._epoch = self._count_start(own.state_dir)
+        keystore = state.keystore(self._settings)
+        sensors = state.sensors(self._settings)
+        log = state.open_log(self._settings)
+        self._stack.callback(log.close)
+        self._epoch = state.count_start(own.state_dir)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
         self._stack.push_async_callback(self._node.stop)
+        self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker()
-        attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
-        self._stack.push_async_callback(attachment.stop)
+        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
+        self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:
-            await attachment.start(self._settings.address, self._broker.port)
+            await self._attachment.start(self._settings.address, self._link_port())
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
@@ -148,49 +151,9 @@ class GatewayProcess:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _keystore(self) -> Keystore | None:
-        path = self._settings.coap.psk_file
-        if path is None:
-            return None
-        try:
-            return load_keys(path)
-        except DtlsError as error:
-            raise ConfigError("coap.psk_file", str(error)) from error
-
-    def _sensors(self) -> list[Sensor]:
-        try:
-            return build_sensors(self._settings.sensors)
-        except SensorConfigError as error:
-            where, _, why = str(error).partition(": ")
-            raise ConfigError(where, why) from error
-
-    def _open_log(self) -> MessageLog:
-        settings = self._settings.log
-        log = MessageLog(
-            self._settings.gateway.state_dir / "log",
-            segment_bytes=settings.segment_bytes,
-            max_bytes=settings.max_bytes,
-        )
-        try:
-            log.open()
-        except LogError as error:
-            raise ConfigError("gateway.state_dir", str(error)) from error
-        self._stack.callback(log.close)
-        if log.cut_bytes:
-            _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
-        return log
-
-    def _count_start(self, state_dir: Path) -> int:
-        try:
-            return next_boot_epoch(state_dir)
-        except OSError as error:
-            why = f"{error.filename or state_dir}: {_reason(error)}"
-            raise ConfigError("gateway.state_dir", why) from error
-        except ValueError as error:
-            raise ConfigError("gateway.state_dir", str(error)) from error
-
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
+        self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
         return TreeNode(
             Credentials(own.id, tree.name, key),
             Identity(own.id, self._epoch, self._capability, self._settings.address),
@@ -198,15 +161,33 @@ class GatewayProcess:
             log,
             deliver=self._deliver,
             control=self._control,
+            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
+            admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
+            floods_clients=tree.mode == "flood",
         )
+
+    def _make_routed(self, state_dir: Path) -> RoutedPart | None:
+        if self._settings.tree.mode == "flood":
+            return None
+        part = RoutedPart(self._node, state_dir)
+        self._node.add_part(part)
+        self._stack.push_async_callback(part.stop)
+        return part
+
+    def _link_port(self) -> int:
+        """Where neighbours open links; 0 if they can't."""
+        if self._settings.tree.tls == "off":
+            return self._broker.port
+        return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
     async def _start_broker(self) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
         files = access_files.read(self._settings)
+        self._admission.tls = files.links
         try:
             broker = GatewayBroker(
                 mqtt.host,
@@ -215,6 +196,7 @@ class GatewayProcess:
                 passwords=files.passwords,
                 commit=self._node.publish_all,
                 links=self._node.accept,
+                why_no_link=self._admission.why_no_link,
                 carries_unlogged=lambda: self._node.carries_unlogged,
                 limits=self._settings.limits,
                 access=files.access,
@@ -224,7 +206,7 @@ class GatewayProcess:
                 plugins=mqtt.plugins,
                 history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
-                recovered=self._compare_retained,
+                recovered=self._broker_recovered,
                 sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
@@ -237,22 +219,37 @@ class GatewayProcess:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
+        self._admission.refused = broker.core.refused
         return broker
 
-    def _compare_retained(self, core: BrokerCore) -> None:
+    def _broker_recovered(self, core: BrokerCore) -> None:
         settle_s = self._settings.tree.repair_interval_s
         self._retained = RetainedPart(self._node, core.retention, settle_s)
         self._node.add_part(self._retained)
+        if self._routed is not None:
+            sessions = core.sessions.values()
+            self._routed.begin(f for session in sessions for f in session.subscriptions)
+            core.interest = self._routed
 
-    def reload(self) -> None:
-        """Read certificates, passwords and the policy again; if one is wrong, all stay."""
+    async def reload(self) -> None:
+        """Read neighbours and what is about access again; if anything is wrong, all stays."""
+        settings, at_start_alone = self._settings, list[str]()
         try:
-            files = access_files.read(self._settings)
-        except ConfigError as error:
+            if self._read is not None:
+                settings, at_start_alone = config_change.take_over(settings, self._read())
+            files = access_files.read(settings)
+            await self._attachment.change(settings.tree)
+        except (ConfigError, DiscoveryError) as error:
             _log.error("nothing is read again: %s", error)
             return
+        self._settings = settings
+        self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
-        _log.info("certificates, passwords and policy are read again")
+        for gateway_id in self._admission.renew(files.links):
+            self._node.drop(gateway_id, "its certificate is no longer accepted")
+        for field in at_start_alone:
+            _log.warning("%s has changed: that takes a restart", field)
+        _log.info("neighbours, certificates, passwords and policy are read again")
 
     async def _start_console(self) -> Console | None:
         own = self._settings.console
@@ -325,26 +322,20 @@ class GatewayProcess:
         if self._console is not None:
             http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
-            "id": self._settings.gateway.id,
-            "pid": os.getpid(),
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
             "console": http,
         }
-        path = state_dir / LISTENERS_NAME
-        fresh = path.with_suffix(".new")
+        own_id = self._settings.gateway.id
         try:
-            fresh.write_text(json.dumps(listeners))
-            fresh.rename(path)
+            listeners_file.write(state_dir, {"id": own_id, "pid": os.getpid(), **listeners})
         except OSError as error:
-            raise ConfigError("gateway.state_dir", f"{path}: {_reason(error)}") from error
-        self._stack.callback(_unlink, path)
-        told = (
-            f"{scheme} {listeners[scheme]}"
-            for scheme in (*self._broker.ports, "coap", "coaps", "console")
-        )
-        _log.info("%s is up: %s", listeners["id"], ", ".join(told))
+            why = f"{error.filename or state_dir}: {_reason(error)}"
+            raise ConfigError("gateway.state_dir", why) from error
+        self._stack.callback(listeners_file.remove, state_dir)
+        told = ", ".join(f"{scheme} {where}" for scheme, where in listeners.items())
+        _log.info("%s is up: %s", own_id, told)
 
     # -- the way of a message --------------------------------------------------------------------
 
@@ -361,6 +352,8 @@ class GatewayProcess:
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
+        if self._routed is not None:
+            self._routed.control(entry, header)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""
@@ -388,7 +381,10 @@ class GatewayProcess:
             "retained": self._retained.status(),
             "members": [record.id for record in self._members.known],
             "places": {record.id: str(record.place) for record in self._members.known},
+            "dialling": self._attachment.neighbours.status()
+            | {"duplicate_links": self._node.duplicates},
             "hierarchy": self._hierarchy(),
+            "routed": None if self._routed is None else self._routed.status(),
             "drain": None if (drain := self._drain.state) is None else drain.as_json(),
             **self._node.status(),
         }
@@ -404,45 +400,6 @@ class GatewayProcess:
         }
 
 
-async def serve(settings: GatewaySettings) -> None:
-    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads what is about access again.
-
-    Raises:
-        ConfigError: it can't start.
-
-    """
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    hung_up = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    process = GatewayProcess(settings, stopping.set)
-    garbage.spare_the_loop()
-    await process.start()
-    reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
-    try:
-        sd_notify.notify("READY=1")
-        interval_s = sd_notify.watchdog_interval_s()
-        while True:
-            try:
-                await asyncio.wait_for(stopping.wait(), interval_s)
-            except TimeoutError:
-                sd_notify.notify("WATCHDOG=1")
-            else:
-                return
-    finally:
-        await _cancelled(reloading)
-        await process.stop()
-
-
-async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
-    while True:
-        await hung_up.wait()
-        hung_up.clear()
-        process.reload()
-
-
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -455,13 +412,6 @@ def _listeners(mqtt: MqttSection) -> list[Listener]:
         for scheme, port in ports
         if scheme != "mqtt" and port is not None
     ]
-
-
-def _unlink(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:  # a disk that has become read-only
-        _log.warning("%s: %s", path, _reason(error))
 
 
 def _reason(error: OSError) -> str:

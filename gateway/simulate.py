@@ -8,11 +8,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from tree_handler import exploration, simulation, simulation_growth, simulation_timing
+from tree_handler import (
+    exploration,
+    simulation,
+    simulation_growth,
+    simulation_retained,
+    simulation_timing,
+)
 from tree_handler.simulation import Options, Report
 
 GROWTH = (10, 100, 1_000, 10_000)
@@ -24,7 +30,21 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def draw(runs: int, gateways: int, gateways_to: int, seed: int, *, as_json: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is simulated: how a run's options are drawn, and how it is run."""
+
+    drawn: Callable[[int, int], Options]
+    run: Callable[[Options], Report]
+
+
+FLOOD = Kind(Options.drawn, simulation.run)
+RETAINED = Kind(simulation_retained.RetainedOptions.drawn, simulation_retained.run)
+
+
+def draw(
+    runs: int, gateways: int, gateways_to: int, seed: int, kind: Kind = FLOOD, *, as_json: bool
+) -> bool:
     """Run drawn networks and print what came of each; returns whether all invariants held.
 
     Args:
@@ -32,16 +52,17 @@ def draw(runs: int, gateways: int, gateways_to: int, seed: int, *, as_json: bool
         gateways: how many gateways each has, or the fewest.
         gateways_to: the most.
         seed: of the first run.
+        kind: what is simulated.
         as_json: print one document in the end.
 
     """
     options = [
-        Options.drawn(number, simulation.drawn_size(number, gateways, gateways_to))
+        kind.drawn(number, simulation.drawn_size(number, gateways, gateways_to))
         for number in range(seed, seed + runs)
     ]
     failed, events = 0, 0
     reports = []
-    for report in _on_all_cores(_run, options):
+    for report in _on_all_cores(kind.run, options):
         failed += bool(report.violations)
         events += report.events
         if as_json:
@@ -118,10 +139,6 @@ def _then_collect(work: Callable[[], _Result]) -> _Result:
         return work()
     finally:
         gc.collect()
-
-
-def _run(options: Options) -> Report:
-    return simulation.run(options)
 
 
 def _as_json(report: Report) -> dict[str, Any]:

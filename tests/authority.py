@@ -64,13 +64,17 @@ class Authority:
         *names: str,
         roles: Iterable[str] = (),
         is_server: bool = False,
+        is_gateway: bool = False,
         expired: bool = False,
         password: bytes | None = None,
     ) -> Issued:
-        """A certificate with these common names."""
+        """A certificate with these common names; a gateway's is a server's and a client's."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
-        usage = ExtendedKeyUsageOID.SERVER_AUTH if is_server else ExtendedKeyUsageOID.CLIENT_AUTH
+        usage = [ExtendedKeyUsageOID.SERVER_AUTH if is_server else ExtendedKeyUsageOID.CLIENT_AUTH]
+        if is_gateway:
+            usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+            roles, is_server = [*roles, "gateway"], True
         others: list[x509.GeneralName] = [
             x509.UniformResourceIdentifier(role if ":" in role else f"urn:hedgerow:role:{role}")
             for role in roles
@@ -90,7 +94,7 @@ class Authority:
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         )
         if others:
             builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -172,6 +172,7 @@ class OwnInterest:
         self._bytes_per_s = bytes_per_s
         self._load_interval_s = load_interval_s
         self._is_due = True
+        self._was_refused = False
         self._not_before = -math.inf
         self._told_at = -math.inf
 
@@ -211,6 +212,10 @@ class OwnInterest:
         """So many clients are connected, and so many overlays have their root here."""
         self._load = clients, rooted
 
+    def refused(self) -> None:
+        """The record that was taken last could not be told: tell it anew."""
+        self._is_due = self._was_refused = True
+
     def next_timer(self) -> float:
         """When `take` may have a record; infinity if nothing has changed."""
         if self._is_due:
@@ -232,8 +237,9 @@ class OwnInterest:
             rooted=self._load[1],
         )
         self._is_due = False
-        if told == self._told and told.version:
+        if told == self._told and told.version and not self._was_refused:
             return None
+        self._was_refused = False
         self._told = told = replace(told, version=self._told.version + 1)
         self._told_at = now
         size = sum(map(len, (*told.subscribes, *told.publishes, *told.neighbours)))
@@ -246,10 +252,13 @@ class Interests:
 
     Args:
         own_id: this gateway, which is no destination of its own messages.
+        published: called with a topic that is looked up for the first time, or again after a
+            while: that is when it is advertised.
 
     """
 
-    def __init__(self, own_id: str) -> None:
+    def __init__(self, own_id: str, published: Callable[[str], None] = lambda _: None) -> None:
+        self._published = published
         self._own_id = own_id
         self._records: dict[str, Interest] = {}
         self._index: FilterIndex[str] = FilterIndex()
@@ -301,6 +310,7 @@ class Interests:
             if len(self._routes) >= MAX_ROUTES:
                 self._routes.clear()
             found = self._routes[topic] = frozenset(self._index.match(topic))
+            self._published(topic)
         return found
 
     def _forget(self, changed: frozenset[str]) -> None:

@@ -13,9 +13,11 @@ it), and overlays beyond the limit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Protocol
+
+from tree_handler.interest import Interest
+from tree_handler.topic_filters import FilterIndex
 
 ID_BYTES = 8
 """Length of an overlay's name."""
@@ -25,91 +27,9 @@ MAX_CACHED_TOPICS = 10_000
 Members = frozenset[str]
 
 
-class Record(Protocol):
-    """What a gateway tells all others of itself."""
-
-    @property
-    def gateway_id(self) -> str:
-        """Whose record this is."""
-
-    @property
-    def publishes(self) -> Iterable[str]:
-        """Topics it advertises; what has a wildcard in it makes no overlay."""
-
-    @property
-    def subscribes(self) -> Iterable[str]:
-        """Topic filters of its clients."""
-
-    @property
-    def clients(self) -> int:
-        """Clients connected."""
-
-    @property
-    def rooted(self) -> int:
-        """Overlays of which it is the root."""
-
-    @property
-    def neighbours(self) -> Set[str]:
-        """Gateways to which it has a link."""
-
-    @property
-    def transit(self) -> bool:
-        """False for a leaf, over which nobody else is reached."""
-
-
 def overlay_id(members: Members) -> bytes:
     """The name of the overlay of these members."""
     return hashlib.blake2s("\0".join(sorted(members)).encode(), digest_size=ID_BYTES).digest()
-
-
-class FilterIndex:
-    """Who has a subscription that matches a topic; a tree of levels (MQTT 5.0, 4.7).
-
-    Args:
-        records: the gateways.
-
-    """
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._top = _Level()
-        for record in records:
-            for topic_filter in record.subscribes:
-                level = self._top
-                for name in topic_filter.split("/"):
-                    level = level.below.setdefault(name, _Level())
-                level.ids.add(record.gateway_id)
-
-    def subscribers(self, topic: str) -> set[str]:
-        """Gateways that a message of this topic is for."""
-        found: set[str] = set()
-        fronts = [self._top]
-        hidden = topic.startswith("$")
-        for depth, name in enumerate(topic.split("/")):
-            after = []
-            for level in fronts:
-                wild = ("#", "+") if not (hidden and depth == 0) else ()
-                for key in (name, *wild):
-                    below = level.below.get(key)
-                    if below is None:
-                        continue
-                    if key == "#":
-                        found |= below.ids
-                    else:
-                        after.append(below)
-            fronts = after
-        for level in fronts:
-            found |= level.ids
-            if (rest := level.below.get("#")) is not None:
-                found |= rest.ids
-        return found
-
-
-class _Level:
-    __slots__ = ("below", "ids")
-
-    def __init__(self) -> None:
-        self.below: dict[str, _Level] = {}
-        self.ids: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +52,7 @@ class Plan:
     _cache: dict[str, bytes | None]
 
     @classmethod
-    def of(cls, records: Mapping[str, Record], own_id: str, max_overlays: int) -> Plan:
+    def of(cls, records: Mapping[str, Interest], own_id: str, max_overlays: int) -> Plan:
         """Work the plan out.
 
         Args:
@@ -146,15 +66,17 @@ class Plan:
         links = _told_by_both(records)
         within = _reach({own_id}, links, records)
         reached = [record for i, record in records.items() if i in within]
-        index = FilterIndex(reached)
+        index: FilterIndex[str] = FilterIndex()
         advertisers: dict[str, set[str]] = {}
         for record in reached:
+            for topic_filter in record.subscribes:
+                index.add(topic_filter, record.gateway_id)
             for topic in record.publishes:
                 if not (topic.startswith("$") or "+" in topic or "#" in topic):
                     advertisers.setdefault(topic, set()).add(record.gateway_id)
 
         def members_of(topic: str) -> Members:
-            subscribers = index.subscribers(topic)
+            subscribers = index.match(topic)
             return frozenset(subscribers | advertisers.get(topic, set()) if subscribers else ())
 
         topics: dict[bytes, int] = {}
@@ -194,7 +116,7 @@ NO_PLAN = Plan({}, {}, 0, 0, lambda topic: frozenset(), {})
 """Of a gateway that knows of nobody."""
 
 
-def _told_by_both(records: Mapping[str, Record]) -> dict[str, set[str]]:
+def _told_by_both(records: Mapping[str, Interest]) -> dict[str, set[str]]:
     return {
         i: {n for n in record.neighbours if n in records and i in records[n].neighbours}
         for i, record in records.items()
@@ -202,7 +124,7 @@ def _told_by_both(records: Mapping[str, Record]) -> dict[str, set[str]]:
 
 
 def _reach(
-    start: set[str], links: Mapping[str, Set[str]], records: Mapping[str, Record]
+    start: set[str], links: Mapping[str, Set[str]], records: Mapping[str, Interest]
 ) -> set[str]:
     """All that can be reached from ``start`` without passing a leaf, itself included."""
     seen, front = set(start), list(start)
@@ -218,7 +140,7 @@ def _reach(
 
 
 def _connected(
-    members: Members, links: Mapping[str, Set[str]], records: Mapping[str, Record]
+    members: Members, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
 ) -> bool:
     """Whether links among the members join them all, without passing a leaf."""
     transit = next((i for i in members if records[i].transit), None)

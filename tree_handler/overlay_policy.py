@@ -16,7 +16,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tree_handler.overlay_plan import Members, Record
+from tree_handler.interest import Interest
+from tree_handler.overlay_plan import Members
 
 _UNLOADED = 1e9
 """Standing of a gateway without any load; no load counts for more."""
@@ -59,7 +60,7 @@ def standing(load: float, gateway_id: str, members: Members) -> float:
 
 
 def standings(
-    new: Mapping[bytes, Members], records: Mapping[str, Record], own_id: str, weights: Weights
+    new: Mapping[bytes, Members], records: Mapping[str, Interest], own_id: str, weights: Weights
 ) -> dict[bytes, float]:
     """What a gateway stands for election with in overlays that begin together.
 
@@ -84,6 +85,6 @@ def standings(
     return own
 
 
-def _best(here: Mapping[str, float], records: Mapping[str, Record]) -> str:
+def _best(here: Mapping[str, float], records: Mapping[str, Interest]) -> str:
     candidates: Iterable[str] = [i for i in here if records[i].transit]
     return max(candidates, key=lambda i: here[i])

@@ -35,8 +35,9 @@ from dataclasses import dataclass, field, replace
 
 from tree_handler import overlay_wire
 from tree_handler.election import MAX_EPOCH, Identity
+from tree_handler.interest import Interest
 from tree_handler.overlay_instance import Instance, Way
-from tree_handler.overlay_plan import NO_PLAN, Members, Plan, Record
+from tree_handler.overlay_plan import NO_PLAN, Members, Plan
 from tree_handler.overlay_policy import RootPolicy, Weights, standings
 from tree_handler.overlay_wire import Item
 from tree_handler.parameters import Parameters
@@ -148,7 +149,7 @@ class Overlays:
 
     # -- events --------------------------------------------------------------------------------
 
-    def records_changed(self, records: Mapping[str, Record], now: float) -> None:
+    def records_changed(self, records: Mapping[str, Interest], now: float) -> None:
         """Take in what all gateways, this one included, tell of themselves."""
         own_id = self.identity.gateway_id
         self.plan = plan = Plan.of(records, own_id, self.settings.max_overlays)
@@ -281,7 +282,7 @@ class Overlays:
     # -- within --------------------------------------------------------------------------------
 
     def _begin(
-        self, new: Mapping[bytes, Members], records: Mapping[str, Record], now: float
+        self, new: Mapping[bytes, Members], records: Mapping[str, Interest], now: float
     ) -> None:
         identity, settings = self.identity, self.settings
         stand = dict.fromkeys(new, identity.capability)

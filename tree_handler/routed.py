@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tree_handler import batch, routed_wire
+from tree_handler import batch, interest, routed_wire
 from tree_handler.batch import Epoch, Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.interest import Interest, Interests
@@ -87,7 +87,7 @@ class Run:
     """Messages that follow each other and have the same destinations."""
 
     rows: Sequence[Row]
-    to: frozenset[str]
+    to: frozenset[str] = frozenset()
     way: Way | None = None
 
 
@@ -129,7 +129,9 @@ class Routed:
         start = 0
         last: tuple[frozenset[str], Way | None] | None = None
         for at, row in enumerate(rows):
-            to = interests.everyone if row[1] & _RETAIN else interests.destinations(row[0])
+            to = interests.destinations(row[0])
+            if row[1] & _RETAIN:
+                to = interests.everyone
             way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
             if last is not None and (to != last[0] or way != last[1]):
                 found.append(Run(rows[start:at], *last))
@@ -141,8 +143,6 @@ class Routed:
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
-        if header.control or header.local:
-            return []
         if not header.logged:
             before = [(gateway_id, 0) for gateway_id in run.to]
         else:
@@ -167,6 +167,29 @@ class Routed:
         replaced = self.interests.update(record)
         if replaced is not None and replaced.epoch != record.epoch:
             self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
+
+    def recall(self, frame: bytes, header: Header, now: float) -> None:
+        """Take up a batch of the log that a former life left, each in the order of the log.
+
+        Records say again who wanted what when a message was accepted, so the origin's word
+        stays what it was.
+
+        Raises:
+            BatchError: the body is not what a gateway makes.
+
+        """
+        if not header.logged:
+            return
+        if header.control:
+            for entry in batch.decode(frame, header):
+                if entry.topic.startswith(interest.TOPIC):
+                    self.interests.update(Interest.decode(entry.payload))
+        elif header.origin == self._own_id:
+            to: frozenset[str] = frozenset()
+            if not header.local:
+                rows = [entry.row() for entry in batch.decode(frame, header)]
+                to = to.union(*(run.to for run in self.runs(rows)))
+            self.accounts.accepted(header.epoch, header.first, header.last, to, now)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""

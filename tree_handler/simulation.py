@@ -214,7 +214,7 @@ class Simulation:
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
         self._rates: dict[str, float] = {}
-        self.traffic = Traffic(self.clock, self.checks, options.traffic_per_s, self._random)
+        self.traffic = self.make_traffic()
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
         self.faults = Faults(
@@ -226,6 +226,10 @@ class Simulation:
             traffic=self.traffic,
             random_=self._random,
         )
+
+    def make_traffic(self) -> Traffic:
+        """The messages of this network."""
+        return Traffic(self.clock, self.checks, self.options.traffic_per_s, self._random)
 
     def add(
         self, gateway_id: str, capability: float, address: str, *, transit: bool = True
@@ -317,9 +321,13 @@ class Simulation:
         rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
         local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
         tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))
-        gateway = self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
+        gateway = self.make_gateway(tree, local)
         gateway.outlived = partial(self._outlived, gateway)
         self.gateways[gateway_id] = gateway
+
+    def make_gateway(self, tree: SpanningTree, local: LocalClock) -> Gateway:
+        """What runs around the tree of a gateway that starts; a subclass may have more."""
+        return self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
 
     def _outlived(self, gateway: Gateway, epoch: int) -> None:
         """Start a gateway again that lost its disk and took an epoch that is not its latest."""

@@ -11,14 +11,15 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from gateway.broker.message import Message
-from gateway.broker.packets import PacketError
+from gateway.broker.message import Message, plain_head
+from gateway.broker.packets import PacketError, Version
 from tree_handler.batch import Entry, Epoch, Row
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
 
 _RETAIN_BIT = 4
+_V311 = Version.V311 << 4
 _by_topic = itemgetter(0)
 
 
@@ -45,7 +46,7 @@ def publish(core: BrokerCore, rows: Sequence[Row], key: Epoch, last: int) -> Non
         else:
             _publish_plain(core, topic, some, (key, number if last else 0), now_s)
         number += len(some)
-    core.turns.kick()
+    core.turns.has_read()
 
 
 def _publish_plain(
@@ -62,9 +63,18 @@ def _publish_plain(
     if not number:
         core.delivery.deliver_plain(route, [row[2] for row in rows], now_s)
         return
+    if not (route.queued or route.zero_311 or route.zero_5 or route.special or route.shared):
+        return
+    heads: dict[tuple[int, int], bytes] = {}
     messages = []
-    for at, row in enumerate(rows, number):
-        message = Message(topic, encoded, row[2], row[1] & 3, False)
+    for at, (_, qos, payload) in enumerate(rows, number):
+        like = qos, len(payload)
+        head = heads.get(like)
+        if head is None:
+            head = heads[like] = plain_head(encoded, *like)
+        message = Message(
+            *(topic, encoded, payload, qos, False, None, now_s), _V311 | qos << 1, head, payload
+        )
         message.ref = epoch, at
         messages.append(message)
     core.delivery.deliver_all(messages, route, None, now_s)

@@ -35,7 +35,7 @@ from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict
+from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict, WhyNoLink
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
 from gateway.broker.listeners.tls import Tls
@@ -61,6 +61,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         anonymous: whether clients need no user name.
         commit: takes the clients' messages into the log and the tree.
         links: takes over a neighbour's connection.
+        why_no_link: which gateways may open a link; all if not given.
         carries_unlogged: whether the tree wants QoS 0 messages now.
         limits: what a client may take.
         passwords: of the users; who names one needs its password.
@@ -89,6 +90,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         anonymous: bool,
         commit: Commit,
         links: Links,
+        why_no_link: WhyNoLink | None = None,
         carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
         passwords: Passwords | None = None,
@@ -131,6 +133,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             commit=commit,
             carries_unlogged=carries_unlogged,
             links=links,
+            why_no_link=why_no_link,
             may_publish=self._may_publish if is_ruled else None,
             may_subscribe=self._may_subscribe if is_ruled else None,
             may_deliver=self._may_deliver if is_ruled else None,

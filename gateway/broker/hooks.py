@@ -34,6 +34,11 @@ Links = Callable[[asyncio.Transport, bytes], Awaitable[None]]
 replaces, and the bytes that were read of it.
 """
 
+WhyNoLink = Callable[[Connect, PeerCertificate | None, str], str]
+"""Why a gateway with this CONNECT, verified certificate and address may not open a link; nothing
+if it may.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Client:
@@ -96,6 +101,16 @@ class Events(Protocol):
         """A subscription has ended at the client's wish."""
 
 
+class Interest(Protocol):
+    """Is told what all sessions together want."""
+
+    def subscribed(self, topic_filter: str) -> None:
+        """A session has one more subscription; the filter may be shared."""
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """A session has one less."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """Functions that the broker calls.
@@ -105,8 +120,7 @@ class Hooks:
         commit: takes a loop turn's messages; see `Commit`.
         carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
         links: takes over a neighbour's connection; see `Links`.
-        why_no_link: why a gateway with this CONNECT, certificate and address may not open a link,
-            nothing if it may; None where every gateway may try.
+        why_no_link: which gateways may open a link; None where every one may try.
         may_publish: to this topic; None for all topics.
         may_subscribe: to this filter; None for all filters.
         may_deliver: this topic, once it is subscribed; None for all. It answers at once.
@@ -120,7 +134,7 @@ class Hooks:
     commit: Commit
     carries_unlogged: Callable[[], bool]
     links: Links
-    why_no_link: Callable[[Connect, PeerCertificate | None, str], str] | None = None
+    why_no_link: WhyNoLink | None = None
     may_publish: Callable[[Client, str], Verdict] | None = None
     may_subscribe: Callable[[Client, str], Verdict] | None = None
     may_deliver: Callable[[Client, str], bool] | None = None

@@ -196,20 +196,27 @@ class Message:
 
 def _check_version(stamp: object) -> None:
     try:
-        stamped_version(stamp, "-")
+        stamped_version(stamp, ("-", 0))
     except ProtocolError as error:
         what = "version of a retained message"
         raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
 
 
+def plain_head(key: bytes, qos: int, payload_bytes: int) -> bytes:
+    """What stands before the packet identifier, or the payload, in a PUBLISH of MQTT 3.1.1."""
+    return b"%c%b%b%b" % (
+        PUBLISH | qos << 1,
+        encode_length(2 + len(key) + (2 if qos else 0) + payload_bytes),
+        len(key).to_bytes(2, "big"),
+        key,
+    )
+
+
 def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
     """PUBLISH packets of QoS 0 without properties, on one topic."""
-    before_payload = len(key).to_bytes(2, "big") + key + (b"" if version == _V311 else b"\0")
-    heads: dict[int, bytes] = {}
-    for size in set(map(len, payloads)):
-        heads[size] = b"%c%b%b" % (
-            PUBLISH,
-            encode_length(len(before_payload) + size),
-            before_payload,
-        )
+    properties = b"" if version == _V311 else b"\0"
+    extra = len(properties)
+    heads = {
+        size: plain_head(key, 0, size + extra) + properties for size in set(map(len, payloads))
+    }
     return [heads[len(payload)] + payload for payload in payloads]

@@ -23,7 +23,7 @@ from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.hooks import Client, Hooks, Interest
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
@@ -65,6 +65,8 @@ class BrokerCore:
         dirty: connections with something to write.
         turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
+        interest: is told of every subscription that comes and goes, those of clients that are away
+            included; None where nobody asks.
         gathers_unlogged: whether QoS 0 messages are wanted by the tree.
 
     """
@@ -101,6 +103,7 @@ class BrokerCore:
         )
         self.turns.acceptance = self.acceptance
         self.durable: Durable | None = None
+        self.interest: Interest | None = None
         self.gathers_unlogged = hooks.carries_unlogged()
         self._loop = asyncio.get_running_loop()
         self._arrivals = Arrivals(self.limits)
@@ -125,11 +128,13 @@ class BrokerCore:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
-        self.retention.own_id = history.own[0]
+        self.retention.own = history.own
         found = Recovery(self, history, wall_us).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)
         self.acceptance.durable = self.durable
+        for one in found.wills.standing.values():
+            wills.left_standing(self, one.client, one.will)
         return found
 
     # -- messages ------------------------------------------------------------------------------
@@ -154,11 +159,15 @@ class BrokerCore:
         except PacketError as error:
             self.refused("message of the tree that no packet can carry", str(error))
 
-    def accept(self, message: Message) -> None:
+    def accept(self, message: Message, will_of: str | None = None) -> None:
         """Publish for the broker itself or for a client that has gone (a will)."""
+        standing = None if self.durable is None or will_of is None else self.durable.wills
         if message.qos or message.retain:
-            self.acceptance.add(message, None)
+            will = 0 if standing is None else standing.published(will_of or "")
+            self.acceptance.add(message, None, will=will)
         else:
+            if standing is not None:
+                standing.ended(will_of or "")
             self.pass_on(message, self.route(message.key), None)
         self.turns.kick()
 
@@ -258,6 +267,8 @@ class BrokerCore:
 
         """
         is_new = self.tree.add(topic_filter, session, subscription)
+        if is_new and self.interest is not None:
+            self.interest.subscribed(topic_filter)
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self.routes.touched(topic_filter)
@@ -277,7 +288,8 @@ class BrokerCore:
 
     def leave(self, session: Session, topic_filter: str) -> None:
         """Take a subscription from where routes find it, once they are touched."""
-        self.tree.remove(topic_filter, session)
+        if self.tree.remove(topic_filter, session) and self.interest is not None:
+            self.interest.unsubscribed(topic_filter)
         share, proper = split_share(topic_filter)
         if share:
             self.delivery.forget_turns((share, proper))
@@ -304,6 +316,8 @@ class BrokerCore:
             (connection.send_message if packet[0] & 0xF0 == 0x30 else connection.send)(packet)
         self._touch(session)
         self.set_expiry(session, expiry_s)
+        if self.durable is not None:
+            self.durable.wills.connected(client, connection.will)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
         self.turns.kick()
@@ -322,7 +336,7 @@ class BrokerCore:
         will, connection.will = connection.will, None
         # With a delay the will waits, and the client is back (section 3.1.3.2.2).
         if will is not None and (clean_start or not wills.delay_s(will)):
-            self.accept(wills.message(will, self.now()))
+            self.accept(wills.message(will, self.now()), session.client_id)
         connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
         self._detach(session, connection)
 
@@ -396,6 +410,9 @@ class BrokerCore:
         if will is not None and not self._is_stopping:
             session.will = (self.now() + wills.delay_s(will), will)
             self.upkeep.delayed.add(session)
+        elif self.durable is not None:
+            self.durable.wills.ended(session.client_id)
+            self.durable.write()  # nothing is sent that would see to it
         if not session.expiry_s:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
@@ -408,7 +425,7 @@ class BrokerCore:
         if session.will is not None:
             _, will = session.will
             session.will = None
-            self.accept(wills.message(will, self.now()))
+            self.accept(wills.message(will, self.now()), session.client_id)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -452,6 +469,8 @@ class BrokerCore:
         self.acceptance.commit()
         self.acceptance.finish()
         for connection in list(self.connections):
+            if self.durable is not None and connection.session is not None:
+                self.durable.wills.ended(connection.session.client_id)
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:
                 connection.abort()

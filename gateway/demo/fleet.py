@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway import listeners_file
 from gateway.coap.client import ClientError, request
-from gateway.process import LISTENERS_NAME
 
 COLLECTOR = "collector"
 ROOT = "gw-root"
@@ -122,6 +122,7 @@ class Fleet:
                     "collector": {"id": COLLECTOR, "spool_dir": str(self.spool_dir)},
                     "tree": {
                         "key_file": str(self.folder / "tree.key"),
+                        "tls": "off",  # all on loopback
                         "neighbours": neighbours,
                         "discovery": False,
                     },
@@ -157,7 +158,7 @@ class Fleet:
 
         """
         member = self.members[gateway_id]
-        listeners = self.state_dir(gateway_id) / LISTENERS_NAME
+        listeners = self.state_dir(gateway_id) / listeners_file.NAME
         listeners.unlink(missing_ok=True)
         member.process = await self._spawn(
             gateway_id, "-m", "gateway.cli", "run", "--config", str(self.config(gateway_id))
@@ -279,6 +280,7 @@ class Fleet:
                 },
                 "tree": {
                     "key_file": str(self.folder / "tree.key"),
+                    "tls": "off",
                     "discovery_port": discovery_port,
                     "capability": site.capability,
                 },

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
+import os
 import random
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import psutil
+
 from tree_handler.discovery import Announcement, Discovery
+
+_IP_MULTICAST_ALL = 49
+_IPV6_MULTICAST_ALL = 29
+"""Options of ip(7) and ipv6(7) that the module `socket` does not name."""
 
 _log = logging.getLogger(__name__)
 
@@ -20,42 +29,68 @@ class DiscoveryError(OSError):
     """The multicast group can't be joined; the message names group, port and interface."""
 
 
+GROUP = "239.255.72.71"
+"""Of the organisation-local scope (RFC 2365, 6.2)."""
+GROUP_V6 = "ff12::4847"
+"""Transient and of the link-local scope (RFC 4291, 2.7)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A multicast group on one interface.
 
     Attributes:
-        interface: IPv4 address of the interface.
-        address: IPv4 address of the group; the default is of the organisation-local scope
-            (RFC 2365, 6.2).
+        interface: address of the interface, IPv4 or IPv6.
+        address: address of the group, of the same version.
         port: UDP port.
 
     Raises:
-        DiscoveryError: an address is no IPv4 address or not of its kind, or the port is none.
+        DiscoveryError: an address is none or not of its kind, or the port is none.
 
     """
 
     interface: str
-    address: str = "239.255.72.71"
+    address: str = GROUP
     port: int = 17883
 
     def __post_init__(self) -> None:
         try:
-            interface = ipaddress.IPv4Address(self.interface)
-            address = ipaddress.IPv4Address(self.address)
+            interface = ipaddress.ip_address(self.interface)
+            address = ipaddress.ip_address(self.address)
         except ValueError as error:
             raise DiscoveryError(f"{self}: {error}") from error
         if interface.is_multicast or interface.is_unspecified:
             raise DiscoveryError(f"{self}: {interface} is not the address of an interface")
         if not address.is_multicast:
             raise DiscoveryError(f"{self}: {address} is not a multicast group")
+        if address.version != interface.version:
+            raise DiscoveryError(f"{self}: {address} is no group of IPv{interface.version}")
         if not 0 < self.port < 65_536:
             raise DiscoveryError(f"{self}: {self.port} is not a port")
+
+    @classmethod
+    def on(cls, interface: str, address: str, port: int) -> Group:
+        """The group on an interface; of the other IP version its own group is taken.
+
+        Raises:
+            DiscoveryError: see the class.
+
+        """
+        if ":" in interface and ":" not in address:
+            return cls(interface, GROUP_V6, port)
+        if ":" in address and ":" not in interface:
+            return cls(interface, GROUP, port)
+        return cls(interface, address, port)
+
+    @property
+    def is_v6(self) -> bool:
+        """Whether it is of IPv6."""
+        return ":" in self.interface
 
     @property
     def ttl(self) -> int:
         """0 keeps datagrams on this machine, 1 on the local network (RFC 1112, 6.1)."""
-        return 0 if ipaddress.IPv4Address(self.interface).is_loopback else 1
+        return 0 if ipaddress.ip_address(self.interface).is_loopback else 1
 
     def __str__(self) -> str:
         return f"discovery group {self.address}:{self.port} on {self.interface}"
@@ -84,6 +119,7 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
         self._found = found
         self._jitter = jitter
         self._transport: asyncio.DatagramTransport | None = None
+        self._destination: tuple[Any, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._troubled = False
         self._closed: asyncio.Future[None] | None = None
@@ -97,6 +133,7 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
         """
         loop = asyncio.get_running_loop()
         joined = _join(self._group)
+        self._destination = joined.getsockname()
         self._closed = loop.create_future()
         await loop.create_datagram_endpoint(lambda: self, sock=joined)
         self._tick()
@@ -141,7 +178,7 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
         now = asyncio.get_running_loop().time()
         datagram = self._core.handle_timer(now, self._jitter())
         if datagram is not None and self._transport is not None:
-            self._transport.sendto(datagram, (self._group.address, self._group.port))
+            self._transport.sendto(datagram, self._destination)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -155,20 +192,55 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
 
 
 def _join(group: Group) -> socket.socket:
-    joined = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    joined = socket.socket(socket.AF_INET6 if group.is_v6 else socket.AF_INET, socket.SOCK_DGRAM)
     try:
         joined.setblocking(False)
         # Several gateways on one machine listen to the same group and port.
         joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        interface = socket.inet_aton(group.interface)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, group.ttl)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-        # Bound to the group and not to every address, so unicast can't reach this socket.
-        joined.bind((group.address, group.port))
-        member = socket.inet_aton(group.address) + interface
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+        (_join_v6 if group.is_v6 else _join_v4)(joined, group)
     except OSError as error:
         joined.close()
         raise DiscoveryError(error.errno, f"{group}: {error.strerror}") from error
     return joined
+
+
+def _join_v4(joined: socket.socket, group: Group) -> None:
+    ip, interface = socket.IPPROTO_IP, socket.inet_aton(group.interface)
+    joined.setsockopt(ip, socket.IP_MULTICAST_IF, interface)
+    joined.setsockopt(ip, socket.IP_MULTICAST_TTL, group.ttl)
+    joined.setsockopt(ip, socket.IP_MULTICAST_LOOP, 1)
+    # What comes over other interfaces is for the sockets that joined there.
+    joined.setsockopt(ip, _IP_MULTICAST_ALL, 0)
+    # Bound to the group and not to every address, so unicast can't reach this socket.
+    joined.bind((group.address, group.port))
+    member = socket.inet_aton(group.address) + interface
+    joined.setsockopt(ip, socket.IP_ADD_MEMBERSHIP, member)
+
+
+def _join_v6(joined: socket.socket, group: Group) -> None:
+    ip, index = socket.IPPROTO_IPV6, _interface_index(group.interface)
+    joined.setsockopt(ip, socket.IPV6_MULTICAST_IF, index)
+    joined.setsockopt(ip, socket.IPV6_MULTICAST_HOPS, group.ttl)
+    joined.setsockopt(ip, socket.IPV6_MULTICAST_LOOP, 1)
+    joined.setsockopt(ip, _IPV6_MULTICAST_ALL, 0)
+    joined.bind((group.address, group.port, 0, index))
+    member = socket.inet_pton(socket.AF_INET6, group.address) + struct.pack("@I", index)
+    joined.setsockopt(ip, socket.IPV6_JOIN_GROUP, member)
+
+
+def _interface_index(address: str) -> int:
+    """The index of the interface that has an IPv6 address.
+
+    Raises:
+        OSError: none has it.
+
+    """
+    wanted = ipaddress.IPv6Address(address.partition("%")[0])
+    for name, addresses in psutil.net_if_addrs().items():
+        for one in addresses:
+            bare = one.address.partition("%")[0]
+            if one.family == socket.AF_INET6 and ipaddress.IPv6Address(bare) == wanted:
+                scope = address.partition("%")[2]
+                if scope in ("", name):
+                    return socket.if_nametoindex(name)
+    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
-from ssl import SSLContext
 
 from gateway.links import handshake, wire
 from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
 from gateway.links.link import Link
+from gateway.links.link_tls import LinkTls
 from gateway.links.wire import ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
@@ -17,33 +17,37 @@ HANDSHAKE_TIMEOUT_S = 5.0
 
 
 async def dial(
-    host: str, port: int, own: Credentials, numbers: Iterator[int], ssl: SSLContext | None = None
+    host: str, port: int, own: Credentials, numbers: Iterator[int], tls: LinkTls | None = None
 ) -> Link:
     """Connect to a gateway's MQTT port as a neighbour.
 
     Args:
         host: where.
-        port: its port; one that speaks TLS if ``ssl`` is given.
+        port: its port; one that speaks TLS if ``tls`` is given.
         own: id, tree and key.
         numbers: gives the link its number.
-        ssl: the certificate to show and what to ask of the neighbour's; None for plain TCP.
+        tls: the certificate to show and what to ask of the neighbour's; None for plain TCP.
 
     Raises:
         OSError: unreachable, timed out (TimeoutError), closed, or no TLS came about.
-        HandshakeError: another tree, the wrong key, or this gateway itself.
+        HandshakeError: another tree, the wrong key or certificate, or this gateway itself.
         ProtocolError: what answers is no gateway.
 
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-        _, link = await loop.create_connection(Link, host, port, ssl=ssl)
+        context = None if tls is None else tls.context
+        transport, link = await loop.create_connection(Link, host, port, ssl=context)
         try:
+            shown = None if tls is None else tls.dialled(transport.get_extra_info("ssl_object"))
             core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
             link.send(core.connect.encode())
             answer = await link.receive()
             if answer.type is not Type.CONNACK or answer.body != bytes((0, ReturnCode.ACCEPTED)):
                 raise HandshakeError("refused by the neighbour", answer.body)
             peer_id, proof = core.receive(await _auth(link))
+            if shown not in (None, peer_id):
+                raise HandshakeError(f"{peer_id} with the certificate of another gateway", shown)
             link.send_control(handshake.TOPIC, proof)
         except BaseException:
             link.close()
@@ -82,6 +86,7 @@ async def accept(link: Link, own: Credentials, numbers: Iterator[int]) -> None:
         link.refuse()  # not aborted: a refused neighbour is to read the CONNACK
         raise
     link.peer_id = link.dialler_id = core.peer_id
+    link.peer_port = core.peer_port
     link.number = next(numbers)
 
 

@@ -2,9 +2,10 @@
 
 Three messages, sans-I/O. The dialling gateway's CONNECT carries its id, the tree's name and a
 nonce; the accepting one answers with its id, a nonce of its own and a MAC over both names and
-both nonces; the dialling one answers with a MAC over the same under another label. A MAC can't
-be replayed, since each end contributes a fresh nonce, nor reflected, since the labels differ.
-Where mutual TLS guards the link, this runs inside it.
+both nonces; the dialling one answers with the port at which it takes links itself (B1), and a MAC
+over all that under another label. A MAC can't be replayed, since each end contributes a fresh
+nonce, nor reflected, since the labels differ. Where mutual TLS guards the link, this runs inside
+it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,26 @@ class HandshakeError(ProtocolError):
     """The other end is of another tree, is this gateway itself, or lacks the key."""
 
 
+class SelfDialError(HandshakeError):
+    """What was dialled is this very gateway."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a gateway needs to take part in a tree."""
+    """What a gateway needs to take part in a tree.
+
+    Attributes:
+        gateway_id: its id.
+        tree: the tree's name.
+        key: the tree's key.
+        port: where it takes links itself, 0 if it doesn't.
+
+    """
 
     gateway_id: str
     tree: str
     key: bytes
+    port: int = 0
 
     def __repr__(self) -> str:
         return f"Credentials({self.gateway_id!r}, {self.tree!r})"
@@ -55,32 +69,33 @@ class Dialler:
         """
         peer_id, nonce, mac = _answer(payload)
         if peer_id == self._own.gateway_id:
-            raise HandshakeError("this gateway itself", peer_id)
+            raise SelfDialError("this gateway itself", peer_id)
         transcript = (self._own.gateway_id, peer_id, self.connect.nonce, nonce)
         if not hmac.compare_digest(mac, _mac(self._own, b"accept", transcript)):
             raise HandshakeError("the neighbour does not hold the tree's key", peer_id)
-        return peer_id, _mac(self._own, b"dial", transcript)
+        mac = _mac(self._own, b"dial", transcript, self._own.port)
+        return peer_id, msgpack.packb([mac, self._own.port])
 
 
 class Acceptor:
     """The accepting end. Args: its credentials, a fresh nonce, and the CONNECT it got.
 
     Raises:
-        HandshakeError: the CONNECT is for another tree, comes from this very gateway, or has
-            no proper nonce.
+        HandshakeError: the CONNECT is for another tree or has no proper nonce.
 
     """
 
     def __init__(self, own: Credentials, nonce: bytes, connect: Connect) -> None:
         if connect.tree != own.tree:
             raise HandshakeError("another tree", connect.tree)
-        if connect.gateway_id == own.gateway_id:
-            raise HandshakeError("this gateway itself", connect.gateway_id)
         if len(connect.nonce) != NONCE_BYTES or not connect.gateway_id:
             raise HandshakeError("CONNECT without identifier or nonce", connect.gateway_id)
         self.peer_id = connect.gateway_id
         transcript = (connect.gateway_id, own.gateway_id, connect.nonce, nonce)
-        self._expected = _mac(own, b"dial", transcript)
+        self._own = own
+        self._transcript = transcript
+        self.peer_port = 0
+        """Where the dialling gateway takes links itself, once it has proved who it is."""
         packed: bytes = msgpack.packb([own.gateway_id, nonce, _mac(own, b"accept", transcript)])
         self.answer = packed
         """The message to send after the CONNACK."""
@@ -89,23 +104,42 @@ class Acceptor:
         """Check the dialling end's proof.
 
         Raises:
-            HandshakeError: it lacks the key.
+            HandshakeError: it lacks the key, or is this gateway itself: who dials itself is
+                answered, so that it learns whom it dialled.
 
         """
-        if not hmac.compare_digest(payload, self._expected):
+        mac, port = _proof(payload)
+        if self.peer_id == self._own.gateway_id:
+            raise HandshakeError("this gateway itself", self.peer_id)
+        if not hmac.compare_digest(mac, _mac(self._own, b"dial", self._transcript, port)):
             raise HandshakeError("the neighbour does not hold the tree's key", self.peer_id)
+        self.peer_port = port
 
 
-def _mac(own: Credentials, label: bytes, transcript: tuple[str, str, bytes, bytes]) -> bytes:
-    return hmac.digest(own.key, msgpack.packb([label, own.tree, *transcript]), hashlib.sha256)
+def _mac(
+    own: Credentials, label: bytes, transcript: tuple[str, str, bytes, bytes], port: int = 0
+) -> bytes:
+    signed = msgpack.packb([label, own.tree, *transcript, port])
+    return hmac.digest(own.key, signed, hashlib.sha256)
 
 
 def _answer(payload: bytes) -> tuple[str, bytes, bytes]:
-    try:
-        row = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise HandshakeError("answer", payload) from error
-    match row:
+    match row := _unpacked("answer", payload):
         case [str(peer_id), bytes(nonce), bytes(mac)] if len(nonce) == NONCE_BYTES:
             return peer_id, nonce, mac
     raise HandshakeError("answer", row)
+
+
+def _proof(payload: bytes) -> tuple[bytes, int]:
+    match row := _unpacked("proof", payload):
+        case [bytes(mac), int(port)] if 0 <= port < 65_536:
+            return mac, port
+    raise HandshakeError("proof", row)
+
+
+def _unpacked(what: str, payload: bytes) -> object:
+    try:
+        row: object = msgpack.unpackb(payload)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise HandshakeError(what, payload) from error
+    return row

@@ -20,6 +20,8 @@ from tree_handler.errors import ProtocolError
 
 BEHIND_DATA_BYTES = 2 * ACKNOWLEDGE_BYTES
 """A hello that is sent behind more than this tells of the queue, and not of the way."""
+LARGE_READ_BYTES = 128 * 1024
+"""After a read of so much others have their turn: clients, and other neighbours' hellos."""
 FINISH_TIMEOUT_S = 2.0
 USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
@@ -37,6 +39,8 @@ class Link(asyncio.Protocol):
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
+        peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
+        was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
         received_bytes: what came.
 
@@ -47,6 +51,8 @@ class Link(asyncio.Protocol):
         self.peer_id = ""
         self.dialler_id = ""
         self.address = "?"
+        self.peer_port = 0
+        self.was_left = False
         self.window = Window()
         self.received_bytes = 0
         self._acknowledged_bytes = 0
@@ -79,8 +85,16 @@ class Link(asyncio.Protocol):
         self._reader.feed(data)
         if self._receive is not None:
             self._hand_up(self._receive)
+            if len(data) >= LARGE_READ_BYTES and self._transport is not None:
+                # An event loop may read a socket many times in a turn, while it brings as much.
+                self._transport.pause_reading()
+                self._loop.call_soon(self._read_on)
         elif self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -130,6 +144,7 @@ class Link(asyncio.Protocol):
                     self.window.acknowledge(wire.taken(packet.body), self._loop.time())
                     self._pump()
                 elif packet.type is Type.DISCONNECT:
+                    self.was_left = True
                     self._end(f"{self.peer_id} said DISCONNECT")
                 else:
                     receive(packet)

@@ -1,27 +1,38 @@
-"""Whom to dial, when, and when to give up: static neighbours and discovered ones.
+"""Whom to dial, when, and when to give up: static neighbours, and those that were found.
 
 An address is dialled until it holds a link, with exponential back-off and jitter, so that a
-fleet that comes back from a power cut does not knock in step. A static neighbour is never given
-up; a discovered one is, and its next announcement brings it back.
+fleet that comes back from a power cut does not knock in step. A static neighbour is dialled for
+as long as it is configured. One that announced itself, or that dialled this gateway (B1), is
+given up after a while; its next word brings it back. What DNS-SD lists nobody has vouched for: it
+has fewer places, and keeps its own only while it is listed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from gateway.links.handshake import SelfDialError
 from tree_handler.errors import ProtocolError
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
+STEADY_S = 1.0
+"""A link that ends sooner is not dialled again faster than one that never came about."""
 GIVE_UP_S = 120.0
-"""A discovered neighbour that does not answer for so long is forgotten."""
+"""A neighbour that was found and does not answer for so long is forgotten."""
 DIAL_BACK_S = 1.0
 """Of two that discover each other the lower id dials first; the other waits this long."""
-MAX_DISCOVERED = 256
+MAX_FOUND = 256
+"""Neighbours that announced themselves or dialled; more are not dialled."""
+MAX_LISTED = 64
+"""Neighbours from DNS-SD; more are not dialled."""
+ITSELF_RETRY_S = 60.0
+"""An address that was this gateway's own may become another's."""
 LINKED_CHECK_S = 1.0
 """How often to see whether a neighbour that dialled us is still there."""
 
@@ -30,19 +41,44 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a neighbour's MQTT listener is."""
+    """Where a neighbour takes links."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
     def parse(cls, text: str) -> Address:
         """Read ``host:port``."""
         host, _, port = text.rpartition(":")
         return cls(host.strip("[]"), int(port))
+
+
+class Source(enum.Enum):
+    """How an address became known."""
+
+    STATIC = "static"
+    FOUND = "found"
+    LISTED = "listed"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What became of dialling, for status."""
+
+    dialled: int = 0
+    failed: int = 0
+    itself: int = 0
+    given_up: int = 0
+    over_limit: int = 0
+
+
+@dataclass(slots=True)
+class _Kept:
+    source: Source
+    task: asyncio.Task[None]
 
 
 class Neighbours:
@@ -64,49 +100,115 @@ class Neighbours:
         self._own_id = own_id
         self._dial = dial
         self._is_linked = is_linked
-        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._kept: dict[Address, _Kept] = {}
+        self._unlisted: set[Address] = set()
         self._jitter = random.Random()
+        self.counters = Counters()
 
     def add_static(self, address: Address) -> None:
-        """Dial this neighbour for as long as the process runs."""
-        self._start(address, peer_id=None)
+        """Dial this neighbour until it is removed."""
+        self._keep(address, Source.STATIC, None, 0.0)
+        self._kept[address].source = Source.STATIC
 
     def add_discovered(self, address: Address, peer_id: str) -> None:
-        """Dial a neighbour that announced itself."""
-        if len(self._tasks) < MAX_DISCOVERED and not self._is_linked(peer_id):
-            self._start(address, peer_id)
+        """Dial a neighbour that announced itself, with the tree's key as its witness."""
+        if not self._is_linked(peer_id):
+            self._keep(address, Source.FOUND, peer_id, self._turn(peer_id))
+
+    def add_met(self, address: Address, peer_id: str) -> None:
+        """Dial a neighbour back that dialled, once its link has ended (B1)."""
+        self._keep(address, Source.FOUND, peer_id, LINKED_CHECK_S)
+
+    def remove_met(self, address: Address) -> None:
+        """Do not dial a neighbour back that has ended its link itself."""
+        self._remove(address, Source.FOUND)
+
+    def add_listed(self, address: Address, peer_id: str) -> None:
+        """Dial what DNS-SD lists, until `remove_listed`."""
+        self._keep(address, Source.LISTED, peer_id, self._turn(peer_id))
+
+    def remove_static(self, address: Address) -> None:
+        """Dial this neighbour no longer, and end the link that came of it."""
+        self._remove(address, Source.STATIC)
+
+    def remove_listed(self, address: Address) -> None:
+        """Dial it no longer; a link that there is stays until it ends by itself."""
+        kept = self._kept.get(address)
+        if kept is not None and kept.source is Source.LISTED:
+            self._unlisted.add(address)
+
+    def status(self) -> dict[str, int]:
+        """Counters, and how many addresses there are of each source."""
+        sources = [kept.source for kept in self._kept.values()]
+        return asdict(self.counters) | {one.value: sources.count(one) for one in Source}
 
     async def stop(self) -> None:
         """End all dialling; links in use are the caller's."""
-        tasks = list(self._tasks.values())
+        tasks = [kept.task for kept in self._kept.values()]
+        self._kept.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, address: Address, peer_id: str | None) -> None:
-        if address in self._tasks:
-            return
-        task = asyncio.create_task(self._keep(address, peer_id), name=f"dial {address}")
-        self._tasks[address] = task
-        task.add_done_callback(lambda _: self._tasks.pop(address, None))
+    def _turn(self, peer_id: str) -> float:
+        return DIAL_BACK_S if self._own_id > peer_id else 0.0
 
-    async def _keep(self, address: Address, peer_id: str | None) -> None:
+    def _keep(self, address: Address, source: Source, peer_id: str | None, wait_s: float) -> None:
+        self._unlisted.discard(address)
+        if address in self._kept:
+            return
+        if source is not Source.STATIC:
+            others = sum(kept.source is source for kept in self._kept.values())
+            if others >= (MAX_FOUND if source is Source.FOUND else MAX_LISTED):
+                self.counters.over_limit += 1
+                return
+        dialling = self._dial_for_ever(address, peer_id, wait_s)
+        task = asyncio.create_task(dialling, name=f"dial {address}")
+        self._kept[address] = _Kept(source, task)
+        task.add_done_callback(lambda _: self._ended(address, task))
+
+    def _ended(self, address: Address, task: asyncio.Task[None]) -> None:
+        kept = self._kept.get(address)
+        if kept is not None and kept.task is task:
+            del self._kept[address]
+            self._unlisted.discard(address)
+
+    def _remove(self, address: Address, source: Source) -> None:
+        kept = self._kept.get(address)
+        if kept is not None and kept.source is source:
+            self._forget(address)
+
+    def _forget(self, address: Address) -> None:
+        self._kept.pop(address).task.cancel()
+
+    async def _dial_for_ever(self, address: Address, peer_id: str | None, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
-        forget = peer_id is not None
-        if peer_id is not None and self._own_id > peer_id:
-            await asyncio.sleep(DIAL_BACK_S)
+        await asyncio.sleep(wait_s)
         retry_s = FIRST_RETRY_S
         last_success = loop.time()
-        while not (forget and loop.time() - last_success > GIVE_UP_S):
-            if peer_id is None or not self._is_linked(peer_id):
-                try:
-                    peer_id = await self._dial(address)
-                    retry_s = FIRST_RETRY_S
-                    last_success = loop.time()
-                except (OSError, ProtocolError) as error:
-                    _log.debug("dialling %s: %s", address, error)
-                    retry_s = min(retry_s * 2, LAST_RETRY_S)
-            else:
-                last_success = loop.time()
+        while address not in self._unlisted:
+            began = loop.time()
+            is_found = self._kept[address].source is Source.FOUND
+            if is_found and began - last_success > GIVE_UP_S:
+                self.counters.given_up += 1
+                return
+            if peer_id is not None and self._is_linked(peer_id):
+                last_success = began
                 retry_s = LINKED_CHECK_S
+            else:
+                retry_s = min(retry_s * 2, LAST_RETRY_S)
+                try:
+                    self.counters.dialled += 1
+                    peer_id = await self._dial(address)
+                    last_success = loop.time()
+                    if last_success - began > STEADY_S:
+                        retry_s = FIRST_RETRY_S
+                except SelfDialError:
+                    if not self.counters.itself:
+                        _log.warning("%s is this gateway itself", address)
+                    self.counters.itself += 1
+                    retry_s = ITSELF_RETRY_S
+                except (OSError, ProtocolError) as error:
+                    self.counters.failed += 1
+                    _log.debug("dialling %s: %s", address, error)
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))

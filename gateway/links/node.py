@@ -13,11 +13,12 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from ssl import SSLContext
 from typing import Any
 
 from gateway.broker.hooks import Committed
+from gateway.broker.limits import Limits
 from gateway.broker.log.message_log import Done, MessageLog
 from gateway.links.commit import GroupCommit
 from gateway.links.exchange import Exchange
@@ -25,14 +26,16 @@ from gateway.links.greeting import accept, dial, take_over
 from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
+from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
-from gateway.links.neighbours import Address
-from gateway.links.origin import Origin
+from gateway.links.neighbours import Address, Neighbours
+from gateway.links.origin import Origin, Router
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
+from tree_handler.bpdu import Kind
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import Replication
@@ -47,9 +50,6 @@ from tree_handler.spanning_tree import (
     SpanningTree,
 )
 
-MAX_HANDSHAKES = 64
-"""Links that have not yet proved who they are; more are closed at once."""
-
 STALL_S = 0.1
 """A timer that is later than this had to wait for this process itself."""
 READ_FIRST_S = 0.02
@@ -61,6 +61,11 @@ _log = logging.getLogger(__name__)
 class TreeNode:
     """The node of one process.
 
+    Attributes:
+        admission: which gateways may open a link, and what is shown to them.
+        neighbours: learns where those that dialled take links themselves.
+        duplicates: links that ended because there was another one to the same gateway.
+
     Args:
         credentials: id, tree name and key.
         identity: what the spanning tree elects by.
@@ -69,11 +74,14 @@ class TreeNode:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message now.
         sync: acknowledge after `fdatasync`.
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        admission: which gateways may open a link; all that hold the key if not given.
         scope: which messages of clients leave this gateway.
+        floods_clients: without it a part that `route` is told of sends clients' messages.
 
     """
 
@@ -86,11 +94,14 @@ class TreeNode:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool] = lambda: True,
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
         repair_interval_s: float = 5.0,
+        admission: LinkAdmission | None = None,
         scope: Scope | None = None,
+        floods_clients: bool = True,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -102,11 +113,15 @@ class TreeNode:
             credentials.gateway_id,
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
+            floods_clients=floods_clients,
             repair_interval_s=repair_interval_s,
+            told=log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
-        self._greeting = 0
+        self.admission = admission or LinkAdmission(Limits(), is_required=False)
+        self.neighbours: Neighbours | None = None
+        self.duplicates = 0
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
@@ -118,6 +133,7 @@ class TreeNode:
             self.links,
             deliver=deliver,
             control=control,
+            reads_unlogged=reads_unlogged,
             spool_unlogged=spool_unlogged,
         )
         self._origin = Origin(
@@ -184,6 +200,10 @@ class TreeNode:
         self._parts.add(part)
         self.reschedule()
 
+    def route(self, router: Router) -> None:
+        """Let another one send clients' messages; to be called before there are any."""
+        self._origin.router = router
+
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
         if (there := self.links.get(link)) is not None:
@@ -195,14 +215,29 @@ class TreeNode:
         """Whether there is a link to this gateway."""
         return any(link.peer_id == peer_id for link in self.links.values())
 
-    async def dial(self, address: Address, ssl: SSLContext | None = None) -> str:
+    def rescope(self, scope: Scope) -> None:
+        """From now on let other messages of clients leave this gateway."""
+        self._origin.scope = scope
+
+    def listens_at(self, port: int) -> None:
+        """Tell neighbours that are dialled from now on where this node takes links itself."""
+        self._credentials = replace(self._credentials, port=port)
+
+    def drop(self, peer_id: str, why: str) -> None:
+        """End the link to a gateway; nothing if there is none."""
+        for link in list(self.links.values()):
+            if link.peer_id == peer_id:
+                self._end(link, why)
+
+    async def dial(self, address: Address) -> str:
         """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
 
         Raises:
             OSError, ProtocolError: no link came about.
 
         """
-        link = await dial(address.host, address.port, self._credentials, self._numbers, ssl)
+        tls = self.admission.tls
+        link = await dial(address.host, address.port, self._credentials, self._numbers, tls)
         await self._serve(link)
         return link.peer_id
 
@@ -214,25 +249,26 @@ class TreeNode:
             first: what was read of it.
 
         """
-        if self._greeting >= MAX_HANDSHAKES:
-            transport.abort()
-            return
+        host = str((transport.get_extra_info("peername") or ("?",))[0])
         link = take_over(transport, first)
-        self._greeting += 1
         try:
-            await accept(link, self._credentials, self._numbers)
-        except (OSError, ProtocolError) as error:
-            _log.warning("a neighbour was refused: %s", error)
+            with self.admission.shaking_hands(host):
+                await accept(link, self._credentials, self._numbers)
+        except (OSError, ProtocolError):
             return
-        finally:
-            self._greeting -= 1
+        address = Address(host, link.peer_port)
+        if link.peer_port and self.neighbours is not None:
+            self.neighbours.add_met(address, link.peer_id)
         await self._serve(link)
+        if link.was_left and self.neighbours is not None:
+            self.neighbours.remove_met(address)
 
     def _may_stay(self, link: Link) -> bool:
         """Of two links of a pair the one that the lower id dialled stays; both ends agree."""
         for other in list(self.links.values()):
             if other.peer_id != link.peer_id:
                 continue
+            self.duplicates += 1
             if link.dialler_id > other.dialler_id:
                 return False
             self._end(other, f"replaced by a newer link to {other.peer_id}")
@@ -253,6 +289,9 @@ class TreeNode:
         why = "closed here"
         try:
             why = await link.serve(partial(self._receive, link))
+        except asyncio.CancelledError:
+            await link.finish()
+            raise
         finally:
             self._end(link, why)
 
@@ -266,7 +305,7 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self.exchange.link_down(link.number, now)
+        self.exchange.link_down(link, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
@@ -298,6 +337,8 @@ class TreeNode:
                 match action:
                     case Send(number, bpdu):
                         if number in self.links:
+                            if bpdu.kind is Kind.JOIN:
+                                self.exchange.joins(number)
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import Done, LogError
@@ -13,10 +14,24 @@ from gateway.links.commit import GroupCommit
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Row
-from tree_handler.replication import Action, Append, Replication
+from tree_handler.batch import Entry, Flags, Header, Row
+from tree_handler.replication import Action, Append, Replication, Route
+from tree_handler.routed import Run
 
 _NO_FLAGS = Flags(0)
+
+
+class Router(Protocol):
+    """Sends clients' messages to those who want them, where they are not flooded."""
+
+    def runs(self, rows: Sequence[Row]) -> Iterable[Run]:
+        """Cut messages so that a batch goes to the same gateways as a whole."""
+
+    def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
+        """A batch of a run is numbered, and in the log if it is to be; what is to be done."""
+
+    def carry_out(self, actions: Iterable[Any]) -> None:
+        """Do it, and what replication decided."""
 
 
 class Origin:
@@ -27,6 +42,9 @@ class Origin:
         commit: appends them to the log, and tells who waits when it has them.
         replicate: carries out what replication decides.
         scope: which messages of clients leave this gateway.
+
+    Attributes:
+        router: where clients' messages are routed; None where they are flooded.
 
     """
 
@@ -40,7 +58,8 @@ class Origin:
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
-        self._scope = scope
+        self.scope = scope
+        self.router: Router | None = None
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
 
@@ -81,33 +100,42 @@ class Origin:
 
     def _accept(self, gathered: Iterable[tuple[Flags, Sequence[Row]]], waiting: list[Done]) -> None:
         now_us = time.time_ns() // 1000
-        sends: list[Action] = []
+        router = self.router
+        sends: list[Any] = []
         refused: LogError | None = None
         for flags, rows in self._cut_by_scope(gathered):
+            is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
             for part in batch.cut(rows):
-                for action in self._replication.publish(part, flags, now_us):
-                    if not isinstance(action, Append):
-                        sends.append(action)
-                    elif (error := self._commit.append(action.frame, action.header)) is None:
-                        sends += self._replication.appended(action)
-                    else:
-                        refused = error
+                for run in router.runs(part) if router and is_routed else (Run(part),):
+                    for action in self._replication.publish(run.rows, flags, now_us):
+                        if not isinstance(action, Append):
+                            sends += self._routed(action, run)
+                        elif (error := self._commit.append(action.frame, action.header)) is None:
+                            for after in self._replication.appended(action):
+                                sends += self._routed(after, run)
+                        else:
+                            refused = error
         if refused is None:
             self._commit.settle(waiting)
         else:
             self._commit.refuse(waiting, refused)
         if sends:  # when this turn has written: local clients do not wait for links
-            self._loop.call_soon(self._replicate, sends)
+            self._loop.call_soon(router.carry_out if router else self._replicate, sends)
+
+    def _routed(self, action: Action, run: Run) -> Iterable[Any]:
+        if self.router is None or not isinstance(action, Route):
+            return (action,)
+        return self.router.accepted(action.frame, action.header, run)
 
     def _cut_by_scope(
         self, gathered: Iterable[tuple[Flags, Sequence[Row]]]
     ) -> Iterator[tuple[Flags, Sequence[Row]]]:
         """Cut so that a batch stays here as a whole or leaves as a whole."""
         for flags, rows in gathered:
-            if flags & Flags.CONTROL or self._scope.is_everything:
+            if flags & Flags.CONTROL or self.scope.is_everything:
                 yield flags, rows
                 continue
-            for stays, run in self._scope.runs(rows):
+            for stays, run in self.scope.runs(rows):
                 if not stays:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it

@@ -54,7 +54,7 @@ class ChaosGateways(Gateways):
         neighbours = [f"{net.address(n)}:{PORT}" for n in net.neighbours(COLLECTOR)]
         self.config(COLLECTOR).write_text(
             f'[collector]\nid = "{COLLECTOR_NAME}"\nspool_dir = "{folder}/spool"\n'
-            f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
+            f'[tree]\nkey_file = "{folder}/tree.key"\ntls = "off"\ndiscovery = false\n'
             f"neighbours = {json.dumps(neighbours)}\n"
         )
 

@@ -146,7 +146,9 @@ port = {self.port}
 port = 0
 [tree]
 key_file = "{folder}/tree.key"
+tls = "off"
 discovery = false
+dial_back = false
 [log]
 durability = "{durability}"
 segment_bytes = {segment_bytes}

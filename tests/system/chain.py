@@ -25,11 +25,17 @@ class TreeGateway(Gateway):
         gateway_id: its name.
         neighbour_port: of the one that it dials, if any.
         max_bytes: of its log.
+        mode: of the tree.
 
     """
 
     def __init__(
-        self, folder: Path, gateway_id: str, neighbour_port: int | None, max_bytes: int
+        self,
+        folder: Path,
+        gateway_id: str,
+        neighbour_port: int | None,
+        max_bytes: int,
+        mode: str = "flood",
     ) -> None:
         folder.mkdir()
         super().__init__(folder, "write")
@@ -39,7 +45,8 @@ class TreeGateway(Gateway):
         self.config.write_text(
             text.replace('id = "gw"', f'id = "{gateway_id}"')
             .replace("discovery = false", f"discovery = false\nneighbours = [{neighbours}]")
-            .replace("[tree]", "[tree]\nhello_s = 0.1\nrepair_interval_s = 0.5")
+            .replace("[tree]", "[tree]\nhello_s = 0.1\nrepair_interval_s = 0.5\nmode = 'MODE'")
+            .replace("MODE", mode)
             .replace(f"segment_bytes = {256 << 10}", "segment_bytes = 16384")
             .replace(f"max_bytes = {1 << 30}", f"max_bytes = {max_bytes}")
         )
@@ -80,12 +87,15 @@ class TreeGateway(Gateway):
 class Chain:
     """Gateways ``a``, ``b``, ...; each but the first dials the one before it."""
 
-    def __init__(self, folder: Path, count: int = 3, *, max_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, folder: Path, count: int = 3, *, max_bytes: int = 1 << 20, mode: str = "flood"
+    ) -> None:
         self.gateways: list[TreeGateway] = []
         self.paths: list[CutOff] = []
         """Between each and the one before it."""
         self._folder = folder
         self._max_bytes = max_bytes
+        self._mode = mode
         for _ in range(count):
             self.add()
 
@@ -96,7 +106,7 @@ class Chain:
         if self.gateways:
             self.paths.append(CutOff(self.gateways[-1]))
             port = self.paths[-1].port
-        one = TreeGateway(self._folder / name, name, port, self._max_bytes)
+        one = TreeGateway(self._folder / name, name, port, self._max_bytes, self._mode)
         self.gateways.append(one)
         return one
 

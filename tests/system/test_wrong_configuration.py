@@ -56,6 +56,7 @@ def base(tmp_path: Path) -> str:
         ('id = "gw"', "", "gateway.id: missing"),
         ("tree.key", "absent.key", "absent.key: no such file"),
         ("discovery = false", "hello_s = 0", "tree.hello_s: "),
+        ("discovery = false", 'mode = "all"', "tree.mode: 'all' is none of 'flood', 'routed'"),
         ("discovery = false", 'keep_local = ["a+"]', "tree.keep_local: "),
         ("discovery = false", 'neighbours = ["nowhere"]', "tree.neighbours: 'nowhere'"),
         (

@@ -110,7 +110,10 @@ async def start(tmp_path: Path) -> Any:
 def parse(folder: Path, toml: str) -> config.MqttSection:
     (folder / "tree.key").write_text("ab" * 32)
     path = folder / "gateway.toml"
-    head = f'[gateway]\nid = "gw"\nstate_dir = "{folder}"\n[tree]\nkey_file = "{folder}/tree.key"\n'
+    head = (
+        f'[gateway]\nid = "gw"\nstate_dir = "{folder}"\n'
+        f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
+    )
     path.write_text(head + toml)
     return config.load(path, config.GatewaySettings).mqtt
 

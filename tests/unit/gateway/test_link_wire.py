@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
+
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.links import wire
-from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
+from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError, SelfDialError
 from gateway.links.wire import Connect, Packet, Type
 from tree_handler.errors import ProtocolError
 
@@ -104,10 +107,33 @@ def test_an_answer_can_not_be_reflected_as_the_proof() -> None:
         acceptor.receive(acceptor.answer[-32:])
 
 
+def test_both_ends_learn_that_a_gateway_has_dialled_itself() -> None:
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    acceptor = Acceptor(own("gw-a"), NONCE_A, dialler.connect)
+    with pytest.raises(SelfDialError, match="this gateway itself"):
+        dialler.receive(acceptor.answer)
+    _, proof = Dialler(own("gw-a"), NONCE_D).receive(
+        Acceptor(own("gw-b"), NONCE_A, dialler.connect).answer
+    )
+    with pytest.raises(HandshakeError, match="this gateway itself"):
+        acceptor.receive(proof)
+
+
+def test_the_port_that_a_dialler_takes_links_at_is_part_of_its_proof() -> None:
+    dialler = Dialler(dataclasses.replace(own("gw-a"), port=8883), NONCE_D)
+    acceptor = Acceptor(own("gw-b"), NONCE_A, dialler.connect)
+    _, proof = dialler.receive(acceptor.answer)
+    mac, port = msgpack.unpackb(proof)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        acceptor.receive(msgpack.packb([mac, port + 1]))
+    assert acceptor.peer_port == 0
+    acceptor.receive(proof)
+    assert acceptor.peer_port == 8883
+
+
 @pytest.mark.parametrize(
     ("connect", "why"),
     [
-        (Connect("gw-b", "t", NONCE_D), "this gateway itself"),
         (Connect("gw-a", "other", NONCE_D), "another tree"),
         (Connect("gw-a", "t", b"short"), "nonce"),
         (Connect("", "t", NONCE_D), "identifier"),

@@ -6,26 +6,31 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tree_handler.interest import Interest
 from tree_handler.overlays import Overlays, Say, Settings
 from tree_handler.spanning_tree import Identity, Parameters
 
-
-@dataclass(frozen=True)
-class Told:
-    """A record, as short as can be."""
-
-    gateway_id: str
-    publishes: frozenset[str] = frozenset({"t"})
-    subscribes: frozenset[str] = frozenset({"t"})
-    neighbours: frozenset[str] = frozenset()
-    clients: int = 0
-    rooted: int = 0
-    transit: bool = True
+Fleet = dict[str, Interest]
 
 
-def mesh(*ids: str, **fields: object) -> dict[str, Told]:
+def told(
+    gateway_id: str,
+    publishes: Iterable[str] = ("t",),
+    subscribes: Iterable[str] = ("t",),
+    neighbours: Iterable[str] = (),
+    *,
+    clients: int = 0,
+    rooted: int = 0,
+    transit: bool = True,
+) -> Interest:
+    """A record."""
+    wants = frozenset(subscribes), frozenset(publishes), frozenset(neighbours)
+    return Interest(gateway_id, 1, 1, *wants, clients, rooted, transit)
+
+
+def mesh(*ids: str, publishes: Iterable[str] = ("t",), subscribes: Iterable[str] = ("t",)) -> Fleet:
     """Records of gateways that all have links to each other."""
-    return {i: Told(i, neighbours=frozenset(ids) - {i}, **fields) for i in ids}  # type: ignore[arg-type]
+    return {i: told(i, publishes, subscribes, set(ids) - {i}) for i in ids}
 
 
 @dataclass
@@ -41,9 +46,7 @@ class Wires:
     _waiting: deque[tuple[str, str, bytes]] = field(default_factory=deque)
 
     @classmethod
-    def of(
-        cls, *ids: str, settings: Settings | None = None, records: dict[str, Told] | None = None
-    ) -> Wires:
+    def of(cls, *ids: str, settings: Settings | None = None, records: Fleet | None = None) -> Wires:
         """Gateways that know all records, the first the strongest, with all links up."""
         wires = cls()
         for number, gateway_id in enumerate(ids):
@@ -62,7 +65,7 @@ class Wires:
         """Everybody's link to this gateway."""
         return 1 + list(self.gateways).index(gateway_id)
 
-    def tell(self, records: dict[str, Told], to: Iterable[str] | None = None) -> None:
+    def tell(self, records: Fleet, to: Iterable[str] | None = None) -> None:
         """Let these gateways, or all, know these records."""
         for gateway_id in list(self.gateways) if to is None else to:
             self.gateways[gateway_id].records_changed(records, self.now)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tree_handler.overlay_pair import Told, Wires, mesh
+from tests.unit.tree_handler.overlay_pair import Wires, mesh, told
+from tree_handler.interest import Interest
 from tree_handler.overlay_plan import Plan, overlay_id
 from tree_handler.overlay_policy import RootPolicy, Weights, standing, standings
 from tree_handler.overlays import Settings
@@ -16,13 +17,15 @@ from tree_handler.overlays import Settings
 ABC = ("gw-a", "gw-b", "gw-c")
 
 
-def record(gateway_id: str, publishes: str = "", subscribes: str = "", links: str = "abcd") -> Told:
+def record(
+    gateway_id: str, publishes: str = "", subscribes: str = "", links: str = "abcd"
+) -> Interest:
     """A record from words; links are the last letters of ids."""
     neighbours = frozenset(f"gw-{letter}" for letter in links) - {gateway_id}
-    return Told(gateway_id, frozenset(publishes.split()), frozenset(subscribes.split()), neighbours)
+    return told(gateway_id, frozenset(publishes.split()), frozenset(subscribes.split()), neighbours)
 
 
-def plan(*records: Told, own: str = "gw-a", most: int = 64) -> Plan:
+def plan(*records: Interest, own: str = "gw-a", most: int = 64) -> Plan:
     return Plan.of({r.gateway_id: r for r in records}, own, most)
 
 
@@ -54,7 +57,7 @@ def test_members_are_those_that_advertise_and_those_with_a_matching_subscription
         ([record("gw-a", "t/#"), record("gw-b", subscribes="#")], "only a prefix is advertised"),
     ],
 )
-def test_a_topic_has_no_overlay_if(records: list[Told], why: str) -> None:
+def test_a_topic_has_no_overlay_if(records: list[Interest], why: str) -> None:
     found = plan(*records)
     assert not found.overlays, why
     assert [found.overlay_of(topic) for topic in ("t", "$x", "t/1")] == [None] * 3
@@ -78,7 +81,7 @@ def test_a_link_counts_only_if_both_ends_tell_it() -> None:
 
 
 def test_a_leaf_is_a_member_but_no_bridge() -> None:
-    leaf = Told("gw-c", frozenset(), frozenset({"t"}), frozenset({"gw-a", "gw-b"}), transit=False)
+    leaf = told("gw-c", frozenset(), frozenset({"t"}), frozenset({"gw-a", "gw-b"}), transit=False)
     a, b = record("gw-a", "t", "t", links="c"), record("gw-b", "t", "t", links="c")
     assert plan(a, b, leaf).overlay_of("t") == overlay_id(frozenset({"gw-a", "gw-c"}))
     a, b = record("gw-a", "t", "t", links="bc"), record("gw-b", "t", "t", links="ac")
@@ -94,13 +97,13 @@ def test_a_record_outlives_its_gateway_but_not_the_links_to_it() -> None:
 
 ids = st.sampled_from(["gw-a", "gw-b", "gw-c", "gw-d", "gw-e"])
 wants = st.frozensets(st.sampled_from(["t", "u", "v", "t/1", "+", "#"]), max_size=4)
-tolds = st.builds(Told, ids, wants, wants, st.frozensets(ids))
-fleets = st.lists(tolds, max_size=5, unique_by=lambda told: told.gateway_id)
+tolds = st.builds(told, ids, wants, wants, st.frozensets(ids))
+fleets = st.lists(tolds, max_size=5, unique_by=lambda one: one.gateway_id)
 
 
 @given(fleets)
-def test_gateways_that_reach_each_other_find_the_same_overlays(fleet: list[Told]) -> None:
-    records = {told.gateway_id: told for told in fleet}
+def test_gateways_that_reach_each_other_find_the_same_overlays(fleet: list[Interest]) -> None:
+    records = {one.gateway_id: one for one in fleet}
     plans = {i: Plan.of(records, i, 3) for i in records}
     for i, found in plans.items():
         for name, who in found.overlays.items():
@@ -123,8 +126,8 @@ def test_overlays_that_begin_together_are_spread_by_rooted_and_clients() -> None
     names = [bytes([n]) * 8 for n in range(12)]
     new = dict.fromkeys(names, frozenset(ABC))
     records = mesh(*ABC)
-    records["gw-b"] = Told("gw-b", rooted=3)
-    records["gw-c"] = Told("gw-c", clients=60)
+    records["gw-b"] = told("gw-b", rooted=3)
+    records["gw-c"] = told("gw-c", clients=60)
     own = {i: standings(new, records, i, Weights(1.0, 0.1)) for i in ABC}
     won = Counter(max(ABC, key=lambda i: own[i][name]) for name in names)
     assert won == {"gw-a": 7, "gw-b": 4, "gw-c": 1}
@@ -132,8 +135,8 @@ def test_overlays_that_begin_together_are_spread_by_rooted_and_clients() -> None
 
 def test_the_root_by_balance_is_the_gateway_with_the_fewest_clients() -> None:
     records = mesh(*ABC)
-    records["gw-a"] = Told("gw-a", neighbours=records["gw-a"].neighbours, clients=9)
-    records["gw-b"] = Told("gw-b", neighbours=records["gw-b"].neighbours, clients=5)
+    records["gw-a"] = told("gw-a", neighbours=records["gw-a"].neighbours, clients=9)
+    records["gw-b"] = told("gw-b", neighbours=records["gw-b"].neighbours, clients=5)
     wires = Wires.of(*ABC, settings=Settings(RootPolicy.BALANCE), records=records)
     wires.run(1.0)
     assert {g.snapshots()[0].root for g in wires.gateways.values()} == {"gw-c"}
@@ -143,7 +146,7 @@ def test_a_root_stays_root_though_its_load_grows() -> None:
     wires = Wires.of(*ABC, settings=Settings(RootPolicy.BALANCE), records=mesh(*ABC))
     wires.run(1.0)
     records = mesh(*ABC)
-    records["gw-a"] = Told("gw-a", neighbours=records["gw-a"].neighbours, clients=500, rooted=1)
+    records["gw-a"] = told("gw-a", neighbours=records["gw-a"].neighbours, clients=500, rooted=1)
     wires.tell(records)
     wires.run(2.0)
     assert {g.snapshots()[0].root for g in wires.gateways.values()} == {"gw-a"}

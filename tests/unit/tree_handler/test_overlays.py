@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tree_handler.overlay_pair import Told, Wires, mesh
+from tests.unit.tree_handler.overlay_pair import Fleet, Wires, mesh, told
 from tree_handler import overlay_wire, overlays
 from tree_handler.election import MAX_EPOCH
 from tree_handler.errors import ProtocolError
@@ -41,7 +41,7 @@ def test_a_message_goes_over_the_overlay_once_its_tree_is_settled() -> None:
 def test_only_links_between_members_are_in_an_overlay() -> None:
     ids = ("gw-a", "gw-b", "gw-c")
     records = mesh(*ids)
-    records["gw-c"] = Told("gw-c", frozenset(), frozenset(), frozenset(ids) - {"gw-c"})
+    records["gw-c"] = told("gw-c", frozenset(), frozenset(), frozenset(ids) - {"gw-c"})
     wires = Wires.of(*ids, records=records)
     wires.run(1.0)
     assert links(wires, "gw-a") == {"gw-b"}
@@ -94,10 +94,10 @@ def test_overlays_are_never_mixed() -> None:
     """A batch that came in one overlay leaves over the links of that overlay alone."""
     ids = ("gw-a", "gw-b", "gw-c")
     records = {
-        i: Told(i, frozenset({"pair", "all"}), frozenset({"pair", "all"}), frozenset(ids) - {i})
+        i: told(i, frozenset({"pair", "all"}), frozenset({"pair", "all"}), frozenset(ids) - {i})
         for i in ids
     }
-    records["gw-c"] = Told("gw-c", frozenset(), frozenset({"all"}), frozenset({"gw-a", "gw-b"}))
+    records["gw-c"] = told("gw-c", frozenset(), frozenset({"all"}), frozenset({"gw-a", "gw-b"}))
     wires = Wires.of(*ids, records=records)
     wires.run(1.0)
     a = wires.gateways["gw-a"]
@@ -110,9 +110,9 @@ def test_overlays_are_never_mixed() -> None:
 # -- lives -----------------------------------------------------------------------------------------
 
 
-def without(records: dict[str, Told], gateway_id: str) -> dict[str, Told]:
+def without(records: Fleet, gateway_id: str) -> Fleet:
     """The records when this gateway wants nothing any more."""
-    silent = Told(gateway_id, frozenset(), frozenset(), records[gateway_id].neighbours)
+    silent = told(gateway_id, frozenset(), frozenset(), records[gateway_id].neighbours)
     return records | {gateway_id: silent}
 
 
@@ -192,7 +192,7 @@ def test_the_hellos_of_all_overlays_due_for_a_link_are_one_message() -> None:
     records = {}
     for i in ids:
         wanted = frozenset(topic for topic, who in topics.items() if i[-1] in who)
-        records[i] = Told(i, wanted, wanted, frozenset(ids) - {i})
+        records[i] = told(i, wanted, wanted, frozenset(ids) - {i})
     wires = Wires.of(*ids, records=records)
     wires.run(5.0)
     wires.sent.clear()
@@ -207,7 +207,7 @@ def test_more_overlays_than_the_limit_go_the_routed_way_on_all_gateways_alike() 
     records = {}
     for i in ids:
         wanted = frozenset(t for t in ("ab", "bc", "ac", "abc") if i[-1] in t)
-        records[i] = Told(i, wanted, wanted, frozenset(ids) - {i})
+        records[i] = told(i, wanted, wanted, frozenset(ids) - {i})
     wires = Wires.of(*ids, settings=Settings(max_overlays=2), records=records)
     wires.run(2.0)
     plans = [g.plan for g in wires.gateways.values()]

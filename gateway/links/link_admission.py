@@ -1,0 +1,108 @@
+"""Which gateways may open a link, and how often they may try.
+
+Asked when a gateway's CONNECT has come, before anything is answered; told how its hand-shake ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gateway.broker.access.attempts import FailedAttempts
+from gateway.broker.access.certificates import PeerCertificate
+from gateway.broker.limits import Limits
+from gateway.broker.packets import Connect
+from gateway.links.link_tls import LinkTls
+from tree_handler.errors import ProtocolError
+
+MAX_HANDSHAKES = 64
+"""Links that have not yet proved who they are; more are refused."""
+MAX_HANDSHAKES_PER_ADDRESS = 16
+
+_log = logging.getLogger(__name__)
+
+
+class LinkAdmission:
+    """The door for links.
+
+    Attributes:
+        tls: what links show and ask for; None where they run without, or none may come.
+        refused: told of the kind and who, for each link that is refused.
+
+    Args:
+        limits: how often an address may fail.
+        is_required: whether only a gateway's certificate opens a link.
+
+    """
+
+    def __init__(self, limits: Limits, *, is_required: bool) -> None:
+        self.tls: LinkTls | None = None
+        self.refused: Callable[[str, str], None] = _tell
+        self._is_required = is_required
+        self._now = asyncio.get_running_loop().time
+        self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
+        self._greeting: Counter[str] = Counter()
+
+    def renew(self, tls: LinkTls | None) -> list[str]:
+        """Go by certificates that were read again; the gateways whose links must end."""
+        before, self.tls = self.tls, tls
+        return [] if tls is None or before is None else tls.follow(before)
+
+    def why_no_link(
+        self, connect: Connect, certificate: PeerCertificate | None, address: str
+    ) -> str:
+        """Why a gateway may not open a link; nothing if it may try.
+
+        Args:
+            connect: what it sent.
+            certificate: what the TLS handshake has verified of it.
+            address: where it comes from, without port.
+
+        """
+        if self._is_required:
+            if self.tls is None:
+                return "a link, and this gateway has no certificate for links"
+            return self._over_limit(address) or self.tls.why_not(certificate, connect.client_id)
+        if self._failures.is_blocked(address, self._now()):
+            self.refused("link over the limit of failures of an address", address)
+            return "a link after too many failures"
+        return self._over_limit(address)
+
+    def _over_limit(self, address: str) -> str:
+        if (
+            self._greeting.total() < MAX_HANDSHAKES
+            and self._greeting[address] < MAX_HANDSHAKES_PER_ADDRESS
+        ):
+            return ""
+        self.refused("link over the limit of hand-shakes", address)
+        return "a link while too many shake hands"
+
+    @contextmanager
+    def shaking_hands(self, address: str) -> Iterator[None]:
+        """For the time of a hand-shake; one that fails counts against the address.
+
+        Raises:
+            OSError, ProtocolError: as the hand-shake has it.
+
+        """
+        self._greeting[address] += 1
+        try:
+            yield
+        except (OSError, ProtocolError) as error:
+            # One that only went away has guessed nothing.
+            if isinstance(error, (TimeoutError, ProtocolError)):
+                self._failures.failed(address, self._now())
+            why = str(error) or "time is over"
+            self.refused("link hand-shake failed", f"{address}: {why}")
+            raise
+        finally:
+            self._greeting[address] -= 1
+            if not self._greeting[address]:
+                del self._greeting[address]
+
+
+def _tell(kind: str, who: str) -> None:
+    _log.warning("%s: %s", who, kind)

@@ -1,0 +1,130 @@
+"""Mutual TLS on links: what this gateway shows its neighbours, and what it asks of them.
+
+Both ends show a certificate of the fleet's authority that says it is a gateway's (the role URI
+``urn:hedgerow:role:gateway``) and whose (the common name is the gateway id). The host name is not
+looked at: a neighbour is who its certificate says, wherever it was found. The proof of the tree's
+key (`handshake`) runs inside.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from gateway.broker.access.certificates import CertificateError, PeerCertificate, identify
+from gateway.broker.listeners.tls import Tls, TlsFileError, TlsFiles
+from gateway.links.handshake import HandshakeError
+
+ROLE = "gateway"
+_USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+class LinkTls:
+    """The TLS of one gateway's links, as its files said when they were read.
+
+    Attributes:
+        context: for a link that is dialled.
+
+    Args:
+        files: the gateway's own certificate and the fleet's authority.
+        gateway_id: this gateway's.
+
+    Raises:
+        TlsFileError: a file is not usable, or the certificate is not this gateway's.
+
+    """
+
+    def __init__(self, files: TlsFiles, gateway_id: str) -> None:
+        self._tls = Tls(files)
+        _check_own(files, gateway_id)
+        self.context = _context(files)
+        self._shown: dict[str, bytes] = {}
+        """The newest certificate of each neighbour, by gateway id."""
+
+    def follow(self, before: LinkTls) -> list[str]:
+        """Go on where another reading of the files has been used until now.
+
+        Returns:
+            The gateways whose links must end: their certificate has been revoked, has expired or is
+            of an authority no longer trusted.
+
+        """
+        lost = []
+        for gateway_id, der in before._shown.items():
+            if self._tls.still_accepts(der, before._tls):
+                self._shown[gateway_id] = der
+            else:
+                lost.append(gateway_id)
+        return lost
+
+    def dialled(self, connection: ssl.SSLObject | ssl.SSLSocket) -> str:
+        """The gateway that answered, whose certificate the TLS handshake has verified.
+
+        Raises:
+            HandshakeError: its certificate is no gateway's.
+
+        """
+        try:
+            certificate = identify(connection.getpeercert(binary_form=True) or b"")
+        except CertificateError as error:
+            raise HandshakeError("certificate", str(error)) from error
+        if why := self.why_not(certificate, certificate.name):
+            raise HandshakeError(why, certificate.name)
+        return certificate.name
+
+    def why_not(self, certificate: PeerCertificate | None, gateway_id: str) -> str:
+        """Why a verified certificate is not that of this gateway; nothing if it is.
+
+        Args:
+            certificate: None where none was shown.
+            gateway_id: who its holder says it is.
+
+        """
+        if certificate is None:
+            return "a link without a certificate"
+        if ROLE not in certificate.roles:
+            return f"a link with a certificate without the role {ROLE}"
+        if certificate.name != gateway_id:
+            return f"a link of {gateway_id!r} with the certificate of {certificate.name!r}"
+        self._shown[gateway_id] = certificate.der
+        return ""
+
+
+def _context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # see above
+    context.load_cert_chain(files.certificate, files.key, password="")
+    if files.client_ca is None:
+        raise TlsFileError("client_ca_file", files.certificate, "without an authority of gateways")
+    context.load_verify_locations(files.client_ca)
+    if files.client_crl is not None:
+        context.load_verify_locations(files.client_crl)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
+def _check_own(files: TlsFiles, gateway_id: str) -> None:
+    """Whether neighbours would accept the gateway's own certificate; said here, not there."""
+
+    def wrong(why: str) -> TlsFileError:
+        return TlsFileError("certificate_file", files.certificate, why)
+
+    certificate = x509.load_pem_x509_certificates(files.certificate.read_bytes())[0]
+    try:
+        own = identify(certificate.public_bytes(Encoding.DER))
+    except CertificateError as error:
+        raise wrong(str(error)) from error
+    if ROLE not in own.roles:
+        raise wrong(f"no certificate of a gateway: urn:hedgerow:role:{ROLE} is missing")
+    if own.name != gateway_id:
+        raise wrong(f"the certificate of {own.name!r}, and this gateway is {gateway_id!r}")
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    if any(usage not in usages for usage in _USAGES):
+        raise wrong("its extended key usage must be both for servers and for clients")

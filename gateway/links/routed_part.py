@@ -1,0 +1,280 @@
+"""Routed mode on a node's links: the core, the log it reads, and what a restart finds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from gateway.broker.log.message_log import LogError
+from tree_handler import routed_wire
+from tree_handler.batch import Entry, Header, Row
+from tree_handler.errors import ProtocolError
+from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
+from tree_handler.intervals import Intervals
+from tree_handler.routed import Routed, Run, Ways
+from tree_handler.routed_actions import Send, ServeRouted
+from tree_handler.routed_wire import Ask
+
+if TYPE_CHECKING:
+    from gateway.links.node import TreeNode
+
+FILE_NAME = "routed.msgpack"
+"""In the state folder: what of the log need not be read again at a start."""
+SAVE_BYTES = 4 << 20
+"""The file is written anew when the log has grown by so much, and at the end."""
+SERVED_BYTES = 256 << 10
+"""Read from the log for one request; the asker asks again for the rest."""
+
+_log = logging.getLogger(__name__)
+
+
+class RoutedPart:
+    """A `Part` that sends clients' messages to those who want them, and to nobody else.
+
+    Args:
+        node: made with ``floods_clients=False``, on whose links it rides.
+        folder: where it keeps its file.
+        transit: False for a leaf.
+        ways: who may know shorter ways.
+
+    """
+
+    topics = frozenset((routed_wire.TOPIC,))
+
+    def __init__(
+        self, node: TreeNode, folder: Path, *, transit: bool = True, ways: Ways | None = None
+    ) -> None:
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._file = folder / FILE_NAME
+        self._saved_at = 0
+        self._is_ready = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        core = node.replication
+        self.own = OwnInterest(core.origin, core.epoch, transit=transit)
+        self.interests = Interests(core.origin, self._published)
+        self.core = Routed(core, self.interests, node.locator.locator, ways)
+        self._recall()
+        node.locator.moved.append(self.core.moved)
+        node.exchange.trimmed = self.core.trimmed
+        node.route(self)
+
+    # -- what the broker tells -------------------------------------------------------------------
+
+    def begin(self, topic_filters: Iterable[str]) -> None:
+        """These are the subscriptions that sessions brought along: from now on tell the others.
+
+        Told before they are known, a record without them would lose messages for clients that
+        are away.
+        """
+        for topic_filter in topic_filters:
+            self.own.subscribed(topic_filter)
+        self._is_ready = True
+        self._node.reschedule()
+
+    def subscribed(self, topic_filter: str) -> None:
+        """A session of this gateway has one more subscription."""
+        self.own.subscribed(topic_filter)
+        self._node.reschedule()
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """A session of this gateway has one less."""
+        self.own.unsubscribed(topic_filter)
+        self._node.reschedule()
+
+    def _published(self, topic: str) -> None:
+        self.own.published(topic)
+        self._loop.call_soon(self._node.reschedule)
+
+    def control(self, entry: Entry, header: Header) -> None:
+        """Take a message between gateways; topics other than records' are not this part's."""
+        if not entry.topic.startswith(TOPIC):
+            return
+        try:
+            record = Interest.decode(entry.payload)
+            if not record.gateway_id == header.origin == entry.topic.removeprefix(TOPIC):
+                raise ProtocolError("record of another gateway", record.gateway_id)
+        except ProtocolError as error:
+            _log.warning("%s from %s: %s", entry.topic, header.origin, error)
+            return
+        self._learn(record)
+
+    def _learn(self, record: Interest) -> None:
+        self.core.update(record, self._loop.time())
+        self._node.reschedule()
+
+    # -- what the node's clients publish: `origin.Router` ----------------------------------------
+
+    def runs(self, rows: Sequence[Row]) -> list[Run]:
+        """See `Router`."""
+        return self.core.runs(rows)
+
+    def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
+        """See `Router`."""
+        return self.core.accepted(frame, header, run, self._loop.time())
+
+    def carry_out(self, actions: Iterable[Any]) -> None:
+        """Do what routed mode or replication decided."""
+        exchange = self._node.exchange
+        for action in actions:
+            match action:
+                case Send():
+                    self._send(action)
+                case ServeRouted(ask, wanted):
+                    self._begin_to_serve(ask, wanted)
+                case _:
+                    exchange.take((action,))
+        self._node.reschedule()
+
+    def _send(self, action: Send) -> None:
+        link = self._node.links.get(action.link)
+        if link is None:
+            return
+        if action.is_urgent:
+            link.send_control(routed_wire.TOPIC, action.payload)
+        elif action.is_batch and not action.unlogged and link.is_full:
+            # The origin's log is the queue: whoever lacks it asks, when he hears what he lacks.
+            self.core.counters["link_full"] += 1
+        else:
+            link.send_batch(routed_wire.TOPIC, action.payload, action.unlogged)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _begin_to_serve(self, ask: Ask, wanted: Intervals) -> None:
+        task = asyncio.create_task(self._serve(ask, wanted), name=f"repair for {ask.asker}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, ask: Ask, wanted: Intervals) -> None:
+        frames: list[tuple[bytes, Header]] = []
+        is_all = False
+        try:
+            batches = self._node.log.read(ask.stream, wanted)
+            is_all = await asyncio.to_thread(_read, batches, frames)
+            number = self._node.locator.locator.link_of(ask.asker)
+            if number is not None and (link := self._node.links.get(number)) is not None:
+                await link.room()
+        except LogError as error:
+            _log.error("repair for %s: %s", ask.asker, error)
+        except OSError as error:
+            _log.debug("repair for %s: %s", ask.asker, error)
+        self.carry_out(self.core.served(ask, frames, is_all=is_all))
+
+    # -- a part ----------------------------------------------------------------------------------
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`."""
+        self._linked()
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`."""
+        self._linked()
+
+    def _linked(self) -> None:
+        self.own.linked_to({link.peer_id for link in self._node.links.values()})
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`; the locator says what that means."""
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`."""
+        self.carry_out(self.core.receive(link, payload, now))
+
+    def next_timer(self) -> float:
+        """See `Part`."""
+        due = self.core.next_timer()
+        return min(due, self.own.next_timer()) if self._is_ready else due
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+        self.carry_out(self.core.handle_timer(now))
+        record = self.own.take(now) if self._is_ready else None
+        if record is not None:
+            entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
+            told = self._node.publish(entry, control=True)
+            assert told is not None
+            told.add_done_callback(self._told)
+            self._learn(record)
+        if self._node.log.position - self._saved_at >= SAVE_BYTES:
+            self._save()
+
+    def _told(self, acknowledgement: asyncio.Future[None]) -> None:
+        if not acknowledgement.cancelled() and acknowledgement.exception() is not None:
+            self.own.refused()
+
+    def status(self) -> dict[str, Any]:
+        """Who wants what, and what was carried, ready for JSON."""
+        return {
+            "interests": {
+                record.gateway_id: {
+                    "subscribes": sorted(record.subscribes),
+                    "publishes": sorted(record.publishes),
+                }
+                for record in self.interests
+            },
+            "counters": dict(self.core.counters) | {"lost_for_others": self.core.accounts.lost},
+        }
+
+    async def stop(self) -> None:
+        """Answer no more requests, and keep what is known."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._save()
+
+    # -- what a restart finds --------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Records and accounts as of this place in the log; what is behind it is read again."""
+        self._saved_at = position = self._node.log.position
+        records = [record.encode() for record in self.interests]
+        fresh = self._file.with_suffix(".new")
+        try:
+            fresh.write_bytes(msgpack.packb([1, position, records, self.core.accounts.save()]))
+            fresh.rename(self._file)
+        except OSError as error:
+            _log.error("%s: not written, so the next start reads the log: %s", self._file, error)
+
+    def _recall(self) -> None:
+        now, log = self._loop.time(), self._node.log
+        position, records, accounts = self._load()
+        for record in records:
+            self.interests.update(record)
+        self.core.accounts.load(accounts, now)
+        self._saved_at = position
+        try:
+            for frame, header in log.read_from(position):
+                with contextlib.suppress(ProtocolError):
+                    self.core.recall(frame, header, now)
+        except LogError as error:
+            _log.error("what is owed to others is not all known: %s", error)
+        self.core.trimmed(log.kept_from())
+
+    def _load(self) -> tuple[int, list[Interest], list[Any]]:
+        """What the file says; nothing if it is missing, damaged or ahead of the log."""
+        try:
+            version, position, records, accounts = msgpack.unpackb(self._file.read_bytes())
+            if version == 1 and position <= self._node.log.position:
+                return position, [Interest.decode(record) for record in records], accounts
+        except FileNotFoundError:
+            return 0, [], []
+        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
+            _log.warning("%s: not usable, so the log is read: %s", self._file, error)
+        return 0, [], []
+
+
+def _read(batches: Iterator[tuple[bytes, Header]], frames: list[tuple[bytes, Header]]) -> bool:
+    """Read up to `SERVED_BYTES`; whether that was all."""
+    size = 0
+    for frame, header in batches:
+        if size >= SERVED_BYTES:
+            return False
+        frames.append((frame, header))
+        size += len(frame)
+    return True
