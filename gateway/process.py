@@ -37,7 +37,7 @@ from gateway.console import health, metrics
 from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability
+from gateway.identity import capability, count_on_from
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
@@ -125,9 +125,11 @@ class GatewayProcess:
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
         self._epoch = state.count_start(own.state_dir)
+        self._known_epoch = self._epoch
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
+        self._node.outlived = self._outlived
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
@@ -151,6 +153,14 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
+
+    def _outlived(self, epoch: int) -> None:
+        """See to it that the next start counts on from a later life, before the disk was lost."""
+        if epoch > self._known_epoch:
+            self._known_epoch = epoch
+            count_on_from(self._settings.gateway.state_dir, epoch)
+            why = "its counter was lost with its disk. Restart it: it counts on from there"
+            _log.error("a neighbour knows boot %d of this gateway: %s", epoch, why)
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
