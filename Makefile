@@ -27,12 +27,14 @@ peers: ## the programs of others that the tests talk to (Debian packages; needs 
 bench: ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
+	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)
 
 soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
 	@deploy/set-up soak
 	@.venv/bin/hedgerow simulate --runs 2000 --gateways 12 --seed 1
 	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
+	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 

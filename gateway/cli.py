@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import config, event_loop, process  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
         read = partial(config.load, options.config, config.GatewaySettings)
-        event_loop.run(process.serve(read(), read))
+        event_loop.run(service.serve(read(), read))
     except (config.ConfigError, event_loop.EventLoopError) as error:
         raise WrongUseError(str(error)) from error
     return 0
@@ -136,13 +136,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from tree_handler import simulation  # noqa: PLC0415
+    from tree_handler import simulation, simulation_retained  # noqa: PLC0415
 
+    run_many = simulation_retained.run_many if options.retained else simulation.run_many
     failed = 0
     reports = []
-    for report in simulation.run_many(
-        runs=options.runs, gateways=options.gateways, seed=options.seed
-    ):
+    for report in run_many(runs=options.runs, gateways=options.gateways, seed=options.seed):
         failed += bool(report.violations)
         if options.json:
             reports.append(
@@ -267,6 +266,9 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
     simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    simulate.add_argument(
+        "--retained", action="store_true", help="retained messages, trimmed logs, wrong clocks"
+    )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)
     return parser

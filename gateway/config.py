@@ -179,6 +179,7 @@ class TreeSection:
     discovery_port: int = 17883
     dns_sd: bool = False
     mode: str = "flood"
+    dial_back: bool = True
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0

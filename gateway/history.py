@@ -46,9 +46,14 @@ class LogHistory:
         """The batches of one stream that hold any of these numbers."""
         return self._log.read(key, ranges)
 
-    def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held, by stream."""
-        return self._log.have
+    def due(self) -> dict[Epoch, int]:
+        """Up to which number clients have, or are due, the messages of each stream of clients."""
+        core = self._node.replication
+        return {
+            stream: core.handed_out(stream)
+            for stream in sorted(self._log.have)
+            if core.is_clients(stream)
+        }
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

@@ -1,4 +1,4 @@
-"""One gateway process: what starts in which order, what supervises it, and how it stops.
+"""One gateway process: what starts in which order, and how it stops.
 
 Order: key and state, then the log (nothing may be accepted before it is open), the broker, the
 node's way into the tree, CoAP, and the sensors last, since they publish at once. Stopping
@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import ipaddress
-import json
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,14 +21,13 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from dtls.keystore import load as load_keys
-from gateway import access_files, config_change, event_loop, garbage, sd_notify
+from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.broker.log.message_log import MessageLog
 from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
@@ -40,7 +37,7 @@ from gateway.console import health, metrics
 from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability, next_boot_epoch
+from gateway.identity import capability
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
@@ -50,16 +47,11 @@ from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.membership import Members, MemberWatch
-from gateway.sensors.catalogue import build_sensors
-from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
-
-LISTENERS_NAME = "listeners.json"
-"""In the state folder: where a running gateway listens, for the command line."""
 
 PORT_FIELDS = {
     "mqtt": "port",
@@ -128,10 +120,11 @@ class GatewayProcess:
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
-        keystore = self._keystore()
-        sensors = self._sensors()
-        log = self._open_log()
-        self._epoch = self._count_start(own.state_dir)
+        keystore = state.keystore(self._settings)
+        sensors = state.sensors(self._settings)
+        log = state.open_log(self._settings)
+        self._stack.callback(log.close)
+        self._epoch = state.count_start(own.state_dir)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
@@ -158,47 +151,6 @@ class GatewayProcess:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _keystore(self) -> Keystore | None:
-        path = self._settings.coap.psk_file
-        if path is None:
-            return None
-        try:
-            return load_keys(path)
-        except DtlsError as error:
-            raise ConfigError("coap.psk_file", str(error)) from error
-
-    def _sensors(self) -> list[Sensor]:
-        try:
-            return build_sensors(self._settings.sensors)
-        except SensorConfigError as error:
-            where, _, why = str(error).partition(": ")
-            raise ConfigError(where, why) from error
-
-    def _open_log(self) -> MessageLog:
-        settings = self._settings.log
-        log = MessageLog(
-            self._settings.gateway.state_dir / "log",
-            segment_bytes=settings.segment_bytes,
-            max_bytes=settings.max_bytes,
-        )
-        try:
-            log.open()
-        except LogError as error:
-            raise ConfigError("gateway.state_dir", str(error)) from error
-        self._stack.callback(log.close)
-        if log.cut_bytes:
-            _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
-        return log
-
-    def _count_start(self, state_dir: Path) -> int:
-        try:
-            return next_boot_epoch(state_dir)
-        except OSError as error:
-            why = f"{error.filename or state_dir}: {_reason(error)}"
-            raise ConfigError("gateway.state_dir", why) from error
-        except ValueError as error:
-            raise ConfigError("gateway.state_dir", str(error)) from error
-
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
         self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
@@ -209,6 +161,7 @@ class GatewayProcess:
             log,
             deliver=self._deliver,
             control=self._control,
+            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
@@ -369,26 +322,20 @@ class GatewayProcess:
         if self._console is not None:
             http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
-            "id": self._settings.gateway.id,
-            "pid": os.getpid(),
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
             "console": http,
         }
-        path = state_dir / LISTENERS_NAME
-        fresh = path.with_suffix(".new")
+        own_id = self._settings.gateway.id
         try:
-            fresh.write_text(json.dumps(listeners))
-            fresh.rename(path)
+            listeners_file.write(state_dir, {"id": own_id, "pid": os.getpid(), **listeners})
         except OSError as error:
-            raise ConfigError("gateway.state_dir", f"{path}: {_reason(error)}") from error
-        self._stack.callback(_unlink, path)
-        told = (
-            f"{scheme} {listeners[scheme]}"
-            for scheme in (*self._broker.ports, "coap", "coaps", "console")
-        )
-        _log.info("%s is up: %s", listeners["id"], ", ".join(told))
+            why = f"{error.filename or state_dir}: {_reason(error)}"
+            raise ConfigError("gateway.state_dir", why) from error
+        self._stack.callback(listeners_file.remove, state_dir)
+        told = ", ".join(f"{scheme} {where}" for scheme, where in listeners.items())
+        _log.info("%s is up: %s", own_id, told)
 
     # -- the way of a message --------------------------------------------------------------------
 
@@ -453,51 +400,6 @@ class GatewayProcess:
         }
 
 
-async def serve(
-    settings: GatewaySettings, read: Callable[[], GatewaySettings] | None = None
-) -> None:
-    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads neighbours and access again.
-
-    Args:
-        settings: a checked configuration.
-        read: reads it again.
-
-    Raises:
-        ConfigError: it can't start.
-
-    """
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    hung_up = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    process = GatewayProcess(settings, stopping.set, read)
-    garbage.spare_the_loop()
-    await process.start()
-    reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
-    try:
-        sd_notify.notify("READY=1")
-        interval_s = sd_notify.watchdog_interval_s()
-        while True:
-            try:
-                await asyncio.wait_for(stopping.wait(), interval_s)
-            except TimeoutError:
-                sd_notify.notify("WATCHDOG=1")
-            else:
-                return
-    finally:
-        await _cancelled(reloading)
-        await process.stop()
-
-
-async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
-    while True:
-        await hung_up.wait()
-        hung_up.clear()
-        await process.reload()
-
-
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -510,13 +412,6 @@ def _listeners(mqtt: MqttSection) -> list[Listener]:
         for scheme, port in ports
         if scheme != "mqtt" and port is not None
     ]
-
-
-def _unlink(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:  # a disk that has become read-only
-        _log.warning("%s: %s", path, _reason(error))
 
 
 def _reason(error: OSError) -> str:

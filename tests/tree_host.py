@@ -19,7 +19,7 @@ from tree_handler.batch import Header, Row
 from tree_handler.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
-LIMIT_S = 20
+LIMIT_S = 40
 
 
 class Listener(asyncio.Protocol):

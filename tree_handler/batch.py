@@ -45,6 +45,9 @@ Epoch = tuple[str, int]
 CONTROL_PREFIX = "$"
 """What sets the name of an origin's control stream apart; no gateway id may begin with it."""
 
+NOTE_PREFIX = "!"
+"""What sets a gateway's notes about an origin apart: no stream of messages, and never on a link."""
+
 MAX_PASSED = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
@@ -164,6 +167,11 @@ class Header:
     def numbered(self) -> bool:
         """Whether its numbers count in its stream: of logged messages, or of a statement."""
         return bool(self.flags & _NUMBERED_BITS)
+
+    @property
+    def clients(self) -> bool:
+        """Whether it is of a stream of clients' logged messages: some, or a statement."""
+        return self.numbered and not (self.control or self.origin.startswith(NOTE_PREFIX))
 
     @property
     def stream(self) -> Epoch:

@@ -8,7 +8,7 @@ the shell reads them from there when their turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_handler.batch import Epoch, Header
@@ -44,18 +44,29 @@ class Delivery:
     _done: dict[Epoch, int] = field(default_factory=dict)
     _held: dict[Epoch, dict[int, tuple[bytes, Header]]] = field(default_factory=dict)
 
-    def resume(self, have: Mapping[Epoch, Intervals]) -> None:
-        """After a restart: all that the log has without a gap counts as handed out."""
+    def resume(self, have: Mapping[Epoch, Intervals], is_open: Callable[[Epoch], bool]) -> None:
+        """After a restart: all that the log has without a gap counts as handed out.
+
+        Nothing was of what is not open.
+        """
         for key, numbers in have.items():
-            self._done[key] = numbers.contiguous_from(1)
+            if is_open(key):
+                self._done[key] = numbers.contiguous_from(1)
 
     def handed_out(self, key: Epoch) -> int:
         """The last number that local clients were handed, or would have been."""
         return self._done.get(key, 0)
 
-    def skip(self, header: Header) -> None:
+    def skip(self, stream: Epoch, have: Intervals) -> None:
         """A batch of this gateway's own: its clients have it from the broker directly."""
-        self._done[header.stream] = header.last
+        self._done[stream] = have.contiguous_from(1)
+
+    def hold(self, frame: bytes, header: Header) -> None:
+        """Take a new batch that may not be handed out before `release`."""
+        held = self._held.setdefault(header.stream, {})
+        if header.first not in held and self.held_bytes + len(frame) <= MAX_HELD_BYTES:
+            held[header.first] = (frame, header)
+            self.held_bytes += len(frame)
 
     def add(
         self, frame: bytes, header: Header, have: Intervals
@@ -71,9 +82,7 @@ class Delivery:
             if not header.passed:
                 yield Deliver(frame, header, done + 1)
             return
-        if self.held_bytes + len(frame) <= MAX_HELD_BYTES:
-            self._held.setdefault(key, {})[header.first] = (frame, header)
-            self.held_bytes += len(frame)
+        self.hold(frame, header)
         yield from self.release(key, have)
 
     def release(self, key: Epoch, have: Intervals) -> Iterator[Deliver | DeliverLogged]:

@@ -42,12 +42,14 @@ class Stamp(NamedTuple):
 class Version(NamedTuple):
     """Which of two writes is the newer one; compared as a tuple.
 
-    No two writes of one thing have the same: one origin's stamps only grow, and origins differ.
+    No two writes of one thing have the same. In one life of a gateway stamps grow; one that lost
+    its disk may come to the same stamps again, and has another boot epoch.
     """
 
     physical_us: int
     logical: int
     origin: str
+    epoch: int
 
     @property
     def stamp(self) -> Stamp:

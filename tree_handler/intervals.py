@@ -88,6 +88,10 @@ class Intervals:
                 left.add(*gap)
         return left
 
+    def common(self, other: Intervals) -> Intervals:
+        """What is in this set and in ``other``."""
+        return self.without(self.without(other))
+
     def contiguous_from(self, first: int) -> int:
         """The last number of the unbroken run that starts at ``first`` (``first - 1`` if none)."""
         i = bisect_right(self._firsts, first) - 1

@@ -1,7 +1,7 @@
 """What two neighbours tell each other to repair: summaries and requests, and their wire form.
 
 A summary says, for each stream (`Header.stream`), which logged numbers a gateway has and from
-which number on its log can still send them. A request names ranges of one stream. Both are
+which number on its log can still send them. A request names ranges of some streams. Both are
 msgpack; limits bound what a broken neighbour can make a gateway keep.
 """
 
@@ -23,6 +23,8 @@ MAX_ORIGIN_CHARACTERS = 256
 
 MAX_SUMMARY_EPOCHS = 100_000
 MAX_RANGES = 10_000
+MAX_STREAMS = 1_000
+"""In one request or search; the next one has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +96,32 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Ask for ranges of one stream."""
+    """Ask for ranges of some streams, which are sent in this order."""
 
-    epoch: Epoch
-    ranges: Intervals
+    wanted: dict[Epoch, Intervals]
 
     @classmethod
-    def of(cls, epoch: Epoch, wanted: Intervals, limit: int) -> Request:
+    def of(cls, wanted: Iterable[tuple[Epoch, Intervals]], limit: int) -> Request:
         """The first ``limit`` numbers of what is wanted."""
-        ranges = Intervals()
-        for first, last in wanted:
-            ranges.add(first, min(last, first + limit - 1))
-            limit -= last - first + 1
-            if limit <= 0 or len(ranges) >= MAX_RANGES:
-                break
-        return cls(epoch, ranges)
+        taken: dict[Epoch, Intervals] = {}
+        count = 0
+        for stream, numbers in wanted:
+            for first, last in numbers:
+                if limit <= 0 or count >= MAX_RANGES or len(taken) >= MAX_STREAMS:
+                    return cls(taken)
+                count += 1
+                end = min(last, first + limit - 1)
+                taken.setdefault(stream, Intervals()).add(first, end)
+                limit -= end - first + 1
+        return cls(taken)
+
+    def of_stream(self, stream: Epoch) -> Intervals:
+        """What is asked for of a stream."""
+        return self.wanted.get(stream, _NOTHING)
 
     def encode(self) -> bytes:
         """The wire form."""
-        packed: bytes = msgpack.packb([*self.epoch, list(self.ranges)])
+        packed: bytes = msgpack.packb(_rows(self.wanted))
         return packed
 
     @classmethod
@@ -123,10 +132,82 @@ class Request:
             ProtocolError: not a request, or over a limit.
 
         """
-        row = _unpack("request", data)
-        if not isinstance(row, list) or len(row) != 3:
-            raise ProtocolError("request", row)
-        return cls(_epoch("request", row[0], row[1]), _ranges("request", row[2]))
+        return cls(_wanted("request", _unpack("request", data)))
+
+
+SearchId = tuple[str, int, int]
+"""Who seeks: gateway id, boot epoch, and which of its searches it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Ask for numbers that no neighbour of the seeker has; see `tree_handler.search`."""
+
+    number: SearchId
+    wanted: dict[Epoch, Intervals]
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb([*self.number, _rows(self.wanted)])
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Seek:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such a question, or over a limit.
+
+        """
+        row = _unpack("seek", data)
+        if not isinstance(row, list) or len(row) != 4:
+            raise ProtocolError("seek", row)
+        return cls(_search_id("seek", row), _wanted("seek", row[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was found nowhere behind whoever answers.
+
+    Attributes:
+        number: of the search.
+        left: the numbers that are still missing.
+        origins: who of their origins was asked.
+        complete: whether all were asked and answered.
+
+    """
+
+    number: SearchId
+    left: dict[Epoch, Intervals]
+    origins: frozenset[str]
+    complete: bool
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(
+            [*self.number, _rows(self.left), sorted(self.origins), self.complete]
+        )
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Sought:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such an answer, or over a limit.
+
+        """
+        row = _unpack("sought", data)
+        if not isinstance(row, list) or len(row) != 6 or not isinstance(row[5], bool):
+            raise ProtocolError("sought", row)
+        left, origins = _wanted("sought", row[3]), row[4]
+        if (
+            not isinstance(origins, list)
+            or len(origins) > MAX_STREAMS
+            or not all(isinstance(origin, str) for origin in origins)
+        ):
+            raise ProtocolError("sought origins", origins)
+        return cls(_search_id("sought", row), left, frozenset(origins), row[5])
 
 
 def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
@@ -157,6 +238,28 @@ def _unpack(what: str, data: bytes) -> Any:
         return msgpack.unpackb(data)
     except (ValueError, msgpack.UnpackException) as error:
         raise ProtocolError(what, data) from error
+
+
+def _rows(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
+    return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
+
+
+def _wanted(what: str, rows: object) -> dict[Epoch, Intervals]:
+    if not isinstance(rows, list) or len(rows) > MAX_STREAMS:
+        raise ProtocolError(f"{what} streams", rows)
+    wanted: dict[Epoch, Intervals] = {}
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 3:
+            raise ProtocolError(f"{what} stream", row)
+        wanted[_epoch(what, row[0], row[1])] = _ranges(what, row[2])
+    return wanted
+
+
+def _search_id(what: str, row: list[Any]) -> SearchId:
+    origin, epoch = _epoch(what, row[0], row[1])
+    if not _number(row[2]):
+        raise ProtocolError(f"{what} number", row[2])
+    return origin, epoch, row[2]
 
 
 def _number(value: object) -> bool:
@@ -195,3 +298,6 @@ def _from(ranges: Intervals, first: int) -> Intervals:
         if high >= first:
             kept.add(max(low, first), high)
     return kept
+
+
+_NOTHING = Intervals()

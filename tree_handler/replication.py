@@ -17,30 +17,45 @@ one (disk full) leaves no trace of it here. Time is monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
+from tree_handler.anti_entropy import AntiEntropy
+from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.delivery import Deliver, Delivery
+from tree_handler.epoch_order import EpochOrder, note, statement
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary, answer
+from tree_handler.repair import (
+    Request,
+    SearchId,
+    Seek,
+    Sought,
+    Summary,
+    answer,
+)
 from tree_handler.replication_actions import (
     Action,
     Append,
+    Look,
+    Lost,
+    Push,
     Route,
     SendBatch,
+    SendRepair,
     SendRequest,
+    SendSeek,
+    SendSought,
     SendSummary,
     Serve,
 )
+from tree_handler.search import Searches
 
+MAX_SOUGHT_NUMBERS = 1_000_000
+"""In one search."""
 MAX_UNLOGGED_RANGES = 64
 """Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
-MAX_REQUEST_NUMBERS = 5_000
-"""Numbers asked for in one request; the next follows when it is answered."""
-
 
 _KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
 """What an origin numbers apart."""
@@ -48,10 +63,16 @@ _KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
 __all__ = [
     "Action",
     "Append",
+    "Look",
+    "Lost",
+    "Push",
     "Replication",
     "Route",
     "SendBatch",
+    "SendRepair",
     "SendRequest",
+    "SendSeek",
+    "SendSought",
     "SendSummary",
     "Serve",
     "known",
@@ -64,9 +85,6 @@ _NOTHING = Intervals()
 class _Link:
     forwarding: bool = False
     full: bool = False
-    peer: Summary | None = None
-    asked: Request | None = None
-    asked_at: float = 0.0
     told_version: int = -1
 
 
@@ -102,6 +120,10 @@ class Replication:
             what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
         repair_interval_s: how often a changed summary is sent.
         repair_timeout_s: when an unanswered request may be repeated.
+        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
+            origin is not within reach either: it may come back and have it.
+        told: control batches that the log holds; of them it is known which earlier epochs an
+            origin had.
 
     """
 
@@ -111,6 +133,8 @@ class Replication:
     floods_clients: bool = True
     repair_interval_s: float = 5.0
     repair_timeout_s: float = 5.0
+    origin_gone_s: float = 3600.0
+    told: InitVar[Iterable[tuple[bytes, Header]]] = ()
     counters: Counters = field(default_factory=Counters)
     _links: dict[int, _Link] = field(default_factory=dict)
     _unlogged: dict[Epoch, Intervals] = field(default_factory=dict)
@@ -121,10 +145,20 @@ class Replication:
     _next_repair: float = 0.0
     _delivery: Delivery = field(default_factory=Delivery)
     _kept_from: dict[Epoch, int] = field(default_factory=dict)
+    _has_told_epochs: bool = False
+    _stuck: dict[Epoch, float] = field(default_factory=dict)
+    """Since when something of a stream is missing that no neighbour can send."""
+    _next_search: float = 0.0
+    _order: EpochOrder = field(init=False)
+    _neighbours: AntiEntropy = field(init=False)
+    _searches: Searches = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
+        self._order = EpochOrder(self.origin, self.have, told)
+        self._neighbours = AntiEntropy(self.have, self._is_flooded, self.repair_timeout_s)
+        self._searches = Searches(self.origin, self.epoch, self._kept)
         # What a restart finds in the log was handed out, or its receivers are gone.
-        self._delivery.resume(self.have)
+        self._delivery.resume(self.have, self._order.is_open)
 
     # -- what this gateway's own clients publish ---------------------------------------------
 
@@ -146,14 +180,12 @@ class Replication:
             BatchError: no messages, or too large.
 
         """
-        kind = int(flags) & _KIND
-        first = self._next.get(kind, 1)
-        frame, header = batch.make(
-            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
-        )
+        if flags & Flags.LOGGED and not self._has_told_epochs:
+            return self._begin_epoch(rows, flags, origin_time_us)
+        frame, header = self._make(rows, flags, origin_time_us)
         if header.logged:
             return [Append(frame, header, None)]
-        self._next[kind] = header.last + 1
+        self._next[header.flags & _KIND] = header.last + 1
         self.counters.published += header.count
         return self._flood(frame, header, None)
 
@@ -164,19 +196,32 @@ class Replication:
         have = self.have.get(key)
         if have is None:
             have = self.have[key] = Intervals()
-        have.add(header.first, header.last)
+            self._order.met(key)
+        new = have.add(header.first, header.last)
+        if key[0].startswith(NOTE_PREFIX):
+            return self._release_all(self._order.opened(key[0]))
         self._version += 1
         if self._is_own(header):
             self._next[header.flags & _KIND] = header.last + 1
             self.counters.published += header.count
-            self._delivery.skip(header)
+            self._has_told_epochs |= header.control
+            self._delivery.skip(key, have)
             return self._on_its_way(done.frame, header)
-        if not header.passed:
+        actions = self._flood(done.frame, header, done.source)
+        if header.flags & Flags.LOST:
+            self.counters.lost += new
+            actions.append(Lost(key, header.first, header.last))
+        elif not header.passed:
             self.counters.received += header.count
-        return [
-            *self._flood(done.frame, header, done.source),
-            *self._delivery.add(done.frame, header, have),
-        ]
+        if header.control:
+            self._order.read(done.frame, header)
+        if header.origin == self.origin:  # of an epoch that this gateway's disk has lost
+            self._delivery.skip(key, have)
+        elif self._order.is_open(key):
+            actions += self._delivery.add(done.frame, header, have)
+        else:
+            self._delivery.hold(done.frame, header)
+        return [*actions, *self._open(header.origin)]
 
     # -- clients' streams that somebody else routes --------------------------------------------
 
@@ -214,7 +259,6 @@ class Replication:
         flags = Flags.PASSED | Flags.LOCAL
         if is_lost:
             flags |= Flags.LOST
-            self.counters.lost += sum(end - start + 1 for start, end in gaps)
         return [
             Append(*batch.passed(stream, *part, flags), None)
             for gap in gaps
@@ -233,13 +277,15 @@ class Replication:
     def link_up(self, link: int, now: float) -> list[Action]:
         """A neighbour is there; repair may begin even while the tree blocks the link."""
         self._links[link] = _Link()
+        self._neighbours.link_up(link)
+        self._searches.link_up(link)
         self._next_repair = min(self._next_repair, now + self.repair_interval_s)
         return [self._tell(link)]
 
     def link_down(self, link: int, now: float) -> list[Action]:
         """The neighbour is gone; what it was asked for may be asked of others."""
         self._links.pop(link, None)
-        return [action for other in self._links for action in self._ask(other, now)]
+        return [*self._searches.link_down(link), *self._neighbours.link_down(link, now)]
 
     def forwarding(self, link: int, *, forwards: bool) -> list[Action]:
         """The tree starts or stops to forward over a link."""
@@ -247,7 +293,15 @@ class Replication:
         if state is None or state.forwarding == forwards:
             return []
         state.forwarding = forwards
-        return [self._tell(link)] if forwards else []
+        if not forwards:
+            return []
+        lacks = self._neighbours.lacks(link, self._kept)
+        return [*([] if lacks is None else [Push(link, lacks)]), self._tell(link)]
+
+    def joins(self, link: int) -> list[Action]:
+        """The tree asks this neighbour to be the parent: say what is here, so that it can send what
+        is not as soon as it has accepted."""
+        return [self._tell(link)] if link in self._links else []
 
     def link_full(self, link: int) -> None:
         """The link's queue is full: batches that are logged stop, the log is their queue."""
@@ -278,12 +332,7 @@ class Replication:
 
         None if it has told nothing yet, or is gone.
         """
-        state = self._links.get(link)
-        if state is None or state.peer is None:
-            return None
-        kept = Summary(self.have, self._kept_from)
-        theirs = state.peer.have
-        return sum(n.without(theirs.get(key, _NOTHING)).count() for key, n in kept.askable())
+        return self._neighbours.lacking(link, self._kept_from)
 
     # -- what neighbours send ----------------------------------------------------------------
 
@@ -309,31 +358,42 @@ class Replication:
         if not (self.floods_clients or header.control):
             self.counters.discarded += 1
             return []
-        return self._take(frame, header, link, repair=repair)
+        if not repair:
+            return self._take(frame, header, link, repair=False)
+        self._neighbours.came(link, header)
+        relayed = self._searches.relay(link, frame, header)
+        return [*relayed, *self._take(frame, header, link, repair=True)]
 
     def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
-        state = self._links.get(link)
-        if state is None:
+        if link not in self._links:
             return []
-        state.peer = summary
-        return [*self._give_up(summary), *self._ask(link, now)]
+        self._neighbours.told(link, summary)
+        return [*self._neighbours.ask(link, now)]
 
     def receive_request(self, link: int, request: Request) -> list[Action]:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._links else []
 
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        self._neighbours.progressed(link, now)
+
     def receive_done(self, link: int, now: float) -> list[Action]:
         """The neighbour has sent all of the last request that it had: go on with the next."""
-        state = self._links.get(link)
-        if state is None or state.asked is None:
-            return []
-        asked, state.asked = state.asked, None
-        left = asked.ranges.without(self.have.get(asked.epoch, _NOTHING))
-        if state.peer is not None and left == asked.ranges:
-            # It has none of this any more (trimmed meanwhile); its next summary will say so.
-            state.peer = state.peer.without(asked.epoch, left)
-        return self._ask(link, now)
+        return [*self._neighbours.done(link, now)]
+
+    def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
+        """The neighbour, or somebody behind it, asks for what no neighbour of the seeker has."""
+        return self._searches.receive_seek(link, seek, now) if link in self._links else []
+
+    def receive_sought(self, link: int, sought: Sought, now: float) -> list[Action]:
+        """The neighbour answers a search."""
+        return [*self._searches.receive_sought(link, sought), *self._give_up(now)]
+
+    def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
+        """The shell has carried out a `Look`: these numbers were in the log and are sent."""
+        return self._searches.looked(number, found)
 
     # -- time --------------------------------------------------------------------------------
 
@@ -347,16 +407,16 @@ class Replication:
             return []
         self._next_repair = now + self.repair_interval_s
         actions: list[Action] = self._say_passed()
-        for link, state in list(self._links.items()):
-            if state.asked is not None and now - state.asked_at >= self.repair_timeout_s:
-                state.asked = None
-                self._links[link] = self._links.pop(link)  # others are asked first from now on
         for link, state in self._links.items():
             # A full link is told when it has been sent all: else it would ask for what comes.
             if state.told_version != self._version and not state.full:
                 actions.append(self._tell(link))
-            actions.extend(self._ask(link, now))
-        return actions
+        actions += self._neighbours.handle_timer(now)
+        actions += self._searches.handle_timer(now)
+        actions += self._give_up(now)
+        for origin in list(self._order.waiting):
+            actions += self._open(origin)
+        return [*actions, *self._seek(now)]
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number it still holds, by stream."""
@@ -369,24 +429,20 @@ class Replication:
         """Up to which number local clients have got a stream; what was given up counts as got."""
         return self._delivery.handed_out(stream)
 
+    @staticmethod
+    def is_clients(stream: Epoch) -> bool:
+        """Whether a stream is of clients' messages."""
+        return not stream[0].startswith((CONTROL_PREFIX, NOTE_PREFIX))
+
     def may_come(self, stream: Epoch, number: int) -> bool:
         """Whether a number that was not handed out is here, or a neighbour can send it."""
         return number in self.have.get(stream, _NOTHING) or any(
-            state.peer is not None and number in state.peer.kept(stream)
-            for state in self._links.values()
+            number in theirs for theirs in self._neighbours.can_send(stream)
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours have what is lacking here, or one has not yet said what it has."""
-        return any(
-            state.peer is None
-            or state.asked is not None
-            or any(
-                len(theirs.without(self.have.get(key, _NOTHING)))
-                for key, theirs in state.peer.askable()
-            )
-            for state in self._links.values()
-        )
+        """Whether neighbours said that they have what is lacking here."""
+        return self._neighbours.is_catching_up()
 
     # -- within ------------------------------------------------------------------------------
 
@@ -423,6 +479,8 @@ class Replication:
         return [*self._flood(frame, header, source), Deliver(frame, header, header.first)]
 
     def _is_flooded(self, stream: Epoch) -> bool:
+        if stream[0].startswith(NOTE_PREFIX):
+            return False
         return self.floods_clients or stream[0].startswith(CONTROL_PREFIX)
 
     def _is_own(self, header: Header) -> bool:
@@ -469,45 +527,81 @@ class Replication:
 
     def _tell(self, link: int) -> SendSummary:
         self._links[link].told_version = self._version
-        have = self.have
-        if not self.floods_clients:
-            have = {key: numbers for key, numbers in have.items() if self._is_flooded(key)}
+        have = {key: numbers for key, numbers in self.have.items() if self._is_flooded(key)}
         return SendSummary(link, Summary.of(have, self._kept_from))
 
-    def _ask(self, link: int, now: float) -> list[Action]:
-        state = self._links[link]
-        if state.asked is not None or state.peer is None:
-            return []
-        for key, theirs in state.peer.askable():
-            if not self._is_flooded(key):
-                continue
-            wanted = theirs.without(self.have.get(key, _NOTHING))
-            for other in self._links.values():
-                if other.asked is not None and other.asked.epoch == key:
-                    wanted = wanted.without(other.asked.ranges)
-            if len(wanted):
-                state.asked = Request.of(key, wanted, MAX_REQUEST_NUMBERS)
-                state.asked_at = now
-                return [SendRequest(link, state.asked)]
-        return []
+    # -- what nobody within reach has ------------------------------------------------------------
 
-    def _give_up(self, summary: Summary) -> list[Action]:
-        """Count as lost what a neighbour once had and no neighbour can send any more."""
+    def _seek(self, now: float) -> list[Action]:
+        """Ask everybody within reach for what no neighbour can send."""
+        missing = self._neighbours.out_of_reach(self._order.expected())
+        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        if not missing or not self._links or now < self._next_search or self._searches.is_seeking:
+            return []
+        self._next_search = now + self.repair_interval_s
+        longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
+        wanted = Request.of(longest, MAX_SOUGHT_NUMBERS).wanted
+        return [*self._searches.begin(wanted, now), *self._give_up(now)]
+
+    def _give_up(self, now: float) -> list[Action]:
+        """Count as lost what a search found nowhere, if its origin was asked or is long gone."""
+        result, self._searches.result = self._searches.result, None
+        if result is None or not result.complete:
+            return []
         actions: list[Action] = []
-        for key, gone in summary.gone():
-            if not self._is_flooded(key):
+        waits = False
+        for key, left in result.left.items():
+            gone = now - self._stuck.get(key, now) >= self.origin_gone_s
+            if not gone and key[0].removeprefix(CONTROL_PREFIX) not in result.origins:
+                waits = True
                 continue
-            mine = self.have.setdefault(key, Intervals())
-            lost = gone.without(mine)
-            for other in self._links.values():
-                if other.peer is not None:
-                    lost = lost.without(other.peer.kept(key))
-            if len(lost):
-                self.counters.lost += lost.count()
-                mine.update(lost)
-                self._version += 1
-                actions.extend(self._delivery.release(key, mine))
+            for first, last in left.without(self.have.get(key, _NOTHING)):
+                actions += self._lost(key, first, last)
+        if waits:  # each search asks everybody
+            self._next_search = now + max(self.repair_interval_s, self.origin_gone_s / 8)
         return actions
+
+    @staticmethod
+    def _lost(stream: Epoch, first: int, last: int) -> list[Action]:
+        flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
+        return [Append(*batch.passed(stream, *part, flags), None) for part in _parts(first, last)]
+
+    # -- order across epochs ---------------------------------------------------------------------
+
+    def _begin_epoch(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
+        """Before all else that is logged in this epoch, tell where earlier ones ended."""
+        told = statement(self.origin, self.epoch, self.have).row()
+        if flags & Flags.CONTROL:
+            return [Append(*self._make([told, *rows], flags, origin_time_us), None)]
+        return [
+            Append(*self._make([told], Flags.LOGGED | Flags.CONTROL, origin_time_us), None),
+            Append(*self._make(rows, flags, origin_time_us), None),
+        ]
+
+    def _open(self, origin: str) -> list[Action]:
+        """Note in the log which epochs may be handed out now, if there are more."""
+        if origin not in self._order.waiting:
+            return []
+        epoch = self._order.can_open(origin, self._neighbours.last_known)
+        return [] if epoch is None else [Append(*note(origin, epoch), None)]
+
+    def _release_all(self, streams: Iterable[Epoch]) -> list[Action]:
+        return [
+            action
+            for stream in streams
+            for action in self._delivery.release(stream, self.have[stream])
+        ]
+
+    # -- names and numbers -----------------------------------------------------------------------
+
+    def _make(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> tuple[bytes, Header]:
+        first = self._next.get(int(flags) & _KIND, 1)
+        return batch.make(
+            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
+        )
+
+    def _kept(self, stream: Epoch) -> Intervals:
+        return Summary(self.have, self._kept_from).kept(stream)
 
 
 def _parts(first: int, last: int) -> Iterator[tuple[int, int]]:

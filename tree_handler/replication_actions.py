@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
 from tree_handler.delivery import Deliver, DeliverLogged
-from tree_handler.repair import Request, Summary
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Request, SearchId, Seek, Sought, Summary
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch
@@ -68,4 +69,56 @@ class Serve:
     request: Request
 
 
-Action = Append | SendBatch | Route | SendSummary | SendRequest | Serve | Deliver | DeliverLogged
+@dataclass(frozen=True, slots=True)
+class SendRepair:
+    """Send a batch that somebody behind this neighbour seeks, in order with other repairs."""
+
+    link: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SendSeek:
+    """Ask the neighbour, and those behind it."""
+
+    link: int
+    seek: Seek
+
+
+@dataclass(frozen=True, slots=True)
+class SendSought:
+    """Answer a search, behind the repairs that were sent for it."""
+
+    link: int
+    sought: Sought
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Send as repair what the log has of these numbers (`repair.answer`), then call
+    `Replication.looked` with those that were sent."""
+
+    link: int
+    number: SearchId
+    wanted: dict[Epoch, Intervals]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Report that these messages of other gateways were given up; clients do not get them."""
+
+    stream: Epoch
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Send as repair some of what the log has of these numbers; the neighbour asks for the rest."""
+
+    link: int
+    request: Request
+
+
+_Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
+Action = _Sends | Append | Route | Serve | Push | Look | Lost | Deliver | DeliverLogged

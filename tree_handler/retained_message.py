@@ -24,8 +24,7 @@ class Retained:
     Attributes:
         topic: the topic name.
         version: of the message or of its deletion.
-        epoch: boot epoch of the origin, which the version names.
-        number: the message's number in that stream; 0 if no log has it.
+        number: that message's number in its origin's stream; 0 if no log has it.
         qos: as published; None if the message has expired.
         payload: empty if there is no message any more.
         properties: as in `tree_handler.batch.Entry`.
@@ -36,7 +35,6 @@ class Retained:
 
     topic: str
     version: Version
-    epoch: int
     number: int
     qos: int | None
     payload: bytes
@@ -47,7 +45,7 @@ class Retained:
     @property
     def stream(self) -> Epoch:
         """The stream that the message is numbered in."""
-        return self.version.origin, self.epoch
+        return self.version.origin, self.version.epoch
 
     @property
     def size_bytes(self) -> int:
@@ -59,7 +57,7 @@ class Retained:
         left_ms = None if self.left_s is None else max(0, int(self.left_s * 1000))
         dead_ms = None if self.dead_s is None else max(0, int(self.dead_s * 1000))
         return (
-            *(self.topic, *self.version, self.epoch, self.number),
+            *(self.topic, *self.version, self.number),
             *(self.qos, self.payload, self.properties, left_ms, dead_ms),
         )
 
@@ -74,11 +72,10 @@ class Retained:
         if not isinstance(row, tuple) or len(row) != 11:
             raise ProtocolError("retained message", row)
         topic, us, logical, origin, epoch, number, qos, payload, properties, left, dead = row
-        version = version_of(us, logical, origin)
+        version = version_of(us, logical, origin, epoch)
         if not (
             isinstance(topic, str)
             and topic
-            and _whole(epoch, 1 << 62)
             and _whole(number, 1 << 62)
             and (qos is None or _whole(qos, 3))
             and isinstance(payload, bytes)
@@ -91,11 +88,11 @@ class Retained:
             raise ProtocolError("retained message", row)
         left_s = None if left is None else left / 1000
         dead_s = None if dead is None else dead / 1000
-        return cls(*(topic, version, epoch, number, qos, payload, dict(properties), left_s, dead_s))
+        return cls(*(topic, version, number, qos, payload, dict(properties), left_s, dead_s))
 
 
-def stamped_version(stamp: object, origin: str) -> Version:
-    """The version of a message with this `VERSION` that this origin accepted.
+def stamped_version(stamp: object, stream: Epoch) -> Version:
+    """The version of a message of this stream with this `VERSION`.
 
     Raises:
         ProtocolError: it is no stamp.
@@ -103,10 +100,10 @@ def stamped_version(stamp: object, origin: str) -> Version:
     """
     if not isinstance(stamp, tuple | list) or len(stamp) != 2:
         raise ProtocolError("version", stamp)
-    return version_of(stamp[0], stamp[1], origin)
+    return version_of(stamp[0], stamp[1], *stream)
 
 
-def version_of(us: object, logical: object, origin: object) -> Version:
+def version_of(us: object, logical: object, origin: object, epoch: object) -> Version:
     """A version of values from outside.
 
     Raises:
@@ -120,9 +117,11 @@ def version_of(us: object, logical: object, origin: object) -> Version:
         and _whole(us, PHYSICAL_MAX)
         and _whole(logical, LOGICAL_MAX + 1)
         and 0 < len(origin) <= ORIGIN_BYTES_MAX
+        and isinstance(epoch, int)
+        and _whole(epoch, 1 << 62)
     ):
-        return Version(us, logical, origin)
-    raise ProtocolError("version", (us, logical, origin))
+        return Version(us, logical, origin, epoch)
+    raise ProtocolError("version", (us, logical, origin, epoch))
 
 
 def _whole(value: object, below: int) -> bool:

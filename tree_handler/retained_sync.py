@@ -17,11 +17,11 @@ of an origin behind a newer one, so what is done with a newer version depends on
 * the log has handed out that number and this gateway has not got it: it was lost to the log
   (trimmed before it came). It is retained and given to subscribers: it is news.
 * the log may still bring it, for it is here behind a gap or a neighbour can send it: it is left
-  to the log, and looked at again later.
-* nobody in reach can send it: it is retained and not given to subscribers. If the log brings it
-  after all, they get it then.
+  to the log for a while, and looked at again.
+* nobody in reach can send it, or a gap has not closed for `PATIENCE_S`: it is retained and not
+  given to subscribers. If the log brings it after all, they get it then.
 
-Nothing is compared while the log is catching up: most of what differs then is on its way.
+While the log is catching up nothing is compared, for a time: most of what differs is on its way.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0
 """An ASK without an ANSWER is given up."""
+PATIENCE_S = 10.0
+"""The log is left to bring what is on its way for so long."""
+CATCH_UP_S = 60.0
+"""A log that catches up is waited for so long."""
 PUT_OFF_MAX = 10_000
 """Messages left to the log that are remembered."""
 
@@ -132,6 +136,18 @@ class _Session:
 
 
 @dataclass(slots=True)
+class _PutOff:
+    """A message that was left to the log: who told of it, and since when it waits."""
+
+    link: int
+    stream: Epoch
+    number: int
+    version: Version
+    since: float
+    is_overdue: bool = False
+
+
+@dataclass(slots=True)
 class Counters:
     """What happened, for status and metrics."""
 
@@ -160,10 +176,10 @@ class RetainedSync:
         self._settle_s = settle_s
         self._links: dict[int, _Link] = {}
         self._session: _Session | None = None
-        self._put_off: dict[str, tuple[int, Epoch, int, Version]] = {}
-        """What was left to the log: who told, and which message it is."""
+        self._put_off: dict[str, _PutOff] = {}
         self._seen_changes = -1
         self._changed_at = -inf
+        self._behind_since: float | None = None
         self._look_at = inf
 
     # -- links ---------------------------------------------------------------------------------
@@ -223,11 +239,11 @@ class RetainedSync:
             self._put_off.clear()
             self._look_at = inf
             return []
-        if self._log.is_catching_up():
+        if self._waits_for_log(now):
             self._look_at = now + POLL_S
             return []
         self._look_at = now + self._settle_s
-        self._look_again()
+        self._look_again(now)
         has_settled = now - self._changed_at >= self._settle_s
         return [
             action
@@ -246,14 +262,26 @@ class RetainedSync:
             actions.append(Send(link, self._digest(wanted=True)))
         return actions
 
-    def _look_again(self) -> None:
-        """Ask again for what was left to the log and won't come by it."""
-        for topic, (link, stream, number, version) in list(self._put_off.items()):
-            is_moot = link not in self._links or not self._versions.is_news(topic, version)
-            if is_moot or not self._is_left_to_log(stream, number):
+    def _waits_for_log(self, now: float) -> bool:
+        if not self._log.is_catching_up():
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = now
+        return now - self._behind_since < CATCH_UP_S
+
+    def _look_again(self, now: float) -> None:
+        """Ask again for what was left to the log and does not come by it."""
+        for topic, one in list(self._put_off.items()):
+            is_moot = one.link not in self._links or not self._versions.is_news(topic, one.version)
+            if is_moot or one.is_overdue:
                 del self._put_off[topic]
-                if not is_moot:
-                    self._links[link].differs = True
+            elif not self._is_left_to_log(one.stream, one.number):
+                del self._put_off[topic]
+                self._links[one.link].differs = True
+            elif now - one.since >= PATIENCE_S:
+                one.is_overdue = True
+                self._links[one.link].differs = True
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -270,7 +298,7 @@ class RetainedSync:
 
     def _compare(self, link: int, state: _Link, now: float) -> list[Send]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
-        if state.digest is None or self._session is not None or self._log.is_catching_up():
+        if state.digest is None or self._session is not None or self._waits_for_log(now):
             return []
         digest, state.digest = state.digest, None
         buckets = differing(digest, self._versions.digest())
@@ -311,10 +339,13 @@ class RetainedSync:
         if not self._versions.is_news(retained.topic, retained.version):
             return
         stream, number = retained.stream, retained.number
-        if self._is_left_to_log(stream, number):
-            self.counters.left_to_log += 1
-            if len(self._put_off) < PUT_OFF_MAX:
-                self._put_off[retained.topic] = (session.link, stream, number, retained.version)
+        waited = self._put_off.get(retained.topic)
+        is_overdue = waited is not None and waited.is_overdue
+        if self._is_left_to_log(stream, number) and not is_overdue:
+            if waited is None and len(self._put_off) < PUT_OFF_MAX:
+                self.counters.left_to_log += 1
+                one = _PutOff(session.link, stream, number, retained.version, now)
+                self._put_off[retained.topic] = one
             return
         is_news = number <= self._log.handed_out(stream)
         if self._store.learn(retained, now, is_news=is_news):
@@ -401,7 +432,7 @@ def _ask_fields(
         raise ProtocolError("ask for retained topics", buckets)
     versions: dict[str, Version] = {}
     for row in listed:
-        if not isinstance(row, tuple) or len(row) != 4 or not isinstance(row[0], str):
+        if not isinstance(row, tuple) or len(row) != 5 or not isinstance(row[0], str):
             raise ProtocolError("version of a retained topic", row)
         versions[row[0]] = version_of(*row[1:])
     return list(buckets), _place(after), _place(until), bool(wants_unlisted), versions

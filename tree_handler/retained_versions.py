@@ -36,8 +36,7 @@ class Tombstone:
 
     Attributes:
         version: of the deletion, or of the message that expired.
-        epoch: boot epoch of the origin of that message, which the version names.
-        number: the message's number in that stream; 0 if no log has it.
+        number: that message's number in its origin's stream; 0 if no log has it.
         qos: of the deletion; None if the message expired.
         since_s: since when, on the monotonic clock of this gateway. The age is what gateways tell
             each other, so that a tombstone goes everywhere at about the same time.
@@ -45,7 +44,6 @@ class Tombstone:
     """
 
     version: Version
-    epoch: int
     number: int
     qos: int | None
     since_s: float
@@ -149,11 +147,11 @@ class RetainedVersions:
         if topic in self._dead:
             self._dead[topic] = tombstone
 
-    def expired(self, topic: str, epoch: int, number: int, now_s: float) -> None:
+    def expired(self, topic: str, now_s: float) -> None:
         """A topic's message is gone by itself."""
         version = self._live.get(topic)
         if version is not None:
-            self._lay(topic, Tombstone(version, epoch, number, None, now_s))
+            self._lay(topic, Tombstone(version, 0, None, now_s))
 
     def _lay(self, topic: str, tombstone: Tombstone) -> None:
         self._take_out(topic)
@@ -251,5 +249,6 @@ def bucket_of(topic: str) -> int:
 
 
 def _hash(topic: str, version: Version) -> int:
-    text = f"{topic}\0{version.physical_us} {version.logical} {version.origin}"
+    us, logical, origin, epoch = version
+    text = f"{topic}\0{us} {logical} {epoch} {origin}"
     return int.from_bytes(blake2b(text.encode(), digest_size=HASH_BYTES).digest(), "big")

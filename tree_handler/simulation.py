@@ -214,7 +214,7 @@ class Simulation:
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
         self._rates: dict[str, float] = {}
-        self.traffic = Traffic(self.clock, self.checks, options.traffic_per_s, self._random)
+        self.traffic = self.make_traffic()
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
         self.faults = Faults(
@@ -226,6 +226,10 @@ class Simulation:
             traffic=self.traffic,
             random_=self._random,
         )
+
+    def make_traffic(self) -> Traffic:
+        """The messages of this network."""
+        return Traffic(self.clock, self.checks, self.options.traffic_per_s, self._random)
 
     def add(
         self, gateway_id: str, capability: float, address: str, *, transit: bool = True

@@ -163,6 +163,9 @@ class Gateway:
     def changed(self) -> None:
         """A link has gone, started or stopped to forward."""
 
+    def joins(self, link: int) -> None:
+        """A neighbour is about to be asked to be the parent."""
+
     def link_full(self, end: End) -> None:
         """Learn that more data would only wait."""
 
@@ -188,6 +191,8 @@ class Gateway:
         match action:
             case Send(link, bpdu):
                 self._watch.said[bpdu.kind] += 1
+                if bpdu.kind is Kind.JOIN:
+                    self.joins(link)
                 self._network.send(self.ends[link], _Ping(bpdu, self.now))
                 return False
             case Forward(link):

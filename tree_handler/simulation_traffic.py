@@ -17,16 +17,22 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tree_handler import boot_epoch
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header, check
 from tree_handler.delivery import MAX_HELD_BYTES, Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary, answer
+from tree_handler.repair import Request, Seek, Sought, Summary, answer
 from tree_handler.replication import (
     Action,
     Append,
+    Look,
+    Lost,
+    Push,
     Replication,
     SendBatch,
+    SendRepair,
     SendRequest,
+    SendSeek,
+    SendSought,
     SendSummary,
     Serve,
 )
@@ -36,6 +42,7 @@ from tree_handler.simulation_network import DATA, Clock, End, Network
 from tree_handler.spanning_tree import SpanningTree
 
 REPAIR_INTERVAL_S = 1.0
+ORIGIN_GONE_S = 3.0
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 
@@ -49,29 +56,41 @@ class Disk:
         have: the numbers that the log holds.
         handed: for each origin and epoch, the numbers that clients got, or can't get any more
             because their gateway died after it had logged them.
+        passed: the numbers that statements pass over, those of lost messages too.
         full_until_s: nothing can be appended before this virtual time.
         boot_epoch: of the last start, None if there was none on this disk.
+        latest: the epoch of each origin of which clients were handed logged messages last.
 
     """
 
     log: list[tuple[bytes, Header]] = field(default_factory=list)
     have: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     handed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    passed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     full_until_s: float = 0.0
     boot_epoch: int | None = None
+    latest: dict[str, int] = field(default_factory=dict)
 
     def start(self) -> dict[Epoch, Intervals]:
-        """What a new life finds; what has no gap before it is not handed out again."""
-        for epoch, numbers in self.have.items():
-            last = numbers.contiguous_from(1)
-            if last:
-                self.handed[epoch].add(1, last)
+        """What a new life finds."""
         return {epoch: Intervals(numbers) for epoch, numbers in self.have.items()}
+
+    def told(self) -> list[tuple[bytes, Header]]:
+        """The control batches that a new life finds."""
+        return [(frame, header) for frame, header in self.log if header.control]
+
+    def not_again(self, core: Replication) -> None:
+        """What a new life takes for handed out is not handed out again."""
+        for epoch in self.have:
+            if last := core.handed_out(epoch):
+                self.handed[epoch].add(1, last)
 
     def append(self, frame: bytes, header: Header) -> None:
         """Append a batch."""
         self.log.append((frame, header))
         self.have[header.stream].add(header.first, header.last)
+        if header.passed:
+            self.passed[header.stream].add(header.first, header.last)
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""
@@ -116,6 +135,10 @@ class Traffic:
         self.sent = 0
         """Messages of replication sent between gateways."""
         self.disks: dict[str, Disk] = defaultdict(Disk)
+        self.given_up = 0
+        """Messages that gateways gave up, each counted once for each of them."""
+        self._lost_disks: set[str] = set()
+        self._gateways: dict[str, Gateway] = {}
         self._clock = clock
         self._checks = checks
         self._rate_per_s = rate_per_s
@@ -130,6 +153,7 @@ class Traffic:
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
         """Let clients publish at every gateway that is up, until a time."""
+        self._gateways = gateways
         if self._rate_per_s > 0:
             for gateway_id in sorted(gateways):
                 self._next(gateways, gateway_id, until_s)
@@ -153,6 +177,7 @@ class Traffic:
     def lose_disk(self, gateway_id: str) -> None:
         """Let a gateway that is down find nothing of what it had."""
         self.disks[gateway_id] = Disk()
+        self._lost_disks.add(gateway_id)
 
     def handed(self, gateway: ReplicatingGateway, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
@@ -162,6 +187,28 @@ class Traffic:
             self._checks.found(4, f"{gateway_id} hands out {header} from {first} on a second time")
         elif header.logged and first <= last:
             self._checks.found(5, f"{gateway_id} hands out {header} behind {last}")
+        self._check_epochs(gateway_id, header)
+
+    def _check_epochs(self, gateway_id: str, header: Header) -> None:
+        """Check order across the lives of an origin, as far as it can know of them all."""
+        if header.control or not header.logged or header.origin in self._lost_disks:
+            return
+        latest = self.disks[gateway_id].latest
+        if header.epoch < latest.get(header.origin, 0):
+            what = f"{gateway_id} hands out {header} behind epoch {latest[header.origin]}"
+            self._checks.found(5, what)
+        latest[header.origin] = header.epoch
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """Check that what a gateway gives up is nowhere within its reach (invariant 3)."""
+        self.given_up += lost.last - lost.first + 1
+        paths = usable_paths(self._gateways, network)
+        wanted = Intervals([(lost.first, lost.last)])
+        for other in component(gateway_id, paths.__getitem__):
+            disk = self.disks[other]
+            held = disk.have[lost.stream].without(disk.passed[lost.stream])
+            if len(held.common(wanted)):
+                self._checks.found(3, f"{gateway_id} gives up {lost}, of which {other} has some")
 
     def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
         """Check that all in reach of each other have the same, and handed it out (invariant 3)."""
@@ -188,6 +235,8 @@ class Traffic:
     def _missing_at(self, gateway_id: str, together: dict[Epoch, Intervals]) -> Iterator[str]:
         disk = self.disks[gateway_id]
         for epoch, numbers in together.items():
+            if epoch[0].startswith(NOTE_PREFIX):
+                continue
             if disk.have[epoch] != numbers:
                 lost = numbers.without(disk.have[epoch])
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
@@ -196,9 +245,12 @@ class Traffic:
             if (
                 due
                 and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id
-                and not disk.handed[epoch].covers(1, due)
+                and len(
+                    kept_back := Intervals([(1, due)])
+                    .without(disk.handed[epoch])
+                    .without(disk.passed[epoch])
+                )
             ):
-                kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
                 yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
 
     def check_bounded(self, gateway: ReplicatingGateway) -> None:
@@ -248,7 +300,10 @@ class ReplicatingGateway(Gateway):
             tree.identity.boot_epoch,
             disk.start(),
             repair_interval_s=REPAIR_INTERVAL_S,
+            origin_gone_s=ORIGIN_GONE_S,
+            told=disk.told(),
         )
+        disk.not_again(self.replication)
         self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
         super().__init__(tree, clock, network, watch, local)
         self._set_timer()
@@ -288,6 +343,10 @@ class ReplicatingGateway(Gateway):
                 self._replicate(core.receive_request(link, message))
             case _Done():
                 self._replicate(core.receive_done(link, now))
+            case Seek():
+                self._replicate(core.receive_seek(link, message, now))
+            case Sought():
+                self._replicate(core.receive_sought(link, message, now))
         self._traffic.check_bounded(self)
         self._set_timer()
 
@@ -303,6 +362,10 @@ class ReplicatingGateway(Gateway):
     def link_drained(self, end: End) -> None:
         """See `Gateway`."""
         self._replicate(self.replication.link_drained(end.link))
+
+    def joins(self, link: int) -> None:
+        """See `Gateway`."""
+        self._replicate(self.replication.joins(link))
 
     def _follow_tree(self) -> None:
         """Tell replication over which links the tree forwards; stopping comes first."""
@@ -340,22 +403,47 @@ class ReplicatingGateway(Gateway):
                 case Append(frame, header):
                     self._disk.append(frame, header)
                     self._replicate(self.replication.appended(action))
-                case SendBatch(link, frame):
-                    self._say(link, _Batch(frame, repair=False))
-                case SendSummary(link, summary):
-                    self._say(link, Summary.decode(summary.encode()))
-                case SendRequest(link, request):
-                    self._say(link, Request.decode(request.encode()))
                 case Serve(link, request):
-                    for frame in answer(self._disk.read(request.epoch, request.ranges)):
-                        self._say(link, _Batch(frame, repair=True))
+                    self._look(link, request.wanted)
                     self._say(link, _DONE)
+                case Push(link, request):
+                    self._look(link, request.wanted)
+                case Look(link, number, wanted):
+                    self._replicate(self.replication.looked(number, self._look(link, wanted)))
+                case Lost():
+                    self._traffic.lost(self.gateway_id, self._network, action)
                 case Deliver(_, header, first):
                     self._traffic.handed(self, header, first)
                 case DeliverLogged(epoch, first, last):
                     for _, header in self._disk.read(epoch, Intervals([(first, last)])):
                         if not header.passed:
                             self._traffic.handed(self, header, max(first, header.first))
+                case _:
+                    self._send(action)
+
+    def _send(self, action: Action) -> None:
+        match action:
+            case SendBatch(link, frame):
+                self._say(link, _Batch(frame, repair=False))
+            case SendSummary(link, summary):
+                self._say(link, Summary.decode(summary.encode()))
+            case SendRequest(link, request):
+                self._say(link, Request.decode(request.encode()))
+            case SendRepair(link, frame):
+                self._say(link, _Batch(frame, repair=True))
+            case SendSeek(link, seek):
+                self._say(link, Seek.decode(seek.encode()))
+            case SendSought(link, sought):
+                self._say(link, Sought.decode(sought.encode()))
+
+    def _look(self, link: int, wanted: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
+        found: dict[Epoch, Intervals] = {}
+        for stream, numbers in wanted.items():
+            for frame in answer(self._disk.read(stream, numbers)):
+                header = check(frame)
+                found.setdefault(stream, Intervals()).add(header.first, header.last)
+                self._say(link, _Batch(frame, repair=True))
+        return found
 
     def _say(self, link: int, message: object) -> None:
         end = self.ends.get(link)

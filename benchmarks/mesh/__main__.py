@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks import comparison
 from benchmarks.comparison import Comparison
-from benchmarks.mesh import healing, namespaces, zenoh_mesh
+from benchmarks.mesh import delays, distribution, healing, namespaces, zenoh_mesh
 from benchmarks.mesh.gateways import MeshError
 from gateway import event_loop
 
+Note = Callable[[str], None]
+
+OPEN_FILES = 8_192
 TRIES = 10
 ZENOH_TRIES = 4
 EXIT_OURS_FAILED = 1
@@ -37,9 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; load "
         f"average {os.getloadavg()[0]:.1f} before the start"
     )
+    began_s = time.monotonic()
+
+    def note(line: str) -> None:
+        print(f"    {time.monotonic() - began_s:7.1f} s  {line}", file=sys.stderr, flush=True)
+
+    _raise_open_files()
     found: list[Comparison] = []
     try:
-        failed = _healing(found, quick=options.quick)
+        failed = _healing(found, note, quick=options.quick)
+        failed |= _distribution(found, note, quick=options.quick)
     except (MeshError, namespaces.BedError) as error:
         print(f"benchmarks.mesh: {error}", file=sys.stderr)
         return EXIT_OURS_FAILED
@@ -48,16 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_OURS_FAILED if failed else 0
 
 
-def _healing(found: list[Comparison], *, quick: bool) -> bool:
-    began_s = time.monotonic()
-
-    def note(line: str) -> None:
-        print(f"    {time.monotonic() - began_s:7.1f} s  {line}", file=sys.stderr, flush=True)
-
+def _healing(found: list[Comparison], note: Note, *, quick: bool) -> bool:
     ours = event_loop.run(healing.ours(1 if quick else TRIES, quick=quick, note=note))
     peer = None
     if quick:
-        print("left out with --quick: Zenoh, silent cuts, healing")
+        print("left out with --quick: Zenoh, silent cuts, healing, other modes than flood, crowds")
     elif zenoh_mesh.is_installed():
         peer = event_loop.run(healing.zenoh(ZENOH_TRIES, note=note))
     else:
@@ -65,6 +71,28 @@ def _healing(found: list[Comparison], *, quick: bool) -> bool:
     print("\n".join(healing.lines(ours, peer)), flush=True)
     found += healing.comparisons(ours, peer)
     return healing.has_faults(ours)
+
+
+def _distribution(found: list[Comparison], note: Note, *, quick: bool) -> bool:
+    measured = distribution.modes(quick=quick, note=note)
+    if not quick:
+        measured += distribution.crowds(note)
+    print("\n".join(distribution.lines(measured)), flush=True)
+    missing = [mode for mode in delays.MODES if mode not in delays.modes()]
+    if missing and not quick:
+        print(f"modes that this version does not have, left out: {', '.join(missing)}")
+    found += distribution.comparisons(measured)
+    faults = distribution.faults(measured)
+    print("\n".join(faults), end="\n" if faults else "", flush=True)
+    return bool(faults)
+
+
+def _raise_open_files() -> None:
+    """Thousands of clients need that many files, here and in the gateways, which inherit this."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

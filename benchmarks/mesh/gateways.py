@@ -17,10 +17,10 @@ from typing import Any
 from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
+from gateway import listeners_file
 from gateway.coap.client import ClientError, request
-from gateway.process import LISTENERS_NAME
 
-START_S = 60.0
+START_S = 180.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
@@ -39,6 +39,7 @@ class Gateways:
         network: where they run.
         folder: for configurations, states and logs; must exist.
         tree: keys of the configuration's section, for all.
+        limits: likewise.
         discovery: whether they find each other by multicast; else each knows its neighbours.
         durability: see `LogSection`.
 
@@ -50,6 +51,7 @@ class Gateways:
         folder: Path,
         *,
         tree: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
         discovery: bool = False,
         durability: str = "write",
     ) -> None:
@@ -77,6 +79,7 @@ class Gateways:
                 "log": {"durability": durability},
                 "console": {"enabled": False},
                 "access": {"anonymous": True},
+                "limits": dict(limits or {}),
             }
             self.config(host).write_text(
                 "".join(
@@ -119,7 +122,7 @@ class Gateways:
 
     def is_up(self, host: int) -> bool:
         """Whether what was started there listens."""
-        return (self.state(host) / LISTENERS_NAME).exists()
+        return (self.state(host) / listeners_file.NAME).exists()
 
     @property
     def running(self) -> list[int]:
@@ -137,7 +140,7 @@ class Gateways:
             MeshError: it does not.
 
         """
-        (self.state(host) / LISTENERS_NAME).unlink(missing_ok=True)
+        (self.state(host) / listeners_file.NAME).unlink(missing_ok=True)
         program = self.program(host)
         verb = ["run"] if program == GATEWAY else []
         command = [sys.executable, "-m", program, *verb, "--config", str(self.config(host))]

@@ -133,7 +133,8 @@ def lines(figures: Figures, peer: Figures | None) -> Iterator[str]:
     for event, values in figures.silences_ms.items():
         yield _row(event, values, peer.silences_ms.get(event, []) if peer else [])
     yield _row("after healing: the root is the parent again", figures.back_ms[failures.HEAL], [])
-    yield f"published: convergence {PUBLISHED_CONVERGENCE_MS:,.0f}; repair {PUBLISHED_REPAIR_MS:,.0f}"
+    published = f"convergence {PUBLISHED_CONVERGENCE_MS:,.0f}; repair {PUBLISHED_REPAIR_MS:,.0f}"
+    yield f"{PUBLISHED}: {published}"
     yield f"ours: {_counted(figures)}"
     if peer is not None:
         yield f"{zenoh_mesh.NAME} (hosts whose router was never killed): {_counted(peer)}"

@@ -81,6 +81,7 @@ class Namespace:
                 " chain input {\n"
                 "  type filter hook input priority 0;\n"
                 "  ip saddr @silent counter drop\n"
+                "  ip saddr @refused tcp flags rst accept\n"
                 "  ip saddr @refused meta l4proto tcp reject with tcp reset\n"
                 "  ip saddr @refused drop\n"
                 " }\n"

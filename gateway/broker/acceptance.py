@@ -148,6 +148,7 @@ class Acceptance:
         packet_id: int = 0,
         *,
         is_delivered: bool = False,
+        will: int = 0,
     ) -> None:
         """Take any message that is to be logged.
 
@@ -157,6 +158,7 @@ class Acceptance:
             connection: where it is acknowledged.
             packet_id: negative for QoS 2, 0 if nobody waits.
             is_delivered: it is of QoS 0 and has been.
+            will: the number of the will that it is.
 
         """
         if message.retain:
@@ -168,6 +170,7 @@ class Acceptance:
             )
         run = Run(connection, session, [message], answers)
         run.is_delivered = is_delivered
+        run.will = will
         if run.retains:
             self._to_retain[run.retains] += 1
         self._runs.append(run)

@@ -46,7 +46,7 @@ def publish(core: BrokerCore, rows: Sequence[Row], key: Epoch, last: int) -> Non
         else:
             _publish_plain(core, topic, some, (key, number if last else 0), now_s)
         number += len(some)
-    core.turns.kick()
+    core.turns.has_read()
 
 
 def _publish_plain(
@@ -62,6 +62,8 @@ def _publish_plain(
     epoch, number = first
     if not number:
         core.delivery.deliver_plain(route, [row[2] for row in rows], now_s)
+        return
+    if not (route.queued or route.zero_311 or route.zero_5 or route.special or route.shared):
         return
     heads: dict[tuple[int, int], bytes] = {}
     messages = []

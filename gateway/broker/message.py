@@ -196,7 +196,7 @@ class Message:
 
 def _check_version(stamp: object) -> None:
     try:
-        stamped_version(stamp, "-")
+        stamped_version(stamp, ("-", 0))
     except ProtocolError as error:
         what = "version of a retained message"
         raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error

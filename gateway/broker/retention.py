@@ -18,7 +18,7 @@ from gateway.broker.limits import Limits
 from gateway.broker.message import Message
 from gateway.broker.packets import PacketError
 from gateway.broker.topics import RetainedLimitError
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Epoch
 from tree_handler.hybrid_clock import HybridClock, Version
 from tree_handler.retained_message import VERSION, Retained
 from tree_handler.retained_versions import RetainedVersions, Tombstone
@@ -34,7 +34,7 @@ class Retention:
         core: the broker, whose `retained` has the messages.
 
     Attributes:
-        own_id: the gateway's id.
+        own: the gateway's id and boot epoch.
         clock: gives stamps.
         older: messages that came behind a newer one of their topic.
 
@@ -42,7 +42,7 @@ class Retention:
 
     def __init__(self, core: BrokerCore) -> None:
         limits: Limits = core.limits
-        self.own_id = ""
+        self.own: Epoch = ("", 0)
         self.clock = HybridClock()
         self.older = 0
         self._core = core
@@ -76,9 +76,8 @@ class Retention:
             self.older += version != self._versions.version(topic)
             return False
         if not message.payload:
-            epoch, number = _place(message)
             now_s = self._core.now()
-            grave = Tombstone(version, epoch, number, message.qos, now_s)
+            grave = Tombstone(version, _number(message), message.qos, now_s)
             self._core.retained.delete(topic)
             self._versions.bury(topic, grave, now_s)
         elif self._keep(message):
@@ -92,11 +91,8 @@ class Retention:
         """A message that was retained before the log had it has its number now."""
         grave = self._versions.tombstone(message.topic)
         if grave is not None and grave.version == self._version(message):
-            epoch, number = _place(message)
-            self._versions.replace(
-                message.topic,
-                Tombstone(grave.version, epoch, number, grave.qos, grave.since_s),
-            )
+            grave = Tombstone(grave.version, _number(message), grave.qos, grave.since_s)
+            self._versions.replace(message.topic, grave)
 
     def bury(self, topic: str, grave: Tombstone) -> None:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
@@ -109,7 +105,7 @@ class Retention:
     def expire(self, now_s: float) -> None:
         """Let go of messages and tombstones whose time is over; to be called again and again."""
         for topic in self._core.retained.expire(now_s):
-            self._versions.expired(topic, 0, 0, now_s)
+            self._versions.expired(topic, now_s)
             self._changed(topic)
         early = self._versions.dropped_early
         for topic in self._versions.expire(now_s):
@@ -122,14 +118,12 @@ class Retention:
     def _version(self, message: Message) -> Version | None:
         """A message's version; None for one that stays here."""
         stamp = message.properties.get(VERSION)
-        if message.ref is not None:
-            (origin, epoch), number = message.ref
-            if (
-                stamp is None
-            ):  # of a log from before there were stamps: older than all that have one
-                return Version(epoch, number, origin)
-            return Version(stamp[0], stamp[1], origin)
-        return None if stamp is None else Version(stamp[0], stamp[1], self.own_id)
+        if message.ref is None:
+            return None if stamp is None else Version(stamp[0], stamp[1], *self.own)
+        stream, number = message.ref
+        if stamp is None:  # of a log from before there were stamps: older than all that have one
+            return Version(0, number, *stream)
+        return Version(stamp[0], stamp[1], *stream)
 
     def _retain_here(self, message: Message) -> bool:
         topic = message.topic
@@ -160,7 +154,7 @@ class Retention:
         if grave is not None:
             if not grave.number and grave.qos is not None:
                 return None  # the log has not got the deletion yet, and may refuse it
-            where = grave.version, grave.epoch, grave.number
+            where = grave.version, grave.number
             return Retained(topic, *where, grave.qos, b"", {}, None, now - grave.since_s)
         message = self._core.retained.get(topic)
         version = self._versions.version(topic)
@@ -168,7 +162,7 @@ class Retention:
             return None
         left_s = None if message.expires_at_s is None else message.expires_at_s - now
         properties = {i: value for i, value in message.properties.items() if i != VERSION}
-        where = version, *_place(message)
+        where = version, _number(message)
         return Retained(topic, *where, message.qos, message.payload, properties, left_s)
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
@@ -218,12 +212,9 @@ def message_of(retained: Retained, now_s: float) -> Message:
 def grave_of(retained: Retained, now_s: float) -> Tombstone:
     """The tombstone that a neighbour told of."""
     since_s = now_s - (retained.dead_s or 0.0)
-    return Tombstone(retained.version, retained.epoch, retained.number, retained.qos, since_s)
+    return Tombstone(retained.version, retained.number, retained.qos, since_s)
 
 
-def _place(message: Message) -> tuple[int, int]:
-    """Boot epoch of the origin, and number there; zeros for what no log has yet."""
-    if message.ref is None:
-        return 0, 0
-    (_, epoch), number = message.ref
-    return epoch, number
+def _number(message: Message) -> int:
+    """A message's number in its stream; 0 for one that no log has yet."""
+    return 0 if message.ref is None else message.ref[1]

@@ -27,10 +27,11 @@ class Run:
         answers: PUBACK and PUBREC packets without reason, to be sent when these are in the log;
             one for each message, but for the broker's own and those of QoS 0.
         is_delivered: QoS 0, and delivered already.
+        will: the number of the will that it is; 0 for none.
 
     """
 
-    __slots__ = ("answers", "connection", "is_delivered", "messages", "session")
+    __slots__ = ("answers", "connection", "is_delivered", "messages", "session", "will")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Run:
         self.messages = messages
         self.answers = answers
         self.is_delivered = False
+        self.will = 0
 
     @property
     def retains(self) -> str | None:

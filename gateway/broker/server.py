@@ -128,11 +128,13 @@ class BrokerCore:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
-        self.retention.own_id = history.own[0]
+        self.retention.own = history.own
         found = Recovery(self, history, wall_us).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)
         self.acceptance.durable = self.durable
+        for one in found.wills.standing.values():
+            wills.left_standing(self, one.client, one.will)
         return found
 
     # -- messages ------------------------------------------------------------------------------
@@ -157,11 +159,15 @@ class BrokerCore:
         except PacketError as error:
             self.refused("message of the tree that no packet can carry", str(error))
 
-    def accept(self, message: Message) -> None:
+    def accept(self, message: Message, will_of: str | None = None) -> None:
         """Publish for the broker itself or for a client that has gone (a will)."""
+        standing = None if self.durable is None or will_of is None else self.durable.wills
         if message.qos or message.retain:
-            self.acceptance.add(message, None)
+            will = 0 if standing is None else standing.published(will_of or "")
+            self.acceptance.add(message, None, will=will)
         else:
+            if standing is not None:
+                standing.ended(will_of or "")
             self.pass_on(message, self.route(message.key), None)
         self.turns.kick()
 
@@ -310,6 +316,8 @@ class BrokerCore:
             (connection.send_message if packet[0] & 0xF0 == 0x30 else connection.send)(packet)
         self._touch(session)
         self.set_expiry(session, expiry_s)
+        if self.durable is not None:
+            self.durable.wills.connected(client, connection.will)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
         self.turns.kick()
@@ -328,7 +336,7 @@ class BrokerCore:
         will, connection.will = connection.will, None
         # With a delay the will waits, and the client is back (section 3.1.3.2.2).
         if will is not None and (clean_start or not wills.delay_s(will)):
-            self.accept(wills.message(will, self.now()))
+            self.accept(wills.message(will, self.now()), session.client_id)
         connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
         self._detach(session, connection)
 
@@ -402,6 +410,9 @@ class BrokerCore:
         if will is not None and not self._is_stopping:
             session.will = (self.now() + wills.delay_s(will), will)
             self.upkeep.delayed.add(session)
+        elif self.durable is not None:
+            self.durable.wills.ended(session.client_id)
+            self.durable.write()  # nothing is sent that would see to it
         if not session.expiry_s:
             self.end(session)  # publishes the will [MQTT-3.1.2-8]
         elif will is not None and not wills.delay_s(will):
@@ -414,7 +425,7 @@ class BrokerCore:
         if session.will is not None:
             _, will = session.will
             session.will = None
-            self.accept(wills.message(will, self.now()))
+            self.accept(wills.message(will, self.now()), session.client_id)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -458,6 +469,8 @@ class BrokerCore:
         self.acceptance.commit()
         self.acceptance.finish()
         for connection in list(self.connections):
+            if self.durable is not None and connection.session is not None:
+                self.durable.wills.ended(connection.session.client_id)
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:
                 connection.abort()

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
 from gateway.broker.message import Message
 from gateway.broker.packets import PropertyId, Will
+
+if TYPE_CHECKING:
+    from gateway.broker.hooks import Client
+    from gateway.broker.server import BrokerCore
 
 
 def delay_s(will: Will) -> int:
@@ -25,3 +32,37 @@ def message(will: Will, now_s: float) -> Message:
         properties,
         now_s,
     )
+
+
+def left_standing(core: BrokerCore, client: Client, will: Will) -> None:
+    """Publish a will that stood when the process before ended, for its client has gone with it.
+
+    One with a delay waits for the client, whose session is there again. What the client may
+    publish is asked anew.
+    """
+    may_publish = core.hooks.may_publish
+    verdict = True if may_publish is None else may_publish(client, will.topic)
+    if isinstance(verdict, Awaitable):
+        core.start_task(_decided(core, client, will, verdict))
+    else:
+        _leave(core, client, will, allowed=verdict)
+
+
+async def _decided(core: BrokerCore, client: Client, will: Will, verdict: Awaitable[bool]) -> None:
+    _leave(core, client, will, allowed=await verdict)
+
+
+def _leave(core: BrokerCore, client: Client, will: Will, *, allowed: bool) -> None:
+    session = core.sessions.get(client.client_id)
+    if not allowed:
+        core.refused("will to a forbidden topic", str(client))
+        assert core.durable is not None
+        core.durable.wills.ended(client.client_id)
+        core.durable.write()
+    elif session is None:
+        core.accept(message(will, core.now()), client.client_id)
+    elif session.connection is None:
+        session.will = (core.now() + delay_s(will), will)
+        core.upkeep.delayed.add(session)
+        if not delay_s(will):
+            core.publish_will(session)

@@ -162,18 +162,18 @@ def _gateway(options: argparse.Namespace) -> str:
     if options.config is None:
         address: str = options.gateway or ("127.0.0.1" if scheme == "coaps" else "127.0.0.1:5683")
         return address.rstrip("/") if "://" in address else f"{scheme}://{address}"
-    from gateway import config, process  # noqa: PLC0415  # a remote gateway needs no broker here
+    from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
 
     try:
         settings = config.load(options.config, config.GatewaySettings)
     except config.ConfigError as error:
         raise WrongUseError(str(error)) from error
-    path = settings.gateway.state_dir / process.LISTENERS_NAME
+    state_dir = settings.gateway.state_dir
     try:
-        listeners = json.loads(path.read_text())
-        address = listeners[scheme]
+        address = listeners_file.read(state_dir)[scheme]
     except (OSError, ValueError, KeyError) as error:
-        raise FailedError(f"{settings.gateway.id} is not running ({path})") from error
+        why = f"{settings.gateway.id} is not running ({state_dir / listeners_file.NAME})"
+        raise FailedError(why) from error
     if address is None:
         raise FailedError(f"{settings.gateway.id} has no {scheme} listener")
     return f"{scheme}://{address}"

@@ -188,6 +188,11 @@ def _tree(node: TreeNode) -> Iterator[Metric]:
         "Bytes that wait to be written to links.",
         sum(link.queued_bytes for link in node.links.values()),
     )
+    yield gauge(
+        "hedgerow_tree_backlog_bytes",
+        "Bytes of the log that links which were full have not come to.",
+        sum(one["backlog_bytes"] for one in report["neighbours"]),
+    )
     yield gauge("hedgerow_tree_hops", "Hops to the root.", report["hops"])
     if report["cost_ms"] is not None:
         yield gauge(

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway import listeners_file
 from gateway.coap.client import ClientError, request
-from gateway.process import LISTENERS_NAME
 
 COLLECTOR = "collector"
 ROOT = "gw-root"
@@ -158,7 +158,7 @@ class Fleet:
 
         """
         member = self.members[gateway_id]
-        listeners = self.state_dir(gateway_id) / LISTENERS_NAME
+        listeners = self.state_dir(gateway_id) / listeners_file.NAME
         listeners.unlink(missing_ok=True)
         member.process = await self._spawn(
             gateway_id, "-m", "gateway.cli", "run", "--config", str(self.config(gateway_id))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.config import TreeSection
 from gateway.links.discovery import DiscoveryError, Group, MulticastDiscovery
@@ -13,23 +13,24 @@ from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from tree_handler.discovery import Announcement, Discovery
 
+if TYPE_CHECKING:
+    from gateway.links.dns_sd import DnsSd
+
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
     """What a section says of finding others; two that are the same find the same."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...] = ()
+    dns_sd: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, tree: TreeSection) -> _Ways:
-        if not tree.discovery:
-            return cls(())
-        return cls(
-            tuple(
-                Group.on(interface, tree.discovery_group, tree.discovery_port)
-                for interface in tree.interfaces
-            )
+        groups = (
+            Group.on(interface, tree.discovery_group, tree.discovery_port)
+            for interface in (tree.interfaces if tree.discovery else ())
         )
+        return cls(tuple(groups), tree.interfaces if tree.dns_sd else ())
 
 
 class Attachment:
@@ -54,8 +55,8 @@ class Attachment:
         self._boot_epoch = boot_epoch
         self.neighbours = Neighbours(own_id, node.dial, node.is_linked)
         self._own: Announcement | None = None
-        self._ways = _Ways(())
-        self._discoveries: Sequence[MulticastDiscovery] = ()
+        self._ways = _Ways()
+        self._discoveries: Sequence[MulticastDiscovery | DnsSd] = ()
         self._changing = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
@@ -71,7 +72,7 @@ class Attachment:
         """
         self._own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
         self._node.listens_at(port)
-        self._node.neighbours = self.neighbours
+        self._node.neighbours = self.neighbours if self._tree.dial_back else None
         await self._find(_Ways.of(self._tree))
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
@@ -103,22 +104,36 @@ class Attachment:
     async def _find(self, ways: _Ways) -> None:
         if ways == self._ways:
             return
-        assert self._own is not None
+        own = self._own
+        assert own is not None
         now = asyncio.get_running_loop().time()
-        fresh = [
-            MulticastDiscovery(Discovery(self._own, self._key, now), group, self._found)
-            for group in ways.groups
-        ]
-        for number, discovery in enumerate(fresh):
+        listed = self._listed(ways.dns_sd) if ways.dns_sd else None
+        fresh: list[MulticastDiscovery | DnsSd] = []
+        for group in ways.groups:
+            discovery = MulticastDiscovery(Discovery(own, self._key, now), group, self._found)
             try:
                 await discovery.start()
             except DiscoveryError:
-                for started in itertools.islice(fresh, number):
+                for started in fresh:
                     await started.stop()
                 raise
-        before, self._discoveries, self._ways = self._discoveries, fresh, ways
-        for discovery in before:
-            await discovery.stop()
+            fresh.append(discovery)
+        for before in self._discoveries:
+            await before.stop()
+        self._discoveries, self._ways = fresh, ways
+        if listed is not None:  # last, since a gateway is listed once
+            fresh.append(listed)
+            await listed.start()
+
+    def _listed(self, interfaces: tuple[str, ...]) -> DnsSd:
+        from gateway.links.dns_sd import DnsSd  # noqa: PLC0415  # only where it is used
+
+        assert self._own is not None
+        try:
+            return DnsSd(self._own, interfaces, self.neighbours)
+        except OSError as error:
+            where = f"DNS-SD on {', '.join(interfaces)}"
+            raise DiscoveryError(error.errno, f"{where}: {error.strerror}") from error
 
     def _found(self, announcement: Announcement) -> None:
         if announcement.mqtt_port:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
@@ -15,12 +16,19 @@ from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, SearchId, Seek, Sought, Summary
 from tree_handler.replication import (
     Append,
+    Look,
+    Lost,
+    Push,
     Replication,
+    Route,
     SendBatch,
+    SendRepair,
     SendRequest,
+    SendSeek,
+    SendSought,
     SendSummary,
     Serve,
 )
@@ -28,6 +36,8 @@ from tree_handler.replication import (
 _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"
 _REQUEST = b"$hedgerow/request"
+_SEEK = b"$hedgerow/seek"
+_SOUGHT = b"$hedgerow/sought"
 
 _log = logging.getLogger(__name__)
 
@@ -42,11 +52,13 @@ class Exchange:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
+            them are passed on undecoded.
         spool_unlogged: append QoS 0 batches too.
 
     """
 
-    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE))
+    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT))
 
     def __init__(
         self,
@@ -56,6 +68,7 @@ class Exchange:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,23 +77,32 @@ class Exchange:
         self._links = links
         self._deliver = deliver
         self._control = control
+        self._reads_unlogged = reads_unlogged
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
-        self.times_full = 0
-        """How often a link was full, so that what was for it had to wait in the log."""
         self.trimmed: Callable[[dict[Epoch, int]], None] = lambda _: None
         """Called when the log has dropped its oldest, with what it still holds."""
+        self._times_full = 0
+        self._sent_from_log = 0
+        self._dropped_by_gone_links = 0
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
         self.carry_out(self._core.link_up(link, now))
 
-    def link_down(self, link: int, now: float) -> None:
+    def link_down(self, link: Link, now: float) -> None:
         """The neighbour is gone."""
-        if (backlog := self._backlogs.pop(link, None)) is not None:
+        self._dropped_by_gone_links += link.dropped
+        if (backlog := self._backlogs.pop(link.number, None)) is not None:
             backlog.stop()
-        self.carry_out(self._core.link_down(link, now))
+        self.carry_out(self._core.link_down(link.number, now))
+
+    def joins(self, link: int) -> None:
+        """The tree is about to ask this neighbour to be the parent."""
+        for action in self._core.joins(link):
+            if isinstance(action, SendSummary) and link in self._links:  # before batches
+                self._links[link].send_control(_SUMMARY, action.summary.encode())
 
     def forwarding(self, link: int, *, forwards: bool) -> None:
         """The tree starts or stops to forward over a link."""
@@ -89,6 +111,17 @@ class Exchange:
             backlog.stop()
             self.carry_out(self._core.link_drained(link))
         self.carry_out(self._core.forwarding(link, forwards=forwards))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How often a link was full, batches that it was sent from the log because of that, and
+        QoS 0 messages that were dropped because too many waited."""
+        dropped = self._dropped_by_gone_links + sum(link.dropped for link in self._links.values())
+        return {
+            "links_full": self._times_full,
+            "sent_from_log": self._sent_from_log,
+            "dropped_unlogged": dropped,
+        }
 
     def backlog_bytes(self, link: int) -> int:
         """How much of the log is still to be looked at for a link that was full."""
@@ -106,11 +139,16 @@ class Exchange:
         if topic == _BATCH:
             self.carry_out(core.receive_batch(number, payload))
         elif topic == REPAIR:
+            core.progressed(number, now)
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             self.carry_out(core.receive_summary(number, Summary.decode(payload), now))
         elif topic == _REQUEST:
             self.carry_out(core.receive_request(number, Request.decode(payload)))
+        elif topic == _SEEK:
+            self.carry_out(core.receive_seek(number, Seek.decode(payload), now))
+        elif topic == _SOUGHT:
+            self.carry_out(core.receive_sought(number, Sought.decode(payload), now))
         elif not self._repairs.was_refused(number):
             self.carry_out(core.receive_done(number, now))
         self._commit.soon()
@@ -146,15 +184,39 @@ class Exchange:
                     wanted = Intervals([(first, last)])
                     for frame, header in self._commit.log.read(key, wanted):
                         self._hand_out(frame, header, max(first, header.first))
-                case SendSummary(number, summary) if number in self._links:
-                    # Behind the batches that it tells of, those of this turn too: who hears of
-                    # one before it comes would ask for it.
-                    send = self._links[number].send_batch
-                    self._loop.call_soon(send, _SUMMARY, summary.encode())
-                case SendRequest(number, request) if number in self._links:
-                    self._links[number].send_control(_REQUEST, request.encode())
-                case Serve(number, request) if number in self._links:
-                    self._repairs.serve(self._links[number], request)
+                case Lost(stream, first, last):
+                    _log.warning(
+                        "lost: %d to %d of %s, epoch %d: nobody within reach has them",
+                        *(first, last, *stream),
+                    )
+                case Route():
+                    raise AssertionError(f"{action.header} is to be routed, and all is flooded")
+                case _ if (link := self._links.get(action.link)) is not None:
+                    self._send(link, action)
+
+    def _send(self, link: Link, action: replication.Action) -> None:
+        match action:
+            case SendSummary(_, summary):
+                # Behind the batches that it tells of, those of this turn too: who hears of one
+                # before it comes would ask for it.
+                self._loop.call_soon(link.send_batch, _SUMMARY, summary.encode())
+            case SendRequest(_, request):
+                link.send_control(_REQUEST, request.encode())
+            case Serve(_, request):
+                self._repairs.serve(link, request)
+            case Push(_, request):
+                self._repairs.push(link, request)
+            case SendRepair(_, frame):
+                link.send_batch(REPAIR, frame)
+            case SendSeek(_, seek):
+                link.send_control(_SEEK, seek.encode())
+            case SendSought(_, sought):
+                link.send_batch(_SOUGHT, sought.encode())
+            case Look(_, number, wanted):
+                self._repairs.look(link, wanted, partial(self._looked, number))
+
+    def _looked(self, number: SearchId, found: dict[Epoch, Intervals]) -> None:
+        self.carry_out(self._core.looked(number, found))
 
     async def stop(self) -> None:
         """Answer no more requests, and send no more of the log."""
@@ -187,9 +249,10 @@ class Exchange:
 
         def send(frame: bytes, header: Header) -> None:
             for action in self._core.replay(number, frame, header):
+                self._sent_from_log += 1
                 link.send_batch(_BATCH, action.frame)
 
-        self.times_full += 1
+        self._times_full += 1
         self._core.link_full(number)
         self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
 
@@ -198,7 +261,9 @@ class Exchange:
             return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
-        if self._deliver is None and not header.control:
+        if not header.control and (
+            self._deliver is None or not (header.logged or self._reads_unlogged())
+        ):
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]

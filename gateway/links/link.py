@@ -20,6 +20,8 @@ from tree_handler.errors import ProtocolError
 
 BEHIND_DATA_BYTES = 2 * ACKNOWLEDGE_BYTES
 """A hello that is sent behind more than this tells of the queue, and not of the way."""
+LARGE_READ_BYTES = 128 * 1024
+"""After a read of so much others have their turn: clients, and other neighbours' hellos."""
 FINISH_TIMEOUT_S = 2.0
 USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
@@ -83,8 +85,16 @@ class Link(asyncio.Protocol):
         self._reader.feed(data)
         if self._receive is not None:
             self._hand_up(self._receive)
+            if len(data) >= LARGE_READ_BYTES and self._transport is not None:
+                # An event loop may read a socket many times in a turn, while it brings as much.
+                self._transport.pause_reading()
+                self._loop.call_soon(self._read_on)
         elif self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""

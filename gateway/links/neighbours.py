@@ -75,7 +75,7 @@ class Counters:
     over_limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     source: Source
     task: asyncio.Task[None]
@@ -101,15 +101,14 @@ class Neighbours:
         self._dial = dial
         self._is_linked = is_linked
         self._kept: dict[Address, _Kept] = {}
+        self._unlisted: set[Address] = set()
         self._jitter = random.Random()
         self.counters = Counters()
 
     def add_static(self, address: Address) -> None:
         """Dial this neighbour until it is removed."""
-        kept = self._kept.get(address)
-        if kept is not None and kept.source is not Source.STATIC:
-            self._forget(address)
         self._keep(address, Source.STATIC, None, 0.0)
+        self._kept[address].source = Source.STATIC
 
     def add_discovered(self, address: Address, peer_id: str) -> None:
         """Dial a neighbour that announced itself, with the tree's key as its witness."""
@@ -134,7 +133,9 @@ class Neighbours:
 
     def remove_listed(self, address: Address) -> None:
         """Dial it no longer; a link that there is stays until it ends by itself."""
-        self._remove(address, Source.LISTED)
+        kept = self._kept.get(address)
+        if kept is not None and kept.source is Source.LISTED:
+            self._unlisted.add(address)
 
     def status(self) -> dict[str, int]:
         """Counters, and how many addresses there are of each source."""
@@ -153,6 +154,7 @@ class Neighbours:
         return DIAL_BACK_S if self._own_id > peer_id else 0.0
 
     def _keep(self, address: Address, source: Source, peer_id: str | None, wait_s: float) -> None:
+        self._unlisted.discard(address)
         if address in self._kept:
             return
         if source is not Source.STATIC:
@@ -160,7 +162,7 @@ class Neighbours:
             if others >= (MAX_FOUND if source is Source.FOUND else MAX_LISTED):
                 self.counters.over_limit += 1
                 return
-        dialling = self._dial_for_ever(address, source, peer_id, wait_s)
+        dialling = self._dial_for_ever(address, peer_id, wait_s)
         task = asyncio.create_task(dialling, name=f"dial {address}")
         self._kept[address] = _Kept(source, task)
         task.add_done_callback(lambda _: self._ended(address, task))
@@ -169,6 +171,7 @@ class Neighbours:
         kept = self._kept.get(address)
         if kept is not None and kept.task is task:
             del self._kept[address]
+            self._unlisted.discard(address)
 
     def _remove(self, address: Address, source: Source) -> None:
         kept = self._kept.get(address)
@@ -178,15 +181,17 @@ class Neighbours:
     def _forget(self, address: Address) -> None:
         self._kept.pop(address).task.cancel()
 
-    async def _dial_for_ever(
-        self, address: Address, source: Source, peer_id: str | None, wait_s: float
-    ) -> None:
+    async def _dial_for_ever(self, address: Address, peer_id: str | None, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(wait_s)
         retry_s = FIRST_RETRY_S
         last_success = loop.time()
-        while source is not Source.FOUND or loop.time() - last_success <= GIVE_UP_S:
+        while address not in self._unlisted:
             began = loop.time()
+            is_found = self._kept[address].source is Source.FOUND
+            if is_found and began - last_success > GIVE_UP_S:
+                self.counters.given_up += 1
+                return
             if peer_id is not None and self._is_linked(peer_id):
                 last_success = began
                 retry_s = LINKED_CHECK_S
@@ -207,4 +212,3 @@ class Neighbours:
                     self.counters.failed += 1
                     _log.debug("dialling %s: %s", address, error)
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))
-        self.counters.given_up += 1

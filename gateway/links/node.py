@@ -35,6 +35,7 @@ from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
+from tree_handler.bpdu import Kind
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import Replication
@@ -73,6 +74,7 @@ class TreeNode:
         deliver: called with the messages of other gateways' clients, in order per origin; None
             where there is nobody to hand them to.
         control: called with each message between gateways, this one's included.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message now.
         sync: acknowledge after `fdatasync`.
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
@@ -92,6 +94,7 @@ class TreeNode:
         *,
         deliver: Callable[[list[Row], Header], None] | None,
         control: Callable[[Entry, Header], None],
+        reads_unlogged: Callable[[], bool] = lambda: True,
         sync: bool = False,
         sync_interval_s: float = 1.0,
         spool_unlogged: bool = False,
@@ -112,6 +115,7 @@ class TreeNode:
             {key: Intervals(numbers) for key, numbers in log.have.items()},
             floods_clients=floods_clients,
             repair_interval_s=repair_interval_s,
+            told=log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
@@ -129,6 +133,7 @@ class TreeNode:
             self.links,
             deliver=deliver,
             control=control,
+            reads_unlogged=reads_unlogged,
             spool_unlogged=spool_unlogged,
         )
         self._origin = Origin(
@@ -300,7 +305,7 @@ class TreeNode:
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
         self._carry_out()
-        self.exchange.link_down(link.number, now)
+        self.exchange.link_down(link, now)
 
     def _receive(self, link: Link, packet: Packet) -> None:
         now = self._loop.time()
@@ -332,6 +337,8 @@ class TreeNode:
                 match action:
                     case Send(number, bpdu):
                         if number in self.links:
+                            if bpdu.kind is Kind.JOIN:
+                                self.exchange.joins(number)
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.link import Link
+from tree_handler import batch
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
 from tree_handler.repair import Request, answer
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
+PUSHED_BYTES = 256 * 1024
+"""Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
 REPAIR = b"$hedgerow/repair"
 DONE = b"$hedgerow/done"
 
@@ -47,19 +52,69 @@ class Repairs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def push(self, link: Link, request: Request) -> None:
+        """Send some of these batches at once, unasked."""
+        left = PUSHED_BYTES
+        try:
+            for stream, numbers in request.wanted.items():
+                frames = _up_to(left, answer(self._message_log.read(stream, numbers)))
+                for frame in frames:
+                    link.send_batch(REPAIR, frame)
+                    left -= len(frame)
+                if left <= 0:
+                    return
+        except LogError as error:
+            _log.error("for %s: %s", link.peer_id, error)
+
+    def look(
+        self,
+        link: Link,
+        wanted: dict[Epoch, Intervals],
+        looked: Callable[[dict[Epoch, Intervals]], None],
+    ) -> None:
+        """Send as repair what the log has of these numbers, and tell which those were."""
+        task = asyncio.create_task(self._look(link, wanted, looked), name=f"seek {link.peer_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def stop(self) -> None:
         """Answer no more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _serve(self, link: Link, request: Request) -> None:
-        batches = answer(self._message_log.read(request.epoch, request.ranges))
+    async def _look(
+        self,
+        link: Link,
+        wanted: dict[Epoch, Intervals],
+        looked: Callable[[dict[Epoch, Intervals]], None],
+    ) -> None:
+        found: dict[Epoch, Intervals] = {}
         try:
-            while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
-                for frame in frames:
-                    link.send_batch(REPAIR, frame)
-                await link.room()
+            for stream, numbers in wanted.items():
+                found[stream] = await self._send(link, stream, numbers)
+        except LogError as error:
+            _log.error("search by %s: %s", link.peer_id, error)
+        except OSError as error:
+            _log.debug("search by %s: %s", link.peer_id, error)
+        looked(found)
+
+    async def _send(self, link: Link, stream: Epoch, numbers: Intervals) -> Intervals:
+        """Send what the log has; returns the numbers of it."""
+        sent = Intervals()
+        batches = answer(self._message_log.read(stream, numbers))
+        while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
+            for frame in frames:
+                header = batch.check(frame)
+                sent.add(header.first, header.last)
+                link.send_batch(REPAIR, frame)
+            await link.room()
+        return sent
+
+    async def _serve(self, link: Link, request: Request) -> None:
+        try:
+            for stream, numbers in request.wanted.items():
+                await self._send(link, stream, numbers)
             # As a batch, for it must not go before those that it follows.
             link.send_batch(DONE, b"")
         except LogError as error:

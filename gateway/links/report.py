@@ -28,13 +28,12 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
         "parent": parent.peer_id if parent else None,
         "neighbours": _neighbours(node, now),
         "last_change": {"time_s": changed_at_s, "why": why},
-        "counters": asdict(replication.counters) | dict(tree.counters),
+        "counters": asdict(replication.counters) | dict(tree.counters) | node.exchange.counters,
         "have": {
             f"{origin}/{epoch}": numbers.count()
             for (origin, epoch), numbers in replication.have.items()
         },
         "log_bytes": node.log.length,
-        "times_full": node.exchange.times_full,
     }
 
 

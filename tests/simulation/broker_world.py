@@ -21,7 +21,8 @@ from typing import Any
 
 from gateway.broker.connection import Connection
 from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Committed, Hooks
+from gateway.broker.hooks import Client as Known
+from gateway.broker.hooks import Committed, Hooks, Verdict
 from gateway.broker.log.message_log import Done, LogError
 from gateway.broker.packets import (
     ConnAck,
@@ -96,13 +97,13 @@ class MemoryLog:
                 if gaps != [(header.first, header.last)]:
                     yield frame, header
 
-    def have(self) -> dict[Epoch, Intervals]:
+    def due(self) -> dict[Epoch, int]:
         found: dict[Epoch, Intervals] = {}
         for frame in self.frames:
             header = batch.check(frame)
             if header.logged:
                 found.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        return found
+        return {stream: numbers.contiguous_from(1) for stream, numbers in found.items()}
 
     def start_sync(self) -> Callable[[], None]:
         length = len(self.frames)
@@ -381,6 +382,7 @@ class World:
         self.frames: list[bytes] = []
         self.epoch = 0
         self.crashes = 0
+        self.may_publish: Callable[[Known, str], Verdict] | None = None
         self.published: dict[bytes, Published] = {}
         self.retained: dict[str, list[bytes]] = defaultdict(list)
         self.clients = [
@@ -412,6 +414,7 @@ class World:
                 commit=self.log.commit,
                 carries_unlogged=lambda: False,
                 links=lambda transport, first: asyncio.sleep(0),
+                may_publish=self.may_publish,
             )
         )
         self._open = Store(self.store)

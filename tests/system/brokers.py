@@ -148,6 +148,7 @@ port = 0
 key_file = "{folder}/tree.key"
 tls = "off"
 discovery = false
+dial_back = false
 [log]
 durability = "{durability}"
 segment_bytes = {segment_bytes}

@@ -116,12 +116,20 @@ class Controller:
         program.write_text(ssh)
         program.chmod(0o755)
         inventory = self.folder / "inventory.json"
+        certificates = self.folder / "certificates"
+        ids = {str(variables.get("gateway_id")) for variables in hosts.values()}
+        made = run(
+            *(sys.executable, PROJECT / "deploy" / "fleet-certificates", certificates),
+            *(one for one in sorted(ids) if re.fullmatch(r"[a-z0-9][a-z0-9-]*", one)),
+        )
+        assert made.returncode == 0, made.stderr
         connection = {
             "ansible_ssh_executable": str(program),
             "ansible_ssh_transfer_method": "piped",
             "ansible_become": False,
             "gateway_source_dir": str(self.source),
             "gateway_wheelhouse_dir": str(self.wheelhouse),
+            "gateway_tls_dir": str(certificates),
         }
         inventory.write_text(json.dumps({"gateways": {"vars": connection, "hosts": hosts}}))
         settings = {"ANSIBLE_HOME": str(self.folder / "ansible"), "ANSIBLE_NOCOLOR": "1"}
@@ -287,6 +295,7 @@ def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
         "no-psks": ({"gateway_psks": None}, "gateway_psks"),
         "bad-psk": ({"gateway_psks": {"sensor-17": f"{PSK}x"}}, "gateway_psks needs"),
         "plain-password": ({"gateway_passwords": {"sensors": PSK}}, "gateway_passwords needs"),
+        "no-certificates": ({"gateway_tls_dir": ""}, "links need a folder with ca.pem"),
         "bad-port": ({"gateway_mqtt_port": 70000}, "gateway_mqtt_port"),
         "bits-32": ({"gateway_python": "/usr/local/bin/python-armv7l-3.13-32"}, "armv7l"),
         "kernel-64": ({"gateway_python": "/usr/local/bin/python-aarch64-3.13-32"}, "32-bit Python"),
@@ -338,6 +347,10 @@ def test_files_have_their_owners_and_modes_and_the_service_is_enabled(
     for name in ("psk", "tree.key", "passwords"):
         mode = provisioned.owner_group_mode(f"/etc/hedgerow/{name}")
         assert mode == ("hedgerow", "hedgerow", "600")
+    for name in ("gateway.key.pem", "gateway.pem", "ca.pem", "revoked.pem"):
+        mode = provisioned.owner_group_mode(f"/etc/hedgerow/tls/{name}")
+        assert mode == ("hedgerow", "hedgerow", "600")
+    assert not (provisioned.root / "etc/hedgerow/tls/ca.key.pem").exists()
     unit = "/etc/systemd/system/hedgerow.service"
     assert provisioned.owner_group_mode(unit) == ("root", "root", "644")
     folder = provisioned.root / "etc/systemd/system/multi-user.target.wants"
@@ -351,10 +364,11 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
     program = (
         "import pathlib; from gateway.config import GatewaySettings, load; "
         "s = load(pathlib.Path('/etc/hedgerow/hedgerow.toml'), GatewaySettings); "
-        "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'])"
+        "from gateway import access_files; tls = access_files.read(s).links is not None; "
+        "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'], tls)"
     )
     done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/python", "-c", program)
-    assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host"], done.stderr
+    assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host", "True"], done.stderr
 
 
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")

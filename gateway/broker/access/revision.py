@@ -41,7 +41,7 @@ def recheck(
 
 
 def _expel(core: BrokerCore, session: Session) -> None:
-    _drop_will(session)
+    _drop_will(core, session)
     if session.connection is not None:
         core.refused("client that may not stay", str(session.client))
         session.connection.disconnect(ReasonCode.NOT_AUTHORIZED, "no longer allowed")
@@ -54,14 +54,16 @@ def _restrict(core: BrokerCore, session: Session, access: ClientAccess) -> None:
         will = session.will[1]
     if will is not None and not access.may_publish(will.topic):
         core.refused("will to a forbidden topic", str(session.client))
-        _drop_will(session)
+        _drop_will(core, session)
     for topic_filter in list(session.subscriptions):
         if not access.may_subscribe(split_share(topic_filter)[1]):
             core.refused("subscription to a forbidden filter", str(session.client))
             core.unsubscribe(session, topic_filter)
 
 
-def _drop_will(session: Session) -> None:
+def _drop_will(core: BrokerCore, session: Session) -> None:
+    if core.durable is not None:
+        core.durable.wills.ended(session.client_id)
     session.will = None
     if session.connection is not None:
         session.connection.will = None

@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.durability.snapshot import Snapshots, Taken
+from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
 from tree_handler.batch import Epoch, Header
@@ -70,8 +71,11 @@ class History(Protocol):
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any of these numbers."""
 
-    def have(self) -> dict[Epoch, Intervals]:
-        """All numbers that the log holds or held, by stream."""
+    def due(self) -> dict[Epoch, int]:
+        """Up to which number clients have, or are due, the messages of each stream of clients.
+
+        Earlier epochs of an origin come first.
+        """
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
@@ -93,10 +97,11 @@ class Durable:
 
     def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
         self.journal = found.journal
+        self.wills = StandingWills(found.journal, found.wills)
         self._core = core
         self._history = history
         self._store = store
-        self._snapshots = Snapshots(core, found)
+        self._snapshots = Snapshots(core, found, self.wills)
         self._safe = 0
         self._held: deque[tuple[int, Outgoing, bytes]] = deque()
         self._failure: OSError | None = None
@@ -162,16 +167,19 @@ class Durable:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, runs: Iterable[Run]) -> OSError | None:
+    def precede(self, runs: Sequence[Run]) -> OSError | None:
         """Write what must be in the log before a batch of these messages; the error if it can't.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
-        together; a No Local subscription must know whose a message was.
+        together, and so must a will and that it is published; a No Local subscription must know
+        whose a message was.
         """
         journal = self.journal
         index = 0
-        for run in runs if journal.has_sessions else ():
+        for run in runs if journal.has_sessions or any(run.will for run in runs) else ():
             session = run.session
+            if run.will:
+                journal.publishes_will(run.will, index)
             if session is not None and session.record is not None:
                 for at in range(len(run.messages)):
                     packet_id = run.packet_id_of_2(at)

@@ -11,10 +11,10 @@ form of a frame and what its order means:
   messages and no earlier ones.
 * `operations` concern one session each, in its order: the exchange of QoS 1 and 2.
 * `publishers` name, for the batch that follows the frame in the log, who published which of its
-  messages under which QoS 2 identifier. They hold only if that batch is there: so a message and
-  its identifier survive a crash together or not at all.
+  messages under which QoS 2 identifier, and which of them are wills. They hold only if that batch
+  is there: so a message and its identifier survive a crash together or not at all.
 
-Only durable sessions, which outlive their connection, are in it. Nothing here does I/O.
+Of sessions only durable ones are in it, which outlive their connection. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Event(enum.IntEnum):
     LEARNT = 7
     """a retained message that a neighbour told of (`tree_handler.retained_message`), and whether
     subscribers were given it"""
+    WILL = 8
+    """a will that stands from now on (`standing_wills.SavedWill`)"""
+    WILL_ENDED = 9
+    """number of a will that is not to be published"""
 
 
 class Operation(enum.IntEnum):
@@ -90,7 +94,8 @@ class Frame:
     events: list[tuple[Any, ...]]
     operations: list[tuple[int, list[tuple[Any, ...]]]]
     publishers: list[tuple[int, int, int]]
-    """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1)."""
+    """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
+    less its number, index, 0."""
 
     @classmethod
     def decode(cls, data: bytes) -> Frame:
@@ -259,6 +264,15 @@ class Journal:
         """Local sessions are given an origin's messages up to this number now."""
         self.delivered[key] = last
         self._unmarked.add(key)
+
+    def noted(self, event: Event, *fields: Any) -> None:
+        """Something happened that depends on nothing else."""
+        self._event(None, event, *fields)
+
+    def publishes_will(self, number: int, index: int) -> None:
+        """A message of the next batch is this will."""
+        self._publishers.append((-number, index, 0))
+        self.precedes = True
 
     def learnt(self, row: tuple[Any, ...], *, is_news: bool) -> None:
         """A neighbour told of a retained message, which no batch of the log has."""

@@ -31,6 +31,7 @@ from gateway.broker.durability.journal import (
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage, SavedSession
+from gateway.broker.durability.standing_wills import WillsAgain
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
@@ -38,7 +39,7 @@ from gateway.broker.packets import PacketError
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 
@@ -60,6 +61,7 @@ class Recovered:
         waiting: messages that wait for them or are on their way to them.
         ended: sessions that have ended since the checkpoint, by number.
         retained: topics whose retained message has changed since.
+        wills: those that stand.
         odd: records that did not fit; each is in the log as a warning.
 
     """
@@ -70,6 +72,7 @@ class Recovered:
     ended: list[int] = field(default_factory=list)
     retained: set[str] = field(default_factory=set)
     odd: int = 0
+    wills: WillsAgain = field(default_factory=WillsAgain)
 
 
 @dataclass(slots=True)
@@ -112,6 +115,7 @@ class Recovery:
         self._budget = Budget(_UNLIMITED)
         self._sessions: dict[int, Session] = {}
         self._origins: dict[Epoch, _Origin] = {}
+        self._wills = WillsAgain()
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
@@ -123,15 +127,15 @@ class Recovery:
 
     def run(self, saved: Checkpoint) -> Recovered:
         """Restore; ``saved`` is the last checkpoint."""
+        self._wills = WillsAgain([one for one in saved.wills.values() if one is not None])
         self._load(saved)
         for frame, header in self._history.read_from(saved.position):
             if header.local and not header.numbered:
                 self._frame(frame, header)
-            elif header.numbered and not header.control:
+            elif header.clients:
                 self._batch(frame, header)
-        for key, numbers in self._history.have().items():
-            if not key[0].startswith(CONTROL_PREFIX):
-                self._advance(key, numbers.contiguous_from(1))
+        for key, last in self._history.due().items():
+            self._advance(key, last)
         return self._finish()
 
     # -- the checkpoint --------------------------------------------------------------------------
@@ -191,6 +195,7 @@ class Recovery:
     def _batch(self, frame: bytes, header: Header) -> None:
         key = header.stream
         if key == self._frames_key:
+            self._wills.batch(header.first, header.last)
             for number in range(header.first, header.last + 1) if self._expected else ():
                 publisher = self._expected.pop(number, None)
                 if publisher is not None:
@@ -281,9 +286,12 @@ class Recovery:
         self._frames_key = header.stream
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
+        self._wills.no_batch_came()
         for kind, *fields in said.events:
             if kind is Event.LEARNT:
                 self._learnt(fields, header.origin_time_us)
+            elif kind in {Event.WILL, Event.WILL_ENDED}:
+                self._wills.event(kind, fields)
             else:
                 self._event(kind, fields)
         for number, operations in said.operations:
@@ -292,6 +300,8 @@ class Recovery:
                 for operation in operations:
                     self._operation(session, operation)
         for number, index, packet_id in said.publishers:
+            if number < 0:
+                self._wills.announced(header.first + index, -number)
             session = self._sessions.get(number)
             if session is not None:
                 self._expected[header.first + index] = (session, packet_id)
@@ -404,6 +414,7 @@ class Recovery:
         for key, origin in self._origins.items():
             journal.has_delivered(key, origin.delivered)
         found = Recovered(journal, len(self._sessions), 0, self._ended, self._retained, self._odd)
+        found.wills = self._wills
         for number, session in self._sessions.items():
             session.adopt(self._core.limits, self._core.budget)
             session.record = SessionRecord(number, journal)

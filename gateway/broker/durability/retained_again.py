@@ -67,7 +67,7 @@ class Learnt:
 def unearthed(saved: SavedTombstone, now_s: float, wall_us: int) -> Tombstone:
     """The tombstone of a checkpoint."""
     since_s = now_s - passed_s(saved.since_us, wall_us)
-    return Tombstone(saved.version, saved.epoch, saved.number, saved.qos, since_s)
+    return Tombstone(saved.version, saved.number, saved.qos, since_s)
 
 
 def passed_s(since_us: int, wall_us: int) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.hybrid_clock import Version
@@ -34,13 +35,12 @@ class SavedTombstone:
     """A topic whose retained message was deleted or has expired.
 
     Attributes:
-        version, epoch, number, qos: see `tree_handler.retained_versions.Tombstone`.
+        version, number, qos: see `tree_handler.retained_versions.Tombstone`.
         since_us: since when, microseconds since 1970 on this machine's clock.
 
     """
 
     version: Version
-    epoch: int
     number: int
     qos: int | None
     since_us: int
@@ -111,6 +111,7 @@ class Checkpoint:
         retained: by topic those that have changed since, None where there is none any more; all
             when read back.
         tombstones: the same of deleted topics.
+        wills: the same of wills, by number.
 
     """
 
@@ -121,6 +122,7 @@ class Checkpoint:
     ended: list[int] = field(default_factory=list)
     retained: dict[str, SavedMessage | None] = field(default_factory=dict)
     tombstones: dict[str, SavedTombstone | None] = field(default_factory=dict)
+    wills: dict[int, SavedWill | None] = field(default_factory=dict)
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

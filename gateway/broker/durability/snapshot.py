@@ -21,6 +21,7 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
+from gateway.broker.durability.standing_wills import SavedWill, StandingWills
 from gateway.broker.hooks import Client
 from gateway.broker.message import Message
 from gateway.broker.sessions import Delivery, Session, Subscription
@@ -68,6 +69,7 @@ class Taken:
     ended: list[int]
     retained: dict[str, Message | None]
     tombstones: dict[str, Tombstone | None]
+    wills: dict[int, SavedWill | None]
     sessions: list[_Copy]
     cursors: dict[int, Cursor]
     ahead_s: float
@@ -89,11 +91,12 @@ class Taken:
                 topic: None if grave is None else self._tombstone(grave)
                 for topic, grave in self.tombstones.items()
             },
+            self.wills,
         )
 
     def _tombstone(self, grave: Tombstone) -> SavedTombstone:
         since_us = int((grave.since_s + self.ahead_s) * 1_000_000)
-        return SavedTombstone(grave.version, grave.epoch, grave.number, grave.qos, since_us)
+        return SavedTombstone(grave.version, grave.number, grave.qos, since_us)
 
     def _session(self, copy: _Copy) -> SavedSession:
         return SavedSession(
@@ -146,15 +149,17 @@ class Snapshots:
     Args:
         core: the broker.
         found: what has happened since the last checkpoint was made.
+        wills: those that stand.
 
     """
 
-    def __init__(self, core: BrokerCore, found: Recovered) -> None:
+    def __init__(self, core: BrokerCore, found: Recovered, wills: StandingWills) -> None:
         self._core = core
         self._journal = found.journal
         self._cursors: dict[int, Cursor] = {}
         self._ended = found.ended
         self._retained = found.retained
+        self._wills = wills
 
     def ended(self, record: SessionRecord) -> None:
         """A session is no more."""
@@ -181,6 +186,7 @@ class Snapshots:
                 cursors[record.number] = cursor
         retained, self._retained = self._retained, set()
         ended, self._ended = self._ended, []
+        wills, self._wills.changed = self._wills.changed, set()
         return Taken(
             position,
             self._journal.next_session,
@@ -188,6 +194,7 @@ class Snapshots:
             ended,
             {topic: core.retained.get(topic) for topic in retained},
             {topic: core.retention.versions.tombstone(topic) for topic in retained},
+            self._wills.saved(wills),
             copies,
             cursors,
             time.time() - core.now(),
@@ -202,6 +209,7 @@ class Snapshots:
         """It is not: the next one must say the same again."""
         self._ended = taken.ended + self._ended
         self._retained |= taken.retained.keys()
+        self._wills.changed |= taken.wills.keys()
 
 
 def _copy(session: Session, number: int, before: Cursor | None) -> _Copy:

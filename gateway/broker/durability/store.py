@@ -25,6 +25,7 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
 from tree_handler.hybrid_clock import Version
@@ -67,6 +68,12 @@ CREATE TABLE IF NOT EXISTS tombstone (
     topic TEXT PRIMARY KEY,
     physical_us INTEGER NOT NULL, logical INTEGER NOT NULL, origin TEXT NOT NULL,
     epoch INTEGER NOT NULL, number INTEGER NOT NULL, qos INTEGER, since_us INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS will (
+    number INTEGER PRIMARY KEY,
+    client_id TEXT NOT NULL, username TEXT, roles BLOB NOT NULL, version INTEGER NOT NULL,
+    topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, retain INTEGER NOT NULL,
+    properties BLOB NOT NULL
 ) STRICT;
 """
 # Nothing refers to it any more: most often because it was acknowledged.
@@ -160,11 +167,19 @@ class Store:
             if grave is None:
                 db.execute("DELETE FROM tombstone WHERE topic = ?", (topic,))
             else:
-                where = (grave.epoch, grave.number, grave.qos, grave.since_us)
+                where = (grave.number, grave.qos, grave.since_us)
                 db.execute(
                     "REPLACE INTO tombstone VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (topic, *grave.version, *where),
                 )
+        for number, will in checkpoint.wills.items():
+            if will is None:
+                db.execute("DELETE FROM will WHERE number = ?", (number,))
+            else:
+                packed = will._replace(
+                    roles=msgpack.packb(will.roles), properties=msgpack.packb(will.properties)
+                )
+                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", packed)
         db.executemany(
             "REPLACE INTO delivered VALUES (?, ?, ?)",
             ((*key, last) for key, last in checkpoint.delivered.items()),
@@ -286,9 +301,10 @@ class Store:
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
             {
-                row[0]: SavedTombstone(Version(*row[1:4]), *row[4:])
+                row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
+            {row[0]: _will(row) for row in self._rows("SELECT * FROM will")},
         )
 
     def _read_session(
@@ -354,6 +370,12 @@ def open_store(path: Path) -> tuple[Store, Checkpoint]:
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return Store(path), Checkpoint()
+
+
+def _will(row: tuple[Any, ...]) -> SavedWill:
+    saved = SavedWill(*row)
+    roles = msgpack.unpackb(row[3], use_list=False)
+    return saved._replace(roles=roles, retain=bool(saved.retain), properties=_properties(row[9]))
 
 
 def _properties(packed: bytes) -> dict[int, Any]:

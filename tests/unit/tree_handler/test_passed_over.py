@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch
+from tree_handler import batch, epoch_order
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -36,6 +36,19 @@ class Gateway:
         self.got: list[int] = []
         self.others: list[Action] = []
 
+    def meet(self, link: int | None = 1) -> None:
+        """Take what gw-0 begins its epoch with."""
+        row = epoch_order.statement("gw-0", 1, {}).row()
+        flags = Flags.LOGGED | Flags.CONTROL
+        frame, header = batch.make("gw-0", 1, 1, [row], flags=flags, origin_time_us=0)
+        if link is None:
+            self.log.append((frame, header))
+            self.do(self.core.appended(Append(frame, header, 1)))
+        else:
+            self.do(self.core.receive_batch(link, frame))
+        self.got.clear()
+        self.others.clear()
+
     def do(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
@@ -55,14 +68,20 @@ class Gateway:
     def sent(self) -> list[Header]:
         frames = [action.frame for action in self.others if isinstance(action, SendBatch)]
         self.others.clear()
-        return [batch.check(frame) for frame in frames]
+        return [header for header in map(batch.check, frames) if not header.control]
+
+    def held(self) -> list[Header]:
+        return [header for _, header in self.log if header.stream == STREAM]
 
     def restarted(self, epoch: int) -> Gateway:
+        told = [row for row in self.log if row[1].control]
         have: dict[batch.Epoch, Intervals] = {}
         for _, header in self.log:
             if header.numbered:
                 have.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        core = Replication(self.core.origin, epoch, have, floods_clients=self.core.floods_clients)
+        core = Replication(
+            self.core.origin, epoch, have, floods_clients=self.core.floods_clients, told=told
+        )
         life = Gateway(core, self.log)
         life.got = self.got
         return life
@@ -72,12 +91,16 @@ def flooding(name: str = "gw-0") -> Gateway:
     gateway = Gateway(Replication(name, 1), [])
     gateway.do(gateway.core.link_up(1, 0.0))
     gateway.do(gateway.core.forwarding(1, forwards=True))
+    if name != "gw-0":
+        gateway.meet()
     gateway.others.clear()
     return gateway
 
 
 def routed() -> Gateway:
-    return Gateway(Replication("gw-1", 1, floods_clients=False), [])
+    gateway = Gateway(Replication("gw-1", 1, floods_clients=False), [])
+    gateway.meet(None)
+    return gateway
 
 
 def published(gateway: Gateway, *flags: Flags) -> None:
@@ -93,7 +116,7 @@ def test_what_is_to_stay_is_logged_and_numbered_and_its_numbers_are_told_before_
     said = [(header.passed, header.first, header.last) for header in gateway.sent()]
     assert said == [(True, 1, 2), (False, 3, 3), (True, 4, 4), (False, 5, 5)]
     assert gateway.core.covered(STREAM) == Intervals([(1, 5)])
-    assert [header.first for _, header in gateway.log] == [1, 2, 3, 4, 5]
+    assert [header.first for header in gateway.held()] == [1, 2, 3, 4, 5]
 
 
 def test_what_nothing_follows_is_told_when_summaries_are_due_and_only_once() -> None:
@@ -120,7 +143,7 @@ def test_a_statement_is_passed_on_and_lets_go_what_waits_behind_it() -> None:
     ]
     gateway.do(gateway.core.receive_batch(1, statement))
     assert gateway.core.counters.duplicates == 0
-    assert len(gateway.log) == 2
+    assert len(gateway.held()) == 2
 
 
 def test_after_a_restart_nothing_behind_a_statement_is_handed_out_again_or_held_back() -> None:
@@ -165,10 +188,12 @@ def test_where_clients_are_routed_only_control_is_flooded_told_and_asked_for() -
     gateway.do(gateway.core.forwarding(1, forwards=True))
     gateway.others.clear()
     published(gateway, Flags.LOGGED, Flags(0), Flags.LOGGED | Flags.CONTROL)
-    assert [header.control for header in gateway.sent()] == [True]
+    frames = [action.frame for action in gateway.others if isinstance(action, SendBatch)]
+    gateway.others.clear()
+    assert [batch.check(frame).control for frame in frames] == [True, True]
     gateway.do(gateway.core.handle_timer(100.0))
     (told,) = [action for action in gateway.others if isinstance(action, SendSummary)]
-    assert list(told.summary.have) == [("$gw-1", 1)]
+    assert list(told.summary.have) == [("$gw-0", 1), ("$gw-1", 1)]
     gateway.others.clear()
     other = Replication("gw-0", 1, {STREAM: Intervals([(1, 5)])})
     (tell,) = other.link_up(1, 0.0)
@@ -199,7 +224,7 @@ def test_taken_qos_0_is_handed_out_once() -> None:
     for _ in range(2):
         gateway.do(gateway.core.take(*make(1, 1, Flags(0))))
     assert gateway.got == [1]
-    assert gateway.log == []
+    assert gateway.held() == []
 
 
 @given(st.integers(0, 2**32), st.booleans())

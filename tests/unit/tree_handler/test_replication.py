@@ -11,18 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tree_handler import batch, delivery
+from tree_handler import batch, delivery, epoch_order
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Summary
+from tree_handler.repair import Request, Seek, Sought, Summary
 from tree_handler.replication import (
     Action,
     Append,
+    Look,
+    Lost,
+    Push,
     Replication,
     SendBatch,
+    SendRepair,
     SendRequest,
+    SendSeek,
+    SendSought,
     SendSummary,
     Serve,
 )
@@ -36,6 +42,11 @@ class Node:
     log: list[tuple[bytes, Header]] = field(default_factory=list)
     got: list[str] = field(default_factory=list)
     disk_full: bool = False
+    lost: list[tuple[batch.Epoch, int, int]] = field(default_factory=list)
+
+    def clients(self) -> list[tuple[bytes, Header]]:
+        """What the log holds of clients' messages."""
+        return [row for row in self.log if row[1].logged and not row[1].control]
 
 
 class Network:
@@ -59,6 +70,15 @@ class Network:
             self.wires.pop((one, other), None)
             self.carry_out(one, self.nodes[one].core.link_down(other, self.now))
 
+    def restart(self, at: int, epoch: int) -> None:
+        """Begin another life with what is in the log."""
+        node = self.nodes[at]
+        have: dict[batch.Epoch, Intervals] = {}
+        for _, header in node.log:
+            have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+        told = [row for row in node.log if row[1].control]
+        node.core = Replication(f"gw-{at}", epoch, have, told=told)
+
     def publish(self, at: int, *names: str, qos: int = 1, control: bool = False) -> None:
         rows = [Entry("t", name.encode(), qos).row() for name in names]
         flags = Flags.LOGGED if qos else Flags(0)
@@ -80,13 +100,22 @@ class Network:
                     self.send(at, link, "summary", summary.encode())
                 case SendRequest(link, request):
                     self.send(at, link, "request", request.encode())
+                case SendRepair(link, frame):
+                    self.send(at, link, "repair", frame)
+                case SendSeek(link, seek):
+                    self.send(at, link, "seek", seek.encode())
+                case SendSought(link, sought):
+                    self.send(at, link, "sought", sought.encode())
+                case Look(link, number, wanted):
+                    found = self.send_repairs(at, link, wanted)
+                    self.carry_out(at, node.core.looked(number, found))
+                case Lost(stream, first, last):
+                    node.lost.append((stream, first, last))
                 case Serve(link, request):
-                    for frame, header in node.log:
-                        if header.stream == request.epoch and any(
-                            n in request.ranges for n in range(header.first, header.last + 1)
-                        ):
-                            self.send(at, link, "repair", frame)
+                    self.send_repairs(at, link, request.wanted)
                     self.send(at, link, "done", b"")
+                case Push(link, request):
+                    self.send_repairs(at, link, request.wanted)
                 case Deliver(frame, header, first):
                     self.hand_out(node, frame, header, first)
                 case DeliverLogged(key, first, last):
@@ -94,10 +123,28 @@ class Network:
                         if header.stream == key and first <= header.first <= last:
                             self.hand_out(node, frame, header, header.first)
 
+    def send_repairs(
+        self, at: int, link: int, wanted: dict[batch.Epoch, Intervals]
+    ) -> dict[batch.Epoch, Intervals]:
+        found: dict[batch.Epoch, Intervals] = {}
+        for stream, numbers in wanted.items():
+            for frame, header in self.nodes[at].log:
+                whole = Intervals([(header.first, header.last)])
+                if header.stream == stream and len(whole.common(numbers)):
+                    found.setdefault(stream, Intervals()).update(whole)
+                    self.send(at, link, "repair", frame)
+        return found
+
     @staticmethod
     def hand_out(node: Node, frame: bytes, header: Header, first: int) -> None:
+        if header.passed:
+            return
         entries = batch.decode(frame, header)[first - header.first :]
-        node.got.extend(f"{header.origin}:{entry.payload.decode()}" for entry in entries)
+        node.got.extend(
+            f"{header.origin}:{entry.payload.decode()}"
+            for entry in entries
+            if entry.topic != epoch_order.TOPIC
+        )
 
     def send(self, at: int, link: int, kind: str, payload: object) -> None:
         if (at, link) in self.wires:
@@ -117,17 +164,25 @@ class Network:
                 actions = core.receive_summary(a, Summary.decode(payload), self.now)
             case "request":
                 actions = core.receive_request(a, Request.decode(payload))
+            case "seek":
+                actions = core.receive_seek(a, Seek.decode(payload), self.now)
+            case "sought":
+                actions = core.receive_sought(a, Sought.decode(payload), self.now)
             case _:
                 actions = core.receive_done(a, self.now)
         self.carry_out(b, actions)
 
+    def deliver_all(self) -> None:
+        """Let everything arrive that is under way."""
+        while any(self.wires.values()):
+            for (a, b), wire in list(self.wires.items()):
+                if wire:
+                    self.step(a, b)
+
     def settle(self) -> None:
         """Deliver everything, then let timers run until nothing more is sent."""
         for _ in range(30):
-            while any(self.wires.values()):
-                for (a, b), wire in list(self.wires.items()):
-                    if wire:
-                        self.step(a, b)
+            self.deliver_all()
             self.now += 10
             for i, node in enumerate(self.nodes):
                 self.carry_out(i, node.core.handle_timer(self.now))
@@ -155,8 +210,9 @@ def test_clients_and_control_messages_are_numbered_apart_logged_or_not() -> None
     network.publish(0, "q0", qos=0)
     network.publish(0, "query", qos=0, control=True)
     network.settle()
-    have = {("gw-0", 1): Intervals([(1, 2)]), ("$gw-0", 1): Intervals([(1, 1)])}
-    assert network.nodes[0].core.have == network.nodes[1].core.have == have
+    have = {("gw-0", 1): Intervals([(1, 2)]), ("$gw-0", 1): Intervals([(1, 2)])}
+    assert network.nodes[0].core.have == have
+    assert network.nodes[1].core.have == have | {("!gw-0", 1): Intervals([(1, 1)])}
     assert network.nodes[0].core.next_logged == 3
     unlogged = {key: Intervals([(1, 1)]) for key in have}
     assert network.nodes[1].core._unlogged == unlogged
@@ -166,6 +222,8 @@ def test_clients_and_control_messages_are_numbered_apart_logged_or_not() -> None
 def test_a_gap_in_control_messages_holds_no_clients_message_up() -> None:
     network = Network(2)
     network.connect(0, 1, forwards=True)
+    network.publish(0, "first member", control=True)
+    network.settle()
     network.nodes[0].core.link_full(1)
     network.publish(0, "member", control=True)
     network.carry_out(0, network.nodes[0].core.link_drained(1))
@@ -174,9 +232,9 @@ def test_a_gap_in_control_messages_holds_no_clients_message_up() -> None:
     network.publish(0, "a")
     for _ in range(2):
         network.step(0, 1)
-    assert network.nodes[1].got == ["gw-0:a"]
+    assert network.nodes[1].got == ["gw-0:first member", "gw-0:a"]
     network.settle()
-    assert network.nodes[1].got == ["gw-0:a", "gw-0:member", "gw-0:newer member"]
+    assert network.nodes[1].got[2:] == ["gw-0:member", "gw-0:newer member"]
 
 
 def test_log_and_wire_carry_the_very_same_bytes() -> None:
@@ -185,7 +243,8 @@ def test_log_and_wire_carry_the_very_same_bytes() -> None:
     network.connect(1, 2, forwards=True)
     network.publish(0, "a", "b", "c")
     network.settle()
-    assert network.nodes[0].log[0][0] == network.nodes[1].log[0][0] == network.nodes[2].log[0][0]
+    ((frame, _),) = network.nodes[0].clients()
+    assert all([row[0] for row in node.clients()] == [frame] for node in network.nodes)
 
 
 def test_a_batch_that_comes_twice_is_dropped_by_its_header() -> None:
@@ -196,7 +255,7 @@ def test_a_batch_that_comes_twice_is_dropped_by_its_header() -> None:
     network.publish(0, "q0", qos=0)
     network.settle()
     assert sorted(network.nodes[2].got) == ["gw-0:a", "gw-0:q0"]
-    assert network.nodes[2].core.counters.duplicates == 2
+    assert network.nodes[2].core.counters.duplicates == 3  # one is what each epoch begins with
 
 
 def test_what_was_published_while_the_link_was_cut_is_repaired_in_order() -> None:
@@ -229,7 +288,7 @@ def test_a_live_batch_on_a_link_that_does_not_forward_is_discarded_and_repaired(
     network.publish(0, "a")
     network.publish(0, "q0", qos=0)
     network.settle()
-    assert network.nodes[1].core.counters.discarded == 2
+    assert network.nodes[1].core.counters.discarded == 3
     assert network.nodes[1].got == ["gw-0:a"]
 
 
@@ -251,8 +310,7 @@ def test_a_restart_continues_from_its_log_and_hands_nothing_out_twice() -> None:
     network.publish(0, "a")
     network.settle()
     network.cut(0, 1)
-    have = {key: Intervals(numbers) for key, numbers in network.nodes[1].core.have.items()}
-    network.nodes[1].core = Replication("gw-1", 2, have)
+    network.restart(1, 2)
     network.publish(0, "b")
     network.connect(0, 1, forwards=True)
     network.settle()
@@ -263,11 +321,13 @@ def test_what_no_neighbour_can_send_any_more_is_counted_as_lost_and_holds_nothin
     network = Network(2)
     for name in "abcd":
         network.publish(0, name)
-    network.nodes[0].log = network.nodes[0].log[2:]
+    trimmed = network.nodes[0].clients()[:2]
+    network.nodes[0].log = [row for row in network.nodes[0].log if row not in trimmed]
     network.nodes[0].core.trimmed({("gw-0", 1): 3})
     network.connect(0, 1, forwards=True)
     network.settle()
     assert network.nodes[1].core.counters.lost == 2
+    assert network.nodes[1].lost == [(("gw-0", 1), 1, 2)]
     assert network.nodes[1].got == ["gw-0:c", "gw-0:d"]
 
 
@@ -280,20 +340,23 @@ def test_what_waits_behind_a_gap_is_bounded_in_memory_and_read_from_the_log(
         network.publish(0, name)
     network.connect(0, 1, forwards=True)
     core = network.nodes[1].core
-    for frame, _ in network.nodes[0].log[1:]:
+    network.carry_out(1, core.receive_batch(0, network.nodes[0].log[0][0]))
+    first, *others = network.nodes[0].clients()
+    for frame, _ in others:
         network.carry_out(1, core.receive_batch(0, frame))
     assert network.nodes[1].got == []
     assert core._delivery.held_bytes <= 150
-    network.carry_out(1, core.receive_batch(0, network.nodes[0].log[0][0]))
+    network.carry_out(1, core.receive_batch(0, first[0]))
     assert network.nodes[1].got == [f"gw-0:{name}" for name in "abcdefgh"]
 
 
 def test_what_the_log_refuses_is_asked_for_again_and_leaves_no_gap() -> None:
     network = Network(2)
     network.connect(0, 1, forwards=True)
+    network.settle()
     network.nodes[1].disk_full = True
     network.publish(0, "a")
-    network.settle()
+    network.deliver_all()
     assert network.nodes[1].got == []
     network.nodes[1].disk_full = False
     network.publish(0, "b")

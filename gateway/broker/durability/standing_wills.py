@@ -1,0 +1,152 @@
+"""Wills of clients that are connected, or gone with a delay: they outlive a crash of the broker.
+
+A will stands from the CONNECT that brought it until it is published or no longer wanted, and the
+journal says both. That it was published is said together with the message itself: the frame before
+its batch names it, and holds only if the batch is there. So a will that was in the log is not
+published again after a crash, and one that was not is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.broker.durability.journal import Event, Journal
+from gateway.broker.hooks import Client
+from gateway.broker.packets import Will
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SavedWill(NamedTuple):
+    """A will as the journal and a checkpoint have it.
+
+    Attributes:
+        number: which one.
+        client_id, username, roles, version: whose.
+        topic, payload, qos, retain, properties: what is to be published.
+
+    """
+
+    number: int
+    client_id: str
+    username: str | None
+    roles: tuple[str, ...] | None
+    version: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: dict[int, Any]
+
+    @property
+    def client(self) -> Client:
+        """Whose it is."""
+        return Client.away(self.client_id, self.username, self.roles, self.version)
+
+    @property
+    def will(self) -> Will:
+        """What is to be published."""
+        return Will(self.topic, self.payload, self.qos, bool(self.retain), dict(self.properties))
+
+
+class StandingWills:
+    """The wills of one broker that may still have to be published.
+
+    Args:
+        journal: is told.
+        found: what stood when the process before ended.
+
+    Attributes:
+        changed: numbers of those that are new or ended since the last checkpoint.
+
+    """
+
+    def __init__(self, journal: Journal, found: WillsAgain) -> None:
+        self._journal = journal
+        self._by_client = {saved.client_id: saved for saved in found.standing.values()}
+        self._next = found.highest + 1
+        self.changed = found.changed
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_client)
+
+    def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:
+        """These wills; None for those that stand no more."""
+        standing = {saved.number: saved for saved in self._by_client.values()}
+        return {number: standing.get(number) for number in numbers}
+
+    def connected(self, client: Client, will: Will | None) -> None:
+        """A client has come, with a will or without; the one before stands no more."""
+        self.ended(client.client_id)
+        if will is None:
+            return
+        saved = SavedWill(
+            *(self._next, client.client_id, client.username, client.roles, client.version),
+            *(will.topic, will.payload, will.qos, will.retain, dict(will.properties)),
+        )
+        self._next += 1
+        self._by_client[client.client_id] = saved
+        self.changed.add(saved.number)
+        self._journal.noted(Event.WILL, *saved)
+
+    def ended(self, client_id: str) -> None:
+        """A client's will is not to be published."""
+        number = self.published(client_id)
+        if number:
+            self._journal.noted(Event.WILL_ENDED, number)
+
+    def published(self, client_id: str) -> int:
+        """A client's will goes into the log, which is to say so; its number, 0 if it has none."""
+        saved = self._by_client.pop(client_id, None)
+        if saved is None:
+            return 0
+        self.changed.add(saved.number)
+        return saved.number
+
+
+class WillsAgain:
+    """The wills that stand, as the history is read.
+
+    Args:
+        saved: those of the checkpoint.
+
+    Attributes:
+        standing: by number.
+        highest: the highest number there was.
+        changed: what has changed since the checkpoint.
+
+    """
+
+    def __init__(self, saved: Sequence[SavedWill] = ()) -> None:
+        self.standing = {one.number: one for one in saved}
+        self.highest = max(self.standing, default=0)
+        self.changed: set[int] = set()
+        self._announced: dict[int, int] = {}
+
+    def event(self, kind: Event, fields: list[Any]) -> None:
+        """The journal says that a will stands, or does no more."""
+        number = fields[0]
+        self.highest = max(self.highest, number)
+        if kind is Event.WILL:
+            self.standing[number] = SavedWill(*fields)
+        else:
+            self.standing.pop(number, None)
+        self.changed.add(number)
+
+    def announced(self, message: int, number: int) -> None:
+        """The batch to come has this will as this message, if it comes."""
+        self._announced[message] = number
+
+    def no_batch_came(self) -> None:
+        """What was announced was not published."""
+        self._announced.clear()
+
+    def batch(self, first: int, last: int) -> None:
+        """The log has these messages."""
+        for message in [one for one in self._announced if first <= one <= last]:
+            number = self._announced.pop(message)
+            self.standing.pop(number, None)
+            self.changed.add(number)

@@ -1,0 +1,91 @@
+"""What a gateway finds when it starts: keys, sensors, its log and the number of this start.
+
+Whatever is wrong with it is an error of the configuration, which names the field.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from dtls.errors import DtlsError
+from dtls.keystore import Keystore
+from dtls.keystore import load as load_keys
+from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.config import ConfigError, GatewaySettings
+from gateway.identity import next_boot_epoch
+from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sensor import Sensor
+
+_log = logging.getLogger(__name__)
+
+
+def keystore(settings: GatewaySettings) -> Keystore | None:
+    """The pre-shared keys; None if there is no file of them.
+
+    Raises:
+        ConfigError: the file is not usable.
+
+    """
+    path = settings.coap.psk_file
+    if path is None:
+        return None
+    try:
+        return load_keys(path)
+    except DtlsError as error:
+        raise ConfigError("coap.psk_file", str(error)) from error
+
+
+def sensors(settings: GatewaySettings) -> list[Sensor]:
+    """The sensors of the configuration.
+
+    Raises:
+        ConfigError: one of them is not usable.
+
+    """
+    try:
+        return build_sensors(settings.sensors)
+    except SensorConfigError as error:
+        where, _, why = str(error).partition(": ")
+        raise ConfigError(where, why) from error
+
+
+def open_log(settings: GatewaySettings) -> MessageLog:
+    """The message log, recovered and ready to append.
+
+    Raises:
+        ConfigError: it can't be opened.
+
+    """
+    log = MessageLog(
+        settings.gateway.state_dir / "log",
+        segment_bytes=settings.log.segment_bytes,
+        max_bytes=settings.log.max_bytes,
+    )
+    try:
+        log.open()
+    except LogError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    if log.cut_bytes:
+        _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
+    return log
+
+
+def count_start(state_dir: Path) -> int:
+    """The boot epoch of this start.
+
+    Raises:
+        ConfigError: it can't be read or written.
+
+    """
+    try:
+        return next_boot_epoch(state_dir)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(
+            "gateway.state_dir", f"{error.filename or state_dir}: {reason}"
+        ) from error
+    except ValueError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error

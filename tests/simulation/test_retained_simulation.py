@@ -1,0 +1,110 @@
+"""Retained messages in simulated networks: alike everywhere in the end, and each guard needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.hybrid_clock import HybridClock, Stamp, Version
+from tree_handler.replication import Replication
+from tree_handler.retained_sync import RetainedSync
+from tree_handler.retained_versions import RetainedVersions, Tombstone
+from tree_handler.simulation import Report
+from tree_handler.simulation_retained import RetainedOptions, run, run_many
+
+GATEWAYS = 6
+
+
+def broken(report: Report) -> set[int]:
+    return {violation.invariant for violation in report.violations}
+
+
+def any_broken(invariant: int, seeds: range = range(1, 9)) -> bool:
+    """Whether what a test has taken away shows in one of these runs."""
+    for seed in seeds:
+        with suppress(ProtocolError):  # a gateway whose disk was lost may take an epoch again
+            if invariant in broken(run(RetainedOptions.drawn(seed, GATEWAYS))):
+                return True
+    return False
+
+
+def test_in_the_end_all_gateways_in_reach_retain_the_same_and_the_newest(
+    pytestconfig: pytest.Config,
+) -> None:
+    seen: Counter[str] = Counter()
+    for report in run_many(1_000 if pytestconfig.getoption("--soak") else 10, GATEWAYS, 1):
+        assert not report.violations, str(report)
+        seen.update(published=report.published, faults=report.faults)
+    assert seen["published"] > 500
+    assert seen["faults"] > 50
+
+
+def test_a_run_that_fails_says_how_to_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RetainedSync, "link_up", lambda *_: None)
+    report = next(report for report in run_many(8, GATEWAYS, 1) if report.violations)
+    seed = report.options.seed
+    command = f"hedgerow simulate --retained --seed {seed} --gateways {GATEWAYS} --runs 1"
+    assert command in str(report)
+    assert run(RetainedOptions.drawn(seed, GATEWAYS)) == report
+
+
+def test_without_the_comparison_of_digests_newcomers_lack_what_logs_no_longer_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RetainedSync, "link_up", lambda *_: None)
+    assert any_broken(3)
+
+
+def test_without_versions_gateways_retain_what_they_heard_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RetainedVersions, "is_news", lambda *_: True)
+    assert any_broken(3) or any_broken(4)
+
+
+def test_by_the_wall_clock_alone_a_write_loses_against_what_its_gateway_had_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wall(self: HybridClock, wall_us: int, after: Stamp) -> Stamp:
+        return Stamp(wall_us, 0)
+
+    monkeypatch.setattr(HybridClock, "stamp", wall)
+    assert any_broken(5)
+
+
+def test_without_tombstones_what_was_deleted_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(self: RetainedVersions, topic: str, grave: Tombstone, now_s: float) -> bool:
+        if not self.is_news(topic, grave.version):
+            return False
+        self._take_out(topic)
+        return True
+
+    monkeypatch.setattr(RetainedVersions, "bury", forgets)
+    assert any_broken(3)
+
+
+def test_without_a_look_at_the_log_clients_are_given_things_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def everything(self: Replication, stream: Epoch) -> int:
+        return 1 << 60
+
+    monkeypatch.setattr(Replication, "handed_out", everything)
+    monkeypatch.setattr(Replication, "is_catching_up", lambda _: False)
+    assert any_broken(4)
+
+
+def test_without_the_epoch_a_gateway_that_lost_its_disk_makes_a_version_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Version.__new__
+
+    def without_epoch(cls: type[Version], us: int, logical: int, origin: str, _: int) -> Version:
+        return made(cls, us, logical, origin, 1)
+
+    monkeypatch.setattr(Version, "__new__", without_epoch)
+    assert any_broken(5, range(10, 30))

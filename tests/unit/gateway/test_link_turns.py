@@ -1,0 +1,93 @@
+"""A neighbour that has much to say lets others have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from gateway.links import wire
+from gateway.links.link import LARGE_READ_BYTES, Link
+from gateway.links.wire import Packet
+
+
+class Transport:
+    """What a link needs of a transport; notes what it does."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.written = b""
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Nothing is buffered here."""
+
+    def get_extra_info(self, name: str) -> None:
+        """It is no socket."""
+
+    def is_closing(self) -> bool:
+        return "abort" in self.calls
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    def writelines(self, buffers: list[bytes]) -> None:
+        self.written += b"".join(buffers)
+
+
+@pytest.fixture
+async def served() -> tuple[Link, Transport, list[Packet]]:
+    link, transport, got = Link(), Transport(), []
+    link.connection_made(cast(asyncio.Transport, transport))
+    serving = asyncio.create_task(link.serve(got.append))
+    await asyncio.sleep(0)
+    assert not serving.done()
+    return link, transport, got
+
+
+async def test_a_large_read_is_followed_by_a_turn_of_others(
+    served: tuple[Link, Transport, list[Packet]],
+) -> None:
+    link, transport, got = served
+    link.data_received(wire.publish(b"t", bytes(LARGE_READ_BYTES)))
+    assert len(got) == 1
+    assert transport.calls == ["pause"]
+    await asyncio.sleep(0)
+    assert transport.calls == ["pause", "resume"]
+
+
+async def test_a_small_read_is_not(served: tuple[Link, Transport, list[Packet]]) -> None:
+    link, transport, _ = served
+    link.data_received(wire.ping(1, b""))
+    await asyncio.sleep(0)
+    assert transport.calls == []
+
+
+async def test_a_link_that_ends_after_a_large_read_is_not_read_on(
+    served: tuple[Link, Transport, list[Packet]],
+) -> None:
+    link, transport, _ = served
+    link.data_received(wire.publish(b"t", bytes(LARGE_READ_BYTES)))
+    link.close()
+    await asyncio.sleep(0)
+    assert transport.calls == ["pause", "abort"]
+
+
+async def test_bytes_are_acknowledged_when_they_are_dealt_with(
+    served: tuple[Link, Transport, list[Packet]],
+) -> None:
+    link, transport, _ = served
+    link.data_received(wire.publish(b"t", bytes(20_000)))
+    await asyncio.sleep(0)
+    reader = wire.Reader()
+    reader.feed(transport.written)
+    acknowledgement = reader.next()
+    assert acknowledgement is not None
+    assert acknowledgement.type is wire.Type.PUBACK
+    assert wire.taken(acknowledgement.body) == link.received_bytes

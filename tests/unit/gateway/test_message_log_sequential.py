@@ -1,0 +1,100 @@
+"""The log is read on from a position, in pieces, past what is damaged or was trimmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.broker.log.message_log import LogError, MessageLog
+from tree_handler import batch
+from tree_handler.batch import Flags, Header
+
+
+def made(first: int, payload_bytes: int) -> tuple[bytes, Header]:
+    rows = [("t", 1, bytes(payload_bytes))]
+    return batch.make("gw", 1, first, rows, flags=Flags.LOGGED, origin_time_us=1)
+
+
+def read_all(log: MessageLog, position: int, limit_bytes: int) -> list[int]:
+    """The numbers of all batches from a position on."""
+    found: list[int] = []
+    while position < log.position:
+        batches, after = log.reading_on(position, limit_bytes)()
+        assert after > position
+        assert all(batch.check(frame) == header for frame, header in batches)
+        found += [header.first for _, header in batches]
+        position = after
+    return found
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    sizes=st.lists(st.integers(0, 3_000), min_size=1, max_size=40),
+    limit_bytes=st.integers(1, 5_000),
+    segment_bytes=st.integers(500, 10_000),
+)
+def test_every_batch_is_read_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    limit_bytes: int,
+    segment_bytes: int,
+) -> None:
+    log = MessageLog(tmp_path_factory.mktemp("log"), segment_bytes=segment_bytes)
+    log.open()
+    positions = []
+    for number, size in enumerate(sizes, 1):
+        positions.append(log.position)
+        log.append(*made(number, size))
+    for number, position in enumerate(positions, 1):
+        assert read_all(log, position, limit_bytes) == list(range(number, len(sizes) + 1))
+    log.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> MessageLog:
+    log = MessageLog(tmp_path / "log", segment_bytes=1_000, max_bytes=3_000)
+    log.open()
+    for number in range(1, 21):
+        log.append(*made(number, 400))
+    return log
+
+
+def test_what_is_appended_meanwhile_is_read_by_the_next_piece(log: MessageLog) -> None:
+    position = log.position
+    log.append(*made(21, 100))
+    read = log.reading_on(position, 1_000)
+    log.append(*made(22, 100))
+    batches, after = read()
+    assert [header.first for _, header in batches] == [21]
+    assert read_all(log, after, 1_000) == [22]
+
+
+def test_what_was_trimmed_is_passed_over(log: MessageLog) -> None:
+    assert log.trim()
+    found = read_all(log, 0, 1_000)
+    assert found == list(range(found[0], 21))
+    assert found[0] > 1
+
+
+def test_a_segment_that_goes_while_it_is_to_be_read_is_a_log_error(log: MessageLog) -> None:
+    read = log.reading_on(0, 1_000)
+    assert log.trim()
+    with pytest.raises(LogError):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("where", "lost"),
+    [(20, {4}), (0, {4, 5, 6})],  # in a batch's header, or where no batch begins any more
+)
+def test_what_is_damaged_is_left_out_and_the_rest_is_read(
+    log: MessageLog, where: int, lost: set[int]
+) -> None:
+    segment = sorted(log.folder.glob("*.log"))[1]
+    data = bytearray(segment.read_bytes())
+    data[where] ^= 0xFF
+    segment.write_bytes(data)
+    assert read_all(log, 0, 700) == [n for n in range(1, 21) if n not in lost]

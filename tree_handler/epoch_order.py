@@ -1,0 +1,157 @@
+"""Order across the lives of an origin: whose messages may be handed to clients, and whose wait.
+
+What is stated here and nowhere else: messages of a boot epoch wait until the epochs before it are
+complete as far as anybody within reach can tell (invariant 5). The first message that an origin
+sends to the gateways in each epoch tells where each earlier stream of its clients ended, by its
+log. An epoch is open once that message came, or is certainly gone, and every earlier stream that
+this gateway or a neighbour knows is covered up to its end: by messages, by statements, or because
+what is missing was given up as lost. So nothing waits for ever. A disk that was lost had no earlier
+streams to tell of; what of them still comes is handed out late.
+
+Which epochs are open is noted in the log before any message of them is handed out: else a restart
+could not tell which messages clients have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgpack
+
+from tree_handler import batch
+from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
+from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
+
+TOPIC = "$hedgerow/epochs"
+MAX_NAMED = 256
+"""Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
+nobody."""
+
+
+def note(origin: str, epoch: int) -> tuple[bytes, Header]:
+    """What the log has to hold before messages of an epoch are handed out: it is open."""
+    return batch.passed((NOTE_PREFIX + origin, 1), 1, epoch, Flags.PASSED | Flags.LOCAL)
+
+
+def statement(origin: str, epoch: int, have: Mapping[Epoch, Intervals]) -> Entry:
+    """The first message that an origin sends to the gateways in an epoch."""
+    ends = sorted(
+        (earlier, numbers.last)
+        for (name, earlier), numbers in have.items()
+        if name == origin and earlier < epoch and numbers.last
+    )
+    return Entry(TOPIC, msgpack.packb(ends[-MAX_NAMED:]), 1)
+
+
+class EpochOrder:
+    """What is known of each origin's epochs.
+
+    Args:
+        own: this gateway's id; its own clients have its messages already.
+        have: what the log covers, by stream; kept up to date by its owner.
+        told: control batches that the log holds.
+
+    """
+
+    def __init__(
+        self, own: str, have: Mapping[Epoch, Intervals], told: Iterable[tuple[bytes, Header]] = ()
+    ) -> None:
+        self._own = own
+        self._have = have
+        self._ends: dict[Epoch, int] = {}
+        self._opened: dict[str, int] = {}
+        self._epochs: dict[str, set[int]] = {}
+        self.waiting: dict[str, set[int]] = {}
+        """Epochs that are not open and of which there are messages, by origin."""
+        for frame, header in told:
+            self.read(frame, header)
+        for name, _ in have:
+            if name.startswith(NOTE_PREFIX):
+                self.opened(name)
+        for stream in have:
+            self.met(stream)
+
+    def met(self, stream: Epoch) -> None:
+        """There are messages of this stream."""
+        origin, epoch = stream
+        if origin.startswith((CONTROL_PREFIX, NOTE_PREFIX)):
+            return
+        self._epochs.setdefault(origin, set()).add(epoch)
+        if not self.is_open(stream):
+            self.waiting.setdefault(origin, set()).add(epoch)
+
+    def read(self, frame: bytes, header: Header) -> None:
+        """Take what an origin tells of its earlier epochs; other batches tell nothing."""
+        if header.first != 1 or not header.logged:
+            return
+        try:
+            entry = batch.decode(frame, header)[0]
+            ends = msgpack.unpackb(entry.payload) if entry.topic == TOPIC else []
+            named = {int(epoch): int(last) for epoch, last in ends[:MAX_NAMED]}
+        except (BatchError, ValueError, TypeError, msgpack.UnpackException):
+            return  # it tells of no earlier epochs that anybody could wait for
+        for epoch, last in named.items():
+            if 0 < epoch < header.epoch and 0 < last < 1 << 63:
+                stream = (header.origin, epoch)
+                self._ends[stream] = max(last, self._ends.get(stream, 0))
+                self._epochs.setdefault(header.origin, set()).add(epoch)
+
+    def opened(self, name: str) -> list[Epoch]:
+        """A note is in the log; the streams that may be handed out from now on, in order."""
+        origin = name.removeprefix(NOTE_PREFIX)
+        last = self._have[name, 1].last
+        self._opened[origin] = last
+        # What still comes of an earlier one is late: nothing waits for it any more.
+        self._epochs[origin] = {e for e in self._epochs.get(origin, ()) if e >= last}
+        for epoch in [e for name, e in self._ends if name == origin and e < last]:
+            del self._ends[origin, epoch]
+        waiting = self.waiting.get(origin, set())
+        due = sorted(epoch for epoch in waiting if epoch <= last)
+        waiting.difference_update(due)
+        if not waiting:
+            self.waiting.pop(origin, None)
+        return [(origin, epoch) for epoch in due]
+
+    def is_open(self, stream: Epoch) -> bool:
+        """Whether messages of a stream may be handed out."""
+        origin, epoch = stream
+        return (
+            origin == self._own
+            or epoch <= self._opened.get(origin, 0)
+            or origin.startswith((CONTROL_PREFIX, NOTE_PREFIX))
+        )
+
+    def expected(self) -> dict[Epoch, int]:
+        """Up to which number each stream must come that something waits for."""
+        ends = dict(self._ends)
+        for origin, epochs in self.waiting.items():
+            ends |= {(CONTROL_PREFIX + origin, epoch): 1 for epoch in epochs}
+        return ends
+
+    def can_open(self, origin: str, last_known: Callable[[Epoch], int]) -> int | None:
+        """Up to which epoch of an origin all can be opened now; None: no further than before.
+
+        Args:
+            origin: which has epochs that wait.
+            last_known: the last number of a stream that any neighbour knows.
+
+        """
+        found = None
+        for epoch in sorted(self.waiting.get(origin, ())):
+            if 1 not in self._have.get((CONTROL_PREFIX + origin, epoch), _NOTHING) or not all(
+                self._is_complete((origin, earlier), last_known)
+                for earlier in self._epochs[origin]
+                if earlier < epoch
+            ):
+                break
+            found = epoch
+        return found
+
+    def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int]) -> bool:
+        have = self._have.get(stream, _NOTHING)
+        last = max(have.last, self._ends.get(stream, 0), last_known(stream))
+        return have.contiguous_from(1) >= last
+
+
+_NOTHING = Intervals()
