@@ -178,8 +178,8 @@ class TreeSection:
     discovery_group: str = "239.255.72.71"
     discovery_port: int = 17883
     dns_sd: bool = False
-    mode: str = "flood"
     dial_back: bool = True
+    mode: str = "flood"
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0

@@ -55,7 +55,10 @@ class EpochOrder:
     """
 
     def __init__(
-        self, own: str, have: Mapping[Epoch, Intervals], told: Iterable[tuple[bytes, Header]] = ()
+        self,
+        own: str,
+        have: Mapping[Epoch, Intervals],
+        told: Iterable[tuple[bytes, Header]] = (),
     ) -> None:
         self._own = own
         self._have = have
@@ -129,12 +132,13 @@ class EpochOrder:
             ends |= {(CONTROL_PREFIX + origin, epoch): 1 for epoch in epochs}
         return ends
 
-    def can_open(self, origin: str, last_known: Callable[[Epoch], int]) -> int | None:
+    def can_open(self, origin: str, last_known: Callable[[Epoch], int] | None) -> int | None:
         """Up to which epoch of an origin all can be opened now; None: no further than before.
 
         Args:
             origin: which has epochs that wait.
-            last_known: the last number of a stream that any neighbour knows.
+            last_known: the last number of a stream that any neighbour knows; None to wait for gaps
+                alone, and not for the end of an earlier epoch.
 
         """
         found = None
@@ -148,9 +152,11 @@ class EpochOrder:
             found = epoch
         return found
 
-    def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int]) -> bool:
+    def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int] | None) -> bool:
         have = self._have.get(stream, _NOTHING)
-        last = max(have.last, self._ends.get(stream, 0), last_known(stream))
+        last = have.last
+        if last_known is not None:
+            last = max(last, self._ends.get(stream, 0), last_known(stream))
         return have.contiguous_from(1) >= last
 
 

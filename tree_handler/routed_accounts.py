@@ -198,6 +198,17 @@ class Accounts:
                 if not self._is_open(epoch, account):
                     account.claim_at = math.inf
 
+    def owed(self) -> dict[str, int]:
+        """How many numbers each gateway has not yet said it has, of those it is owed any."""
+        found: dict[str, int] = {}
+        for stream in self.streams.values():
+            for gateway_id, account in stream.accounts.items():
+                if account.wanted.last > account.covered:
+                    said = Intervals([(1, account.covered)]) if account.covered else Intervals()
+                    count = account.wanted.without(said).count()
+                    found[gateway_id] = found.get(gateway_id, 0) + count
+        return found
+
     def save(self) -> list[Any]:
         """All of it, for `load`."""
         return [

@@ -15,9 +15,9 @@ from gateway.links.link import Link
 from tree_handler.batch import Entry
 from tree_handler.repair import Request
 
-LINE_BYTES_PER_S = 1_500_000
+LINE_BYTES_PER_S = 1_000_000
 CHUNK_BYTES = 16_384
-HELLO_S = 0.5
+HELLO_S = 1.0
 MESSAGE_BYTES = 10_000
 
 
@@ -160,7 +160,7 @@ async def test_a_round_trip_behind_data_does_not_count(pair: tuple[Host, Host]) 
         tell(link, rtt_ms, now),
     )  # type: ignore[assignment,method-assign,func-returns-value]
     await until(lambda: len(a.got) == len(b.got) == 300)
-    assert not [rtt_ms for rtt_ms in measured if rtt_ms > 250]
+    assert not [rtt_ms for rtt_ms in measured if rtt_ms > 400]
     assert (a.node.last_change, b.node.last_change) == changes
 
 
