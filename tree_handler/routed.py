@@ -111,7 +111,10 @@ class Routed:
     ) -> None:
         self.interests = interests
         self.locator = locator
-        self.accounts = Accounts(core.origin)
+        self.accounts = Accounts(core.origin, core.epoch)
+        for (origin, epoch), numbers in core.have.items():
+            if origin == core.origin and epoch != core.epoch:
+                self.accounts.ended(epoch, numbers.last)
         self.counters: Counter[str] = Counter()
         """What was carried, left out and repaired, by what."""
         self._core = core
@@ -258,6 +261,10 @@ class Routed:
         gone = left if is_all else Intervals()
         tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone))
         return [*actions, *self._to(ask.asker, tell, None, MAX_HOPS)]
+
+    def settle(self, stream: Epoch, last: int) -> list[Action]:
+        """What `Settle` asks for."""
+        return self._destination.settle(stream, last)
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.intervals import Intervals
 from tree_handler.routed import Routed, Run, Ways
-from tree_handler.routed_actions import Send, ServeRouted
+from tree_handler.routed_actions import Send, ServeRouted, Settle
 from tree_handler.routed_wire import Ask
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class RoutedPart:
                     self._send(action)
                 case ServeRouted(ask, wanted):
                     self._begin_to_serve(ask, wanted)
+                case Settle(stream, last):
+                    self.carry_out(self.core.settle(stream, last))
                 case _:
                     exchange.take((action,))
         self._node.reschedule()
