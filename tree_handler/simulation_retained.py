@@ -424,7 +424,7 @@ class RetainedOptions(Options):
             delay_ms=chance.choice((1.0, 5.0, 20.0)),
             skew=chance.choice((0.0, 0.001)),
             traffic_per_s=chance.choice((2.0, 8.0)),
-            quiet_s=25.0,
+            quiet_s=35.0,
             faults=FaultOptions(
                 rate_per_s=chance.choice((1.0, 4.0)),
                 outage_s=chance.choice((0.5, 2.0)),

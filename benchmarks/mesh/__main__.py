@@ -24,8 +24,8 @@ from gateway import event_loop
 Note = Callable[[str], None]
 
 OPEN_FILES = 8_192
-TRIES = 10
-ZENOH_TRIES = 4
+TRIES = 5
+ZENOH_TRIES = 2
 EXIT_OURS_FAILED = 1
 EXIT_WRONG_USE = 2
 

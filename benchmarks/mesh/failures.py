@@ -18,7 +18,7 @@ from typing import Protocol
 
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import Shape
-from benchmarks.mesh.silences import Listening, worst
+from benchmarks.mesh.silences import Listening, Silence, worst
 
 HOSTS = 5
 RATE_HZ = 100.0
@@ -71,12 +71,15 @@ class Figures:
 
     Attributes:
         silences_ms: the worst of each try.
+        orphans_ms: of all tries and all pairs one of which was an orphan: a host whose parent
+            was killed.
         back_ms: from an event to what undoes it: a link that is used again, a gateway that
             gets messages again.
 
     """
 
     silences_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    orphans_ms: list[float] = field(default_factory=list)
     back_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
@@ -140,7 +143,15 @@ class Try:
             parent = parents.get(HOSTS - 2)
         on_path = parent or 1
         self._note(f"parents {parents}; {on_path} is killed")
-        await self._event(DEATH, traffic, lambda: mesh.kill(on_path), 3.0, without=(on_path,))
+        heard = await self._event(
+            DEATH, traffic, lambda: mesh.kill(on_path), 3.0, without=(on_path,)
+        )
+        orphans = {host for host, parent in parents.items() if parent == on_path}
+        self._figures.orphans_ms += [
+            one.seconds * 1000
+            for one in heard
+            if one.subscriber != one.publisher and orphans & {one.subscriber, one.publisher}
+        ]
         if quick:
             await self._event(ROOT_DEATH, traffic, lambda: mesh.kill(0), 3.0, without=(0, on_path))
             return
@@ -175,7 +186,7 @@ class Try:
         *,
         without: tuple[int, ...] = (),
         quiet_s: float = QUIET_S,
-    ) -> None:
+    ) -> list[Silence]:
         traffic.forget_arrivals()
         if quiet_s:
             began_s = time.monotonic()
@@ -185,12 +196,14 @@ class Try:
         event_s = time.monotonic()
         await happens()
         await asyncio.sleep(watch_s)
-        longest = worst(traffic.silences(event_s, time.monotonic(), without=without))
+        heard = traffic.silences(event_s, time.monotonic(), without=without)
+        longest = worst(heard)
         self._figures.silences_ms[event].append(longest.seconds * 1000)
         self._note(
             f"{event}: {longest.seconds * 1000:.0f} ms from {longest.publisher} to "
             f"{longest.subscriber}, {longest.began_s:.3f} s after"
         )
+        return heard
 
     async def _linked_again(self, child: int, healed_s: float) -> None:
         """Wait until the root is the child's parent again, if there are parents at all."""

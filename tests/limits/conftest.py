@@ -20,8 +20,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a gateway with the given [limits]."""
     running: list[Gateway] = []
 
-    def start_one(limits: str = "") -> Gateway:
-        running.append(Gateway(tmp_path, f"[limits]\n{limits}"))
+    def start_one(limits: str = "", tree: str = "") -> Gateway:
+        running.append(Gateway(tmp_path, f"[limits]\n{limits}", tree))
         return running[-1]
 
     yield start_one

@@ -25,10 +25,11 @@ class Gateway:
     Args:
         folder: for its files.
         sections: further TOML.
+        tree: further keys of [tree].
 
     """
 
-    def __init__(self, folder: Path, sections: str) -> None:
+    def __init__(self, folder: Path, sections: str, tree: str = "") -> None:
         (folder / "tree.key").write_text("ab" * 32)
         config = folder / "gateway.toml"
         config.write_text(
@@ -43,6 +44,7 @@ port = 0
 [tree]
 key_file = "{folder}/tree.key"
 discovery = false
+{tree}
 [access]
 anonymous = true
 {sections}
@@ -124,4 +126,4 @@ anonymous = true
         assert "Traceback" not in self._log.read_text(), self._log.read_text()[-3000:]
 
 
-Start = Callable[[str], Gateway]
+Start = Callable[..., Gateway]

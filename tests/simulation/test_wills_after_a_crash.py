@@ -133,6 +133,8 @@ async def test_who_said_goodbye_or_connected_anew_without_one_has_no_will(world:
     await turn(world)
     connection.data_received(encode(Disconnect(ReasonCode.SUCCESS), Version.V5))
     connection.connection_lost(None)
+    if world.sync:
+        world.log.synced()
     await crash(world)
     assert published(world) == []
     connect(world, DELAYED, lasting=True)
