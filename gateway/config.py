@@ -33,8 +33,10 @@ __all__ = [
     "load",
 ]
 
-MODES = ("flood", "routed")
-"""Where clients' messages go (C3, C4)."""
+MODES = ("flood", "routed", "topic")
+"""Where clients' messages go (C3 to C5)."""
+ROOT_POLICIES = ("capacity", "balance")
+"""By what the root of an overlay is chosen (C6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,10 @@ class TreeSection:
     dns_sd: bool = False
     dial_back: bool = True
     mode: str = "flood"
+    root_policy: str = "capacity"
+    balance_roots: float = 1.0
+    balance_clients: float = 0.1
+    max_overlays: int = 64
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
@@ -188,8 +194,7 @@ class TreeSection:
         for interface in self.discovery_interfaces:
             _check_address("discovery_interfaces", interface)
         _check_address("discovery_group", self.discovery_group)
-        if self.mode not in MODES:
-            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
+        self._check_mode()
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
@@ -218,6 +223,18 @@ class TreeSection:
     def has_ways(self) -> bool:
         """Whether this gateway looks for neighbours itself."""
         return bool(self.neighbours) or self.discovery or self.dns_sd
+
+    def _check_mode(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
+        if self.root_policy not in ROOT_POLICIES:
+            one = ", ".join(map(repr, ROOT_POLICIES))
+            raise ConfigError("root_policy", f"{self.root_policy!r} is none of {one}")
+        for name in ("balance_roots", "balance_clients"):
+            if not 0 <= getattr(self, name) <= 1e6:
+                raise ConfigError(name, f"{getattr(self, name)} is not 0 to 1000000")
+        if not 1 <= self.max_overlays <= 10_000:
+            raise ConfigError("max_overlays", f"{self.max_overlays} is not 1 to 10000")
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.

@@ -38,6 +38,7 @@ from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
 from gateway.identity import capability, count_on_from
+from gateway.links import mode
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
@@ -182,11 +183,9 @@ class GatewayProcess:
         )
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
-        if self._settings.tree.mode == "flood":
-            return None
-        part = RoutedPart(self._node, state_dir)
-        self._node.add_part(part)
-        self._stack.push_async_callback(part.stop)
+        part = mode.route(self._node, self._settings.tree, state_dir)
+        if part is not None:
+            self._stack.push_async_callback(part.stop)
         return part
 
     def _link_port(self) -> int:
@@ -240,6 +239,7 @@ class GatewayProcess:
         if self._routed is not None:
             sessions = core.sessions.values()
             self._routed.begin(f for session in sessions for f in session.subscriptions)
+            self._routed.clients = lambda: core.client_count
             core.interest = self._routed
 
     async def reload(self) -> None:
