@@ -3,8 +3,9 @@
 First nothing new comes in: the gateway tells the others that it is draining, so that it heads
 nothing in the hierarchy, closes the broker to clients, who go to another gateway, and reads its
 sensors no more. Then it waits until each neighbour over a link that forwards has said that it has
-all that this gateway's log holds. From then on nothing is here alone, and the process may end.
-Only what waits for durable sessions stays on its disk, and is counted.
+all that this gateway's log holds, and in routed mode each gateway within reach that it has what is
+for it. From then on nothing is here alone, and the process may end. Only what waits for durable
+sessions, or for gateways that are out of reach, stays on its disk, and is counted.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Drained:
     Attributes:
         since_s: wall-clock time of its begin.
         lacking: how many messages each neighbour still lacks; None until it has told.
+        owed: how many messages gateways have not said they have, where messages are routed.
         uncommitted: accepted messages' bytes that are not in the log yet.
         left_on_disk: messages that wait for durable sessions, and end with this disk.
         is_over: nothing is here alone.
@@ -39,6 +41,7 @@ class Drained:
 
     since_s: float
     lacking: dict[str, int | None]
+    owed: dict[str, int]
     uncommitted: int
     left_on_disk: int
     is_over: bool
@@ -56,6 +59,7 @@ class Drain:
         core: its broker.
         begin: stops the sensors and tells the fleet.
         over: called `LINGER_S` after nothing is here alone.
+        owed: what gateways are owed where messages are routed; see `Accounts.owed`.
 
     """
 
@@ -65,7 +69,9 @@ class Drain:
         core: BrokerCore,
         begin: Callable[[], None],
         over: Callable[[], None],
+        owed: Callable[[], dict[str, int]],
     ) -> None:
+        self._owed = owed
         self._node = node
         self._core = core
         self._begin = begin
@@ -90,6 +96,7 @@ class Drain:
         return Drained(
             self._since_s,
             self._lacking(),
+            self._owed(),
             self._core.acceptance.waiting_bytes,
             sum(len(session.queue) for session in self._core.sessions.values()),
             self._is_over,
@@ -112,6 +119,8 @@ class Drain:
 
     def _has_handed_over(self) -> bool:
         if self._core.client_count or self._core.acceptance.waiting_bytes:
+            return False
+        if self._owed().keys() & self._node.locator.reached:
             return False
         lacking = self._lacking()
         return bool(lacking) and not any(count != 0 for count in lacking.values())

@@ -138,7 +138,8 @@ class GatewayProcess:
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
-        self._drain = Drain(self._node, self._broker.core, self._leave, self._end)
+        owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
+        self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(keystore, sensors)
         try:

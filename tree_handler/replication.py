@@ -17,16 +17,18 @@ one (disk full) leaves no trace of it here. Time is monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 
 from tree_handler import batch
 from tree_handler.anti_entropy import AntiEntropy
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.delivery import Deliver, Delivery
-from tree_handler.epoch_order import EpochOrder, note, statement
+from tree_handler.epoch_order import EpochOrder, note
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.losses import Losses
+from tree_handler.own_batches import OwnBatches, parts
 from tree_handler.repair import (
     Request,
     SearchId,
@@ -51,14 +53,7 @@ from tree_handler.replication_actions import (
     Serve,
 )
 from tree_handler.search import Searches
-
-MAX_SOUGHT_NUMBERS = 1_000_000
-"""In one search."""
-MAX_UNLOGGED_RANGES = 64
-"""Gaps remembered in the QoS 0 numbers of one origin; beyond it the oldest count as lost."""
-
-_KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
-"""What an origin numbers apart."""
+from tree_handler.unlogged import Unlogged
 
 __all__ = [
     "Action",
@@ -133,32 +128,29 @@ class Replication:
     floods_clients: bool = True
     repair_interval_s: float = 5.0
     repair_timeout_s: float = 5.0
-    origin_gone_s: float = 3600.0
+    origin_gone_s: float = 24 * 3600.0
     told: InitVar[Iterable[tuple[bytes, Header]]] = ()
     counters: Counters = field(default_factory=Counters)
     _links: dict[int, _Link] = field(default_factory=dict)
-    _unlogged: dict[Epoch, Intervals] = field(default_factory=dict)
-    _next: dict[int, int] = field(default_factory=dict)
-    _unsaid: tuple[int, int] | None = None
-    """Numbers of this epoch whose messages stay here, which neighbours have not been told of."""
+    _unlogged: Unlogged = field(default_factory=Unlogged)
     _version: int = 0
     _next_repair: float = 0.0
     _delivery: Delivery = field(default_factory=Delivery)
     _kept_from: dict[Epoch, int] = field(default_factory=dict)
-    _has_told_epochs: bool = False
-    _stuck: dict[Epoch, float] = field(default_factory=dict)
-    """Since when something of a stream is missing that no neighbour can send."""
-    _next_search: float = 0.0
     _waiting: dict[str, float] = field(default_factory=dict)
     """Since when an origin has epochs that wait for earlier ones."""
     _order: EpochOrder = field(init=False)
     _neighbours: AntiEntropy = field(init=False)
     _searches: Searches = field(init=False)
+    _losses: Losses = field(init=False)
+    _own: OwnBatches = field(init=False)
 
     def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
         self._order = EpochOrder(self.origin, self.have, told)
         self._neighbours = AntiEntropy(self.have, self._is_flooded, self.repair_timeout_s)
         self._searches = Searches(self.origin, self.epoch, self._kept)
+        self._losses = Losses(self._searches, self.repair_interval_s, self.origin_gone_s)
+        self._own = OwnBatches(self.origin, self.epoch)
         # What a restart finds in the log was handed out, or its receivers are gone.
         self._delivery.resume(self.have, self._order.is_open)
 
@@ -167,7 +159,7 @@ class Replication:
     @property
     def next_logged(self) -> int:
         """The number that the next logged message of this gateway's clients gets."""
-        return self._next.get(batch.LOGGED_BIT, 1)
+        return self._own.next_logged
 
     def publish(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
@@ -182,12 +174,11 @@ class Replication:
             BatchError: no messages, or too large.
 
         """
-        if flags & Flags.LOGGED and not self._has_told_epochs:
-            return self._begin_epoch(rows, flags, origin_time_us)
-        frame, header = self._make(rows, flags, origin_time_us)
-        if header.logged:
-            return [Append(frame, header, None)]
-        self._next[header.flags & _KIND] = header.last + 1
+        made = self._own.make(rows, flags, origin_time_us, self.have)
+        if flags & Flags.LOGGED:
+            return [Append(frame, header, None) for frame, header in made]
+        ((frame, header),) = made
+        self._own.accepted(header)
         self.counters.published += header.count
         return self._flood(frame, header, None)
 
@@ -203,12 +194,12 @@ class Replication:
         if key[0].startswith(NOTE_PREFIX):
             return self._release_all(self._order.opened(key[0]))
         self._version += 1
-        if self._is_own(header):
-            self._next[header.flags & _KIND] = header.last + 1
+        if self._own.is_own(header):
+            self._own.accepted(header)
             self.counters.published += header.count
-            self._has_told_epochs |= header.control
             self._delivery.skip(key, have)
-            return self._on_its_way(done.frame, header)
+            said = [] if header.control else self._own.unsaid_before(header)
+            return self._flood_all([*said, (done.frame, header)])
         actions = self._flood(done.frame, header, done.source)
         if header.flags & Flags.LOST:
             self.counters.lost += new
@@ -264,7 +255,7 @@ class Replication:
         return [
             Append(*batch.passed(stream, *part, flags), None)
             for gap in gaps
-            for part in _parts(*gap)
+            for part in parts(*gap)
         ]
 
     def covered(self, stream: Epoch) -> Intervals:
@@ -408,7 +399,7 @@ class Replication:
         if now < self._next_repair:
             return []
         self._next_repair = now + self.repair_interval_s
-        actions: list[Action] = self._say_passed()
+        actions = self._flood_all(self._own.unsaid())
         for link, state in self._links.items():
             # A full link is told when it has been sent all: else it would ask for what comes.
             if state.told_version != self._version and not state.full:
@@ -417,7 +408,10 @@ class Replication:
         actions += self._searches.handle_timer(now)
         actions += self._give_up(now)
         actions += self._open_all(now)
-        return [*actions, *self._seek(now)]
+        if self._links:
+            missing = self._neighbours.out_of_reach(self._order.expected())
+            actions += self._losses.seek(missing, now)
+        return [*actions, *self._give_up(now)]
 
     def trimmed(self, kept_from: dict[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number it still holds, by stream."""
@@ -454,11 +448,11 @@ class Replication:
             self.counters.malformed += 1
             raise ProtocolError("batch that was not to leave its gateway", str(header))
         if not header.numbered:
-            return self._take_unlogged(header.stream, header, frame, source)
+            return self._take_unlogged(header, frame, source)
         if known(self.have.get(header.stream, _NOTHING), header):
             self.counters.duplicates += not header.passed
             return []
-        if self._is_own(header):
+        if self._own.is_own(header):
             # Nobody else numbers for this epoch: a second gateway runs under this id.
             self.counters.malformed += 1
             raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
@@ -466,16 +460,10 @@ class Replication:
             self.counters.repaired += header.count
         return [Append(frame, header, source)]
 
-    def _take_unlogged(
-        self, key: Epoch, header: Header, frame: bytes, source: int | None
-    ) -> list[Action]:
-        seen = self._unlogged.setdefault(key, Intervals())
-        if self._is_own(header) or not seen.add(header.first, header.last):
+    def _take_unlogged(self, header: Header, frame: bytes, source: int | None) -> list[Action]:
+        if self._own.is_own(header) or not self._unlogged.is_new(header):
             self.counters.duplicates += 1
             return []
-        if len(seen) > MAX_UNLOGGED_RANGES:
-            ranges = list(seen)
-            seen.add(ranges[0][0], ranges[len(ranges) // 2][1])
         self.counters.received += header.count
         return [*self._flood(frame, header, source), Deliver(frame, header, header.first)]
 
@@ -484,39 +472,15 @@ class Replication:
             return False
         return self.floods_clients or stream[0].startswith(CONTROL_PREFIX)
 
-    def _is_own(self, header: Header) -> bool:
-        return header.origin == self.origin and header.epoch == self.epoch
-
-    def _on_its_way(self, frame: bytes, header: Header) -> list[Action]:
-        """Flood a logged batch of this gateway's own, or remember that it is to be passed over."""
-        if not header.local:
-            if header.control or self._unsaid is None:
-                return self._flood(frame, header, None)
-            return [*self._say_passed(), *self._flood(frame, header, None)]
-        actions: list[Action] = []
-        if self._unsaid is not None and self._unsaid[1] + 1 != header.first:
-            actions = self._say_passed()
-        first = header.first if self._unsaid is None else self._unsaid[0]
-        self._unsaid = first, header.last
-        return actions
-
-    def _say_passed(self) -> list[Action]:
-        """Tell neighbours over which of this gateway's numbers to pass; repair tells the rest."""
-        if self._unsaid is None:
-            return []
-        said, self._unsaid = self._unsaid, None
-        return [
-            action
-            for part in _parts(*said)
-            for action in self._flood(*batch.passed((self.origin, self.epoch), *part), None)
-        ]
+    def _flood_all(self, made: Iterable[tuple[bytes, Header]]) -> list[Action]:
+        return [action for one in made for action in self._flood(*one, None)]
 
     def _flood(self, frame: bytes, header: Header, source: int | None) -> list[Action]:
         actions: list[Action] = []
         if header.local:
             return actions
         if not (self.floods_clients or header.control):
-            is_ours = self._is_own(header) and not header.passed
+            is_ours = self._own.is_own(header) and not header.passed
             return [Route(frame, header)] if is_ours else actions
         unlogged = 0 if header.numbered else header.count
         for link, state in self._links.items():
@@ -531,53 +495,17 @@ class Replication:
         have = {key: numbers for key, numbers in self.have.items() if self._is_flooded(key)}
         return SendSummary(link, Summary.of(have, self._kept_from))
 
-    # -- what nobody within reach has ------------------------------------------------------------
-
-    def _seek(self, now: float) -> list[Action]:
-        """Ask everybody within reach for what no neighbour can send."""
-        missing = self._neighbours.out_of_reach(self._order.expected())
-        self._stuck = {key: self._stuck.get(key, now) for key in missing}
-        if not missing or not self._links or now < self._next_search or self._searches.is_seeking:
-            return []
-        self._next_search = now + self.repair_interval_s
-        longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
-        wanted = Request.of(longest, MAX_SOUGHT_NUMBERS).wanted
-        return [*self._searches.begin(wanted, now), *self._give_up(now)]
-
     def _give_up(self, now: float) -> list[Action]:
-        """Count as lost what a search found nowhere, if its origin was asked or is long gone."""
-        result, self._searches.result = self._searches.result, None
-        if result is None or not result.complete:
-            return []
-        actions: list[Action] = []
-        waits = False
-        for key, left in result.left.items():
-            gone = now - self._stuck.get(key, now) >= self.origin_gone_s
-            if not gone and key[0].removeprefix(CONTROL_PREFIX) not in result.origins:
-                waits = True
-                continue
-            for first, last in left.without(self.have.get(key, _NOTHING)):
-                actions += self._lost(key, first, last)
-        if waits:  # each search asks everybody
-            self._next_search = now + max(self.repair_interval_s, self.origin_gone_s / 8)
-        return actions
-
-    @staticmethod
-    def _lost(stream: Epoch, first: int, last: int) -> list[Action]:
+        """Note as lost what nobody within reach has."""
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
-        return [Append(*batch.passed(stream, *part, flags), None) for part in _parts(first, last)]
+        return [
+            Append(*batch.passed(stream, *part, flags), None)
+            for stream, left in self._losses.given_up(now)
+            for gap in left.without(self.have.get(stream, _NOTHING))
+            for part in parts(*gap)
+        ]
 
     # -- order across epochs ---------------------------------------------------------------------
-
-    def _begin_epoch(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
-        """Before all else that is logged in this epoch, tell where earlier ones ended."""
-        told = statement(self.origin, self.epoch, self.have).row()
-        if flags & Flags.CONTROL:
-            return [Append(*self._make([told, *rows], flags, origin_time_us), None)]
-        return [
-            Append(*self._make([told], Flags.LOGGED | Flags.CONTROL, origin_time_us), None),
-            Append(*self._make(rows, flags, origin_time_us), None),
-        ]
 
     def _open(self, origin: str) -> list[Action]:
         """Note in the log which epochs may be handed out now, if there are more."""
@@ -607,19 +535,5 @@ class Replication:
             for action in self._delivery.release(stream, self.have[stream])
         ]
 
-    # -- names and numbers -----------------------------------------------------------------------
-
-    def _make(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> tuple[bytes, Header]:
-        first = self._next.get(int(flags) & _KIND, 1)
-        return batch.make(
-            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
-        )
-
     def _kept(self, stream: Epoch) -> Intervals:
         return Summary(self.have, self._kept_from).kept(stream)
-
-
-def _parts(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Cut a range into what a statement can hold."""
-    for start in range(first, last + 1, batch.MAX_PASSED):
-        yield start, min(last, start + batch.MAX_PASSED - 1)

@@ -193,6 +193,17 @@ class Accounts:
             if first > stream.last and epoch != max(self.streams):
                 del self.streams[epoch]
 
+    def owed(self) -> dict[str, int]:
+        """How many numbers each gateway has not yet said it has, of those it is owed any."""
+        found: dict[str, int] = {}
+        for stream in self.streams.values():
+            for gateway_id, account in stream.accounts.items():
+                if account.is_open:
+                    said = Intervals([(1, account.covered)]) if account.covered else Intervals()
+                    count = account.wanted.without(said).count()
+                    found[gateway_id] = found.get(gateway_id, 0) + count
+        return found
+
     def save(self) -> list[Any]:
         """All of it, for `load`."""
         return [

@@ -21,7 +21,7 @@ from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.intervals import Intervals
 from tree_handler.locator import Behind, Locator
 from tree_handler.replication import Append, Replication, Route
-from tree_handler.routed import Routed, Run
+from tree_handler.routed import Routed, Run, Ways
 from tree_handler.routed_actions import Send, ServeRouted
 from tree_handler.routed_wire import Ask
 from tree_handler.simulation import Options, Simulation
@@ -85,6 +85,11 @@ class RoutedTraffic(Traffic):
         """See `Traffic`."""
         disk = self.disks[tree.identity.gateway_id]
         return RoutedGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
+
+    def lose_disk(self, gateway_id: str) -> None:
+        """See `Traffic`; what was saved was on it too."""
+        super().lose_disk(gateway_id)
+        self.saved.pop(gateway_id, None)
 
     def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
         gateway, chance = gateways.get(gateway_id), self._random
@@ -179,12 +184,16 @@ class RoutedGateway(ReplicatingGateway):
         )
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
-        self._routed = Routed(self.replication, self.interests, self.locator)
+        self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
         self.own = OwnInterest(own.gateway_id, own.boot_epoch)
         for topic_filter in traffic.subscriptions[own.gateway_id]:
             self.own.subscribed(topic_filter)
         self._recall()
         self._set_timer()
+
+    def ways(self) -> Ways | None:
+        """Who knows shorter ways; a subclass may know somebody."""
+        return None
 
     @property
     def routed(self) -> Routed:

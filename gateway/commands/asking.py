@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
 from dtls import keystore
@@ -95,11 +95,17 @@ def drain(options: argparse.Namespace) -> int:
     if not told["drain"]["is_over"]:
         raise FailedError(f"{told['id']} is not drained: {_what_is_left(told)}")
     if not options.json:
-        left = told["drain"]["left_on_disk"]
-        kept = f"; {left} messages for clients that are away stay on its disk" if left else ""
         neighbours = ", ".join(sorted(told["drain"]["lacking"]))
+        kept = "".join(f"; {what} stay on its disk" for what in _what_stays(told["drain"]))
         sys.stdout.write(f"{told['id']} is drained: all it had is at {neighbours}{kept}\n")
     return 0
+
+
+def _what_stays(state: dict[str, Any]) -> Iterator[str]:
+    if state["left_on_disk"]:
+        yield f"{state['left_on_disk']} messages for clients that are away"
+    for who, count in sorted(state["owed"].items()):
+        yield f"{count} messages for {who}, which is out of reach,"
 
 
 def _what_is_left(told: dict[str, Any]) -> str:
@@ -110,10 +116,10 @@ def _what_is_left(told: dict[str, Any]) -> str:
         return f"{state['uncommitted']} bytes are not in its log yet"
     if not state["lacking"]:
         return "it has no neighbour to hand its messages to"
+    lacking = {who: count for who, count in state["lacking"].items() if count != 0}
     return ", ".join(
         f"{peer} has not told what it has" if count is None else f"{peer} lacks {count} messages"
-        for peer, count in sorted(state["lacking"].items())
-        if count != 0
+        for peer, count in sorted((state["owed"] | lacking).items())
     )
 
 

@@ -1,0 +1,191 @@
+"""Asking everybody within reach, over any graph, while links come and go."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler import batch, search
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.repair import Seek, Sought
+from tree_handler.replication_actions import Action, Look, SendRepair, SendSeek, SendSought
+from tree_handler.search import Searches
+
+STREAM = ("origin", 1)
+
+
+class Graph:
+    """Gateways that know nothing but searches; link n of a gateway leads to gateway n."""
+
+    def __init__(self, size: int, edges: set[tuple[int, int]], held: dict[int, set[int]]) -> None:
+        self.held = {at: held.get(at, set()) for at in range(size)}
+        names = ["seeker", *(f"gw-{at}" for at in range(1, size - 1)), "origin"]
+        self.cores = [Searches(name, 1, self.kept(at)) for at, name in enumerate(names)]
+        self.wires: dict[tuple[int, int], deque[object]] = {}
+        self.came: set[int] = set()
+        for a, b in sorted(edges):
+            for one, other in ((a, b), (b, a)):
+                self.wires[one, other] = deque()
+                self.cores[one].link_up(other)
+
+    def kept(self, at: int) -> Callable[[Epoch], Intervals]:
+        return lambda _: Intervals((number, number) for number in self.held[at])
+
+    def reach(self) -> set[int]:
+        seen, front = {0}, [0]
+        while front:
+            at = front.pop()
+            front += [b for a, b in self.wires if a == at and b not in seen]
+            seen |= set(front)
+        return seen
+
+    def do(self, at: int, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case SendSeek(link, seek):
+                    self.say(at, link, Seek.decode(seek.encode()))
+                case SendSought(link, sought):
+                    self.say(at, link, Sought.decode(sought.encode()))
+                case SendRepair(link, frame):
+                    self.say(at, link, frame)
+                case Look(link, number, wanted):
+                    found: dict[Epoch, Intervals] = {}
+                    for first, last in wanted[STREAM]:
+                        for one in range(first, last + 1):
+                            found.setdefault(STREAM, Intervals()).add(one, one)
+                            self.say(at, link, batch.passed(STREAM, one, one)[0])
+                    self.do(at, self.cores[at].looked(number, found))
+
+    def say(self, at: int, link: int, message: object) -> None:
+        if (at, link) in self.wires:
+            self.wires[at, link].append(message)
+
+    def cut(self, a: int, b: int) -> None:
+        for one, other in ((a, b), (b, a)):
+            del self.wires[one, other]
+            self.do(one, self.cores[one].link_down(other))
+
+    def step(self, chance: random.Random) -> bool:
+        busy = [wire for wire, messages in self.wires.items() if messages]
+        if not busy:
+            return False
+        a, b = chance.choice(sorted(busy))
+        message = self.wires[a, b].popleft()
+        core = self.cores[b]
+        if isinstance(message, Seek):
+            self.do(b, core.receive_seek(a, message, 0.0))
+        elif isinstance(message, Sought):
+            self.do(b, core.receive_sought(a, message))
+        else:
+            assert isinstance(message, bytes)
+            header = batch.check(message)
+            if b == 0:
+                self.came.add(header.first)
+            self.do(b, core.relay(a, message, header))
+        return True
+
+
+def drawn(chance: random.Random, size: int) -> Graph:
+    edges = {(chance.randrange(at), at) for at in range(1, size) if chance.random() < 0.9}
+    for _ in range(size):
+        a, b = sorted(chance.sample(range(size), 2))
+        edges.add((a, b))
+    held = {at: {n for n in range(1, 8) if chance.random() < 0.2} for at in range(1, size)}
+    return Graph(size, edges, held)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 8))
+def test_what_is_within_reach_comes_and_what_is_left_is_exactly_the_rest(
+    seed: int, size: int
+) -> None:
+    chance = random.Random(seed)
+    graph = drawn(chance, size)
+    reach = graph.reach()
+    graph.do(0, graph.cores[0].begin({STREAM: Intervals([(1, 7)])}, 0.0))
+    while graph.step(chance):
+        pass
+    result = graph.cores[0].result
+    assert result is not None
+    assert result.complete
+    there = set().union(*(graph.held[at] for at in reach))
+    left = {
+        n for first, last in result.left.get(STREAM, Intervals()) for n in range(first, last + 1)
+    }
+    assert left == set(range(1, 8)) - there
+    assert graph.came == there
+    if left:
+        assert ("origin" in result.origins) == (size - 1 in reach)
+    assert not any(core._active for core in graph.cores)
+
+
+@given(st.integers(0, 2**32), st.integers(3, 8))
+def test_a_search_that_a_cut_met_ends_and_never_claims_what_is_held_within_reach(
+    seed: int, size: int
+) -> None:
+    chance = random.Random(seed)
+    graph = drawn(chance, size)
+    graph.do(0, graph.cores[0].begin({STREAM: Intervals([(1, 7)])}, 0.0))
+    while graph.step(chance):
+        if chance.random() < 0.1 and graph.wires:
+            graph.cut(*chance.choice(sorted(graph.wires)))
+    for at, core in enumerate(graph.cores):
+        graph.do(at, core.handle_timer(search.TIMEOUT_S))
+    while graph.step(chance):
+        pass
+    result = graph.cores[0].result
+    assert result is not None
+    assert not any(core._active for core in graph.cores)
+    if result.complete:
+        there = set().union(*(graph.held[at] for at in graph.reach()))
+        assert all(number not in result.left.get(STREAM, Intervals()) for number in there)
+
+
+def test_a_link_that_comes_up_meanwhile_was_not_asked() -> None:
+    graph = Graph(3, {(0, 1)}, {2: {1}})
+    graph.do(0, graph.cores[0].begin({STREAM: Intervals([(1, 1)])}, 0.0))
+    graph.cores[0].link_up(2)
+    while graph.step(random.Random(0)):
+        pass
+    assert graph.cores[0].result is not None
+    assert not graph.cores[0].result.complete
+
+
+def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MAX_SEARCHES", 1)
+    core = Searches("gw", 1, lambda _: Intervals())
+    core.link_up(1)
+    core.link_up(2)
+    wanted = {STREAM: Intervals([(1, 1)])}
+    assert isinstance(core.receive_seek(1, Seek(("a", 1, 1), wanted), 0.0)[0], SendSeek)
+    (answer,) = core.receive_seek(1, Seek(("a", 1, 2), wanted), 0.0)
+    assert isinstance(answer, SendSought)
+    assert not answer.sought.complete
+
+
+def test_searches_that_are_over_are_remembered_within_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MAX_REMEMBERED", 5)
+    core = Searches("gw", 1, lambda _: Intervals())
+    core.link_up(1)
+    for number in range(1, 100):
+        core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(1, 1)])}), 0.0)
+    assert len(core._over) <= 5
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
+    for decode in (Seek.decode, Sought.decode):
+        try:
+            decode(data)
+        except ProtocolError:
+            continue

@@ -1,0 +1,38 @@
+"""QoS 0 is taken once, and what is remembered for that is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tree_handler import batch, unlogged
+from tree_handler.batch import Entry, Flags, Header
+from tree_handler.unlogged import Unlogged
+
+
+def header(number: int, epoch: int = 1, origin: str = "gw") -> Header:
+    rows = [Entry("t", b"").row()]
+    return batch.make(origin, epoch, number, rows, flags=Flags(0), origin_time_us=0)[1]
+
+
+def test_a_message_is_new_once_in_whatever_order_they_come() -> None:
+    seen = Unlogged()
+    assert [seen.is_new(header(n)) for n in (1, 3, 2, 3, 1, 4)] == [
+        *(True, True, True, False, False, True)
+    ]
+
+
+def test_of_an_origin_the_latest_epoch_alone_is_remembered_and_earlier_ones_are_dropped() -> None:
+    seen = Unlogged()
+    for epoch in range(1, 1_000):
+        assert seen.is_new(header(1, epoch))
+    assert len(seen.seen) == len(seen._latest) == 1
+    assert not seen.is_new(header(2, 5))
+
+
+def test_origins_are_forgotten_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unlogged, "MAX_STREAMS", 10)
+    seen = Unlogged()
+    for number in range(100):
+        assert seen.is_new(header(1, origin=f"gw-{number}"))
+    assert len(seen.seen) == len(seen._latest) == 10
+    assert not seen.is_new(header(1, origin="gw-99"))
