@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ def draw(
     ]
     failed, events = 0, 0
     reports = []
-    for report in _on_all_cores(kind.run, options):
+    for report in _on_all_cores(_run, options):
         failed += bool(report.violations)
         events += report.events
         if as_json:
