@@ -103,7 +103,7 @@ class Benchmark:
         if left_s < measure_s + _MIN_RUN_S:
             return Run(0.0, 0.0, (), "out of time")
         if chain is not None and not chain.speaks_mqtt:
-            return _run_zenoh(load, chain, self._plan.warm_up_s, measure_s)
+            return run_zenoh(load, chain, self._plan.warm_up_s, measure_s)
         return load_generator.run(
             self._programs,
             load,
@@ -115,7 +115,8 @@ class Benchmark:
         )
 
 
-def _run_zenoh(load: ChainLoad, chain: Chain, warm_up_s: float, measure_s: float) -> Run:
+def run_zenoh(load: ChainLoad, chain: Chain, warm_up_s: float, measure_s: float) -> Run:
+    """Put a load on a chain of Zenoh routers, over their own protocol."""
     command = [sys.executable, "-m", "benchmarks.zenoh_load", "load"]
     command += [str(chain.publish_port), str(chain.subscribe_port)]
     command += [f"--payload={load.payload_bytes}", f"--rate={load.rate_hz}"]

@@ -136,31 +136,22 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from tree_handler import simulation, simulation_retained  # noqa: PLC0415
+    from gateway import simulate  # noqa: PLC0415
 
-    run_many = simulation_retained.run_many if options.retained else simulation.run_many
-    failed = 0
-    reports = []
-    for report in run_many(runs=options.runs, gateways=options.gateways, seed=options.seed):
-        failed += bool(report.violations)
-        if options.json:
-            reports.append(
-                {
-                    "seed": report.options.seed,
-                    "violations": [str(violation) for violation in report.violations],
-                    "replay": report.options.replay,
-                    "convergence_s": report.convergence_s,
-                    "hellos": report.hellos,
-                    "messages": report.messages,
-                    "events": report.events,
-                    "faults": report.faults,
-                }
-            )
-        else:
-            sys.stdout.write(f"{report}\n")
-    if options.json:
-        _print_json({"runs": options.runs, "failed": failed, "reports": reports})
-    return EXIT_FAILED if failed else 0
+    held = True
+    if options.exhaustive is not None:
+        held = simulate.explore(options.exhaustive, options.states)
+    elif options.growth is not None:
+        simulate.grow(options.growth, options.seed)
+    elif options.timing:
+        simulate.time_faults(options.runs, options.seed)
+    else:
+        fewest, most = options.gateways, options.gateways_to or options.gateways
+        if most < fewest:
+            raise WrongUseError(f"--gateways-to: {most} is fewer than {fewest}")
+        drawn = simulate.RETAINED if options.retained else simulate.FLOOD
+        held = simulate.draw(options.runs, fewest, most, options.seed, drawn, as_json=options.json)
+    return 0 if held else EXIT_FAILED
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -265,9 +256,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
     simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
+    simulate.add_argument(
+        "--gateways-to",
+        type=_positive,
+        metavar="N",
+        help="draw the size of each network between --gateways and this",
+    )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
     simulate.add_argument(
         "--retained", action="store_true", help="retained messages, trimmed logs, wrong clocks"
+    )
+    instead = simulate.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--exhaustive",
+        type=int,
+        choices=[2, 3, 4],
+        metavar="N",
+        help="all orders of events of networks of N gateways instead (2 to 4)",
+    )
+    instead.add_argument(
+        "--growth",
+        type=_positive,
+        nargs="?",
+        const=1000,
+        metavar="N",
+        help="a table of networks of 10 to N gateways instead (default 1000)",
+    )
+    instead.add_argument(
+        "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
+    )
+    simulate.add_argument(
+        "--states",
+        type=_positive,
+        default=10**9,
+        metavar="N",
+        help="stop an exhaustive search at so many",
     )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)

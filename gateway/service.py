@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 
-from gateway import garbage, sd_notify
+from gateway import allocator, garbage, sd_notify
 from gateway.config import GatewaySettings
 from gateway.process import GatewayProcess
 
@@ -32,6 +32,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     process = GatewayProcess(settings, stopping.set, read)
     garbage.spare_the_loop()
+    allocator.keep_what_is_freed()
     await process.start()
     reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
     try:

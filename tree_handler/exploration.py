@@ -14,9 +14,33 @@ which nothing is under way, the network is left alone with fair clocks, and must
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 
 from tree_handler.exploration_network import Budget, Event, InvariantError, Network, State
+
+FEWEST_IN_SHAPE = 3
+
+
+def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
+
+    Raises:
+        ValueError: if there is no such shape.
+
+    """
+    if name == "pair":
+        return 2, ((0, 1),)
+    kind, _, count = name.partition("-")
+    gateways = int(count) if count.isdecimal() else 0
+    line = tuple((i, i + 1) for i in range(gateways - 1))
+    if gateways < FEWEST_IN_SHAPE or kind not in ("line", "ring", "mesh"):
+        raise ValueError(f"no shape {name}")
+    if kind == "line":
+        return gateways, line
+    if kind == "ring":
+        return gateways, (*line, (0, gateways - 1))
+    return gateways, tuple(itertools.combinations(range(gateways), 2))
 
 
 @dataclass(slots=True)
@@ -37,6 +61,45 @@ class Covered:
     still: int = 0
     complete: bool = True
     found: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.states} states, {self.events} events, {self.still} left alone,"
+            f" {'complete' if self.complete else 'NOT COMPLETE'}"
+        )
+        return "\n  ".join([text, *self.found])
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search.
+
+    Attributes:
+        shape: of the network; see the function of this name.
+        settled: begin with one tree; else with gateways that have just started.
+        budget: what may happen.
+
+    """
+
+    shape: str
+    settled: bool
+    budget: Budget
+
+    @property
+    def gateways(self) -> int:
+        """How many there are."""
+        return shape(self.shape)[0]
+
+    def __str__(self) -> str:
+        return f"{self.shape}, {'settled' if self.settled else 'cold'}, {self.budget}"
+
+
+def run(search: Search, most_states: int = 10**9) -> Covered:
+    """Go through all that can happen in a search; see `explore`."""
+    gateways, pairs = shape(search.shape)
+    network = Network(pairs)
+    begin = network.settled if search.settled else network.cold
+    return explore(network, begin(gateways, search.budget), most_states)
 
 
 def explore(
@@ -91,3 +154,29 @@ def _told(path: object, last: Event | None) -> str:
         events.append(path[0])
         path = path[1]
     return ", ".join(f"{kind} {i} {side}" for kind, i, side in reversed(events))
+
+
+def _searches() -> tuple[Search, ...]:
+    cold, calm = False, True
+    rows = (
+        ("pair", cold, Budget(breaks=1, links=1, timers=2)),
+        ("pair", calm, Budget(breaks=1, links=1, deaths=1, starts=1, timers=2)),
+        ("line-3", calm, Budget(breaks=1, links=1)),
+        ("line-3", calm, Budget(links=2, deaths=1, starts=1)),
+        ("ring-3", cold, Budget()),
+        ("ring-3", calm, Budget(breaks=1, timers=1)),
+        ("ring-3", calm, Budget(deaths=1, timers=1)),
+        ("ring-3", calm, Budget(breaks=1, links=1)),
+        ("ring-3", calm, Budget(breaks=2)),
+        ("line-4", calm, Budget(breaks=1)),
+        ("ring-4", calm, Budget(breaks=1)),
+        ("ring-4", calm, Budget(deaths=1)),
+        ("mesh-4", calm, Budget(deaths=1)),
+        ("mesh-4", calm, Budget(breaks=1)),
+        ("ring-4", cold, Budget()),
+    )
+    return tuple(Search(*row) for row in rows)
+
+
+SEARCHES = _searches()
+"""What `hedgerow simulate --exhaustive` goes through."""

@@ -8,7 +8,6 @@ links behind what it sent. Each gateway has a clock of its own, which its timers
 
 from __future__ import annotations
 
-import itertools
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -389,27 +388,3 @@ def _with(values: Any, at: int, value: object) -> Any:
 
 def _without(values: Any, at: int) -> Any:
     return (*values[:at], *values[at + 1 :])
-
-
-FEWEST_IN_SHAPE = 3
-
-
-def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
-
-    Raises:
-        ValueError: if there is no such shape.
-
-    """
-    if name == "pair":
-        return 2, ((0, 1),)
-    kind, _, count = name.partition("-")
-    gateways = int(count) if count.isdecimal() else 0
-    line = tuple((i, i + 1) for i in range(gateways - 1))
-    if gateways < FEWEST_IN_SHAPE or kind not in ("line", "ring", "mesh"):
-        raise ValueError(f"no shape {name}")
-    if kind == "line":
-        return gateways, line
-    if kind == "ring":
-        return gateways, (*line, (0, gateways - 1))
-    return gateways, tuple(itertools.combinations(range(gateways), 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tree_handler.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, Flags
@@ -187,3 +188,10 @@ class Snapshot:
     peer_root: str
     peer_cost_ms: int | None
     last_heard: float
+
+
+def older_lives(neighbours: Iterable[Neighbour], peer_id: str) -> list[Neighbour]:
+    """Of several links to one gateway those to lives that are not its latest."""
+    lives = [(n.epoch, n) for n in neighbours if n.peer_id == peer_id and n.epoch is not None]
+    latest = max((epoch for epoch, _ in lives), default=0)
+    return [n for epoch, n in lives if epoch < latest]

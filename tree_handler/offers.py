@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from tree_handler import feasibility
 from tree_handler.agreement import Agreements
 from tree_handler.bpdu import UNREACHABLE_MS
@@ -64,17 +67,39 @@ class Offers:
         choices = [n for n in self._neighbours.values() if self.eligible(n, root)]
         return min(choices, key=lambda n: n.preference, default=None)
 
-    def out_of_reach(self, root: Root, *, stranded: bool) -> list[tuple[Neighbour, Root]]:
-        """Offers worth a newer sequence: of a better root than ``root``, or of this one if lost."""
-        return [
-            (n, n.offer.root)
-            for n in self._neighbours.values()
-            if n.offer is not None
-            and (stranded if n.offer.root == root else self.better(n.offer.root, root))
-            and self._is_way(n, n.offer)
-            and not n.refused
-            and not self.eligible(n)
-        ]
+    def has_other(self, root: Root, parent: Neighbour | None) -> bool:
+        """Whether a neighbour other than the parent may be the parent in a tree."""
+        return any(n is not parent and self.eligible(n, root) for n in self._neighbours.values())
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer over any of the links may take."""
+        slowest_ms = (n.round_trip.slowest_ms for n in self._neighbours.values())
+        return max(slowest_ms, default=0) / 1000
+
+    def wanted(self, root: Root, *, stranded: bool) -> Iterator[tuple[Neighbour, Root, int]]:
+        """Who is to be asked for a sequence newer than which, and of which root.
+
+        Offers of a better root than ``root`` that may not be taken yet, or of this one if it is
+        lost. A root that has forgotten its latest epoch, with its disk, is itself told of it.
+        """
+        for n in self._neighbours.values():
+            offer = n.offer
+            if (
+                offer is None
+                or not (stranded if offer.root == root else self.better(offer.root, root))
+                or not self._is_way(n, offer)
+                or n.refused
+                or self.eligible(n)
+            ):
+                continue
+            remembered = self._sources.remembered(offer.root.gateway_id)
+            if remembered is None:
+                continue
+            if remembered.epoch == offer.root.boot_epoch:
+                yield n, offer.root, remembered.sequence
+            elif n.peer_id == offer.root.gateway_id:
+                yield n, replace(offer.root, boot_epoch=remembered.epoch), remembered.sequence
 
     def hopes(self, root: Root, agreements: Agreements) -> set[int]:
         """The links that give a gateway which has lost ``root`` a reason to wait for it.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_handler.bpdu import Bpdu
-from tree_handler.overlay_plan import Members
+from tree_handler.overlay_audience import Members
 from tree_handler.overlay_wire import MAX_BPDUS, Item
 from tree_handler.round_trip import SETTLED_SAMPLES
 from tree_handler.spanning_tree import Drop, Identity, Parameters, Send, SpanningTree
@@ -115,12 +115,12 @@ class Instance:
             self._refresh(now)
 
     def measured(self, link: int, rtt_ms: float, now: float) -> None:
-        """Take in the round-trip time of a link."""
+        """Take in the smoothed round-trip time of a link."""
         session = self._sessions.get(link)
         if session is not None:
             session.rtt_ms = rtt_ms
             if session.connection:
-                self.tree.measured(session.connection, rtt_ms, now)
+                self._tell_rtt(session.connection, rtt_ms, now)
                 self._carry_out(now)
 
     def receive(self, link: int, item: Item, now: float) -> None:
@@ -196,9 +196,12 @@ class Instance:
         self._links[session.connection] = link
         self.tree.link_up(session.connection, session.peer_id, now)
         if session.rtt_ms is not None:
-            for _ in range(SETTLED_SAMPLES):
-                self.tree.measured(session.connection, session.rtt_ms, now)
+            self._tell_rtt(session.connection, session.rtt_ms, now)
         self._carry_out(now)
+
+    def _tell_rtt(self, connection: int, rtt_ms: float, now: float) -> None:
+        for _ in range(SETTLED_SAMPLES):  # it is smooth already
+            self.tree.measured(connection, rtt_ms, now)
 
     def _down(self, session: _Session, now: float) -> None:
         if session.connection:

@@ -13,18 +13,17 @@ it), and overlays beyond the limit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Set
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from tree_handler.interest import Interest
-from tree_handler.topic_filters import FilterIndex
+from tree_handler.overlay_audience import Audience, Audiences, Members
 
 ID_BYTES = 8
 """Length of an overlay's name."""
 MAX_CACHED_TOPICS = 10_000
 """Topics whose overlay is remembered; beyond it all are looked up again."""
-
-Members = frozenset[str]
 
 
 def overlay_id(members: Members) -> bytes:
@@ -48,14 +47,23 @@ class Plan:
     topics: Mapping[bytes, int]
     disconnected: int
     over_limit: int
-    _members_of: Callable[[str], Members]
+    _audiences: Audiences
+    _within: Members
+    _ids: Mapping[Members, bytes]
     _cache: dict[str, bytes | None]
 
     @classmethod
-    def of(cls, records: Mapping[str, Interest], own_id: str, max_overlays: int) -> Plan:
+    def of(
+        cls,
+        audiences: Audiences,
+        records: Mapping[str, Interest],
+        own_id: str,
+        max_overlays: int,
+    ) -> Plan:
         """Work the plan out.
 
         Args:
+            audiences: that follow from ``records``; the plan holds until they change.
             records: of all gateways, by id.
             own_id: whoever has no way of told links to this gateway is left out: a record
                 outlives its gateway.
@@ -64,37 +72,23 @@ class Plan:
 
         """
         links = _told_by_both(records)
-        within = _reach({own_id}, links, records)
-        reached = [record for i, record in records.items() if i in within]
-        index: FilterIndex[str] = FilterIndex()
-        advertisers: dict[str, set[str]] = {}
-        for record in reached:
-            for topic_filter in record.subscribes:
-                index.add(topic_filter, record.gateway_id)
-            for topic in record.publishes:
-                if not (topic.startswith("$") or "+" in topic or "#" in topic):
-                    advertisers.setdefault(topic, set()).add(record.gateway_id)
-
-        def members_of(topic: str) -> Members:
-            subscribers = index.match(topic)
-            return frozenset(subscribers | advertisers.get(topic, set()) if subscribers else ())
-
-        topics: dict[bytes, int] = {}
-        sets: dict[bytes, Members] = {}
-        for topic in advertisers:
-            members = members_of(topic)
-            if len(members) > 1:
-                name = overlay_id(members)
-                sets[name] = members
-                topics[name] = topics.get(name, 0) + 1
-        used = {i: m for i, m in sorted(sets.items()) if _connected(m, links, records)}
-        chosen = dict(list(used.items())[:max_overlays])
+        within = frozenset(_reach({own_id}, links, records))
+        topics: Counter[Members] = Counter()
+        for audience, count in audiences.topics.items():
+            if audience.advertisers & within:
+                members = _members(audience, within)
+                if len(members) > 1:
+                    topics[members] += count
+        used = {overlay_id(m): m for m in topics if _connected(m, links, records)}
+        chosen = dict(sorted(used.items())[:max_overlays])
         return cls(
             chosen,
-            {name: topics[name] for name in chosen},
-            len(sets) - len(used),
+            {name: topics[members] for name, members in chosen.items()},
+            len(topics) - len(used),
             len(used) - len(chosen),
-            members_of,
+            audiences,
+            within,
+            {members: name for name, members in chosen.items()},
             {},
         )
 
@@ -107,12 +101,18 @@ class Plan:
             pass
         if len(cache) >= MAX_CACHED_TOPICS:
             cache.clear()
-        name = overlay_id(self._members_of(topic))
-        found = cache[topic] = name if name in self.overlays else None
+        members = _members(self._audiences.of(topic), self._within)
+        found = cache[topic] = self._ids.get(members)
         return found
 
 
-NO_PLAN = Plan({}, {}, 0, 0, lambda topic: frozenset(), {})
+def _members(audience: Audience, within: Members) -> Members:
+    """The members of a topic's overlay: nobody if nobody in reach wants it."""
+    subscribers = audience.subscribers & within
+    return subscribers | (audience.advertisers & within) if subscribers else frozenset()
+
+
+NO_PLAN = Plan({}, {}, 0, 0, Audiences(), frozenset(), {}, {})
 """Of a gateway that knows of nobody."""
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tree_handler.interest import Interest
-from tree_handler.overlay_plan import Members
+from tree_handler.overlay_audience import Members
 
 _UNLOADED = 1e9
 """Standing of a gateway without any load; no load counts for more."""

@@ -36,8 +36,9 @@ from dataclasses import dataclass, field, replace
 from tree_handler import overlay_wire
 from tree_handler.election import MAX_EPOCH, Identity
 from tree_handler.interest import Interest
+from tree_handler.overlay_audience import Audiences, Members
 from tree_handler.overlay_instance import Instance, Way
-from tree_handler.overlay_plan import NO_PLAN, Members, Plan
+from tree_handler.overlay_plan import NO_PLAN, Plan
 from tree_handler.overlay_policy import RootPolicy, Weights, standings
 from tree_handler.overlay_wire import Item
 from tree_handler.parameters import Parameters
@@ -46,6 +47,8 @@ __all__ = ["Changed", "OverlaySnapshot", "Overlays", "Say", "Settings", "Way"]
 
 LIVES_BITS = 31
 """A gateway enters overlays at most so often (as a power of two) from one start to the next."""
+RTT_STEP = 0.05
+"""The cost of a link is looked at again when its round-trip time has changed by this fraction."""
 STEPS_IN_HELLO = 4
 """Timers of settled overlays are kept at so many instants of a hello interval, and move to the
 first of them by one at a time."""
@@ -139,6 +142,8 @@ class Overlays:
         self.plan = NO_PLAN
         self.instances: dict[bytes, Instance] = {}
         """The overlays that this gateway is in."""
+        self._audiences = Audiences()
+        self._told_links: dict[str, tuple[Members, bool]] = {}
         self._links: dict[int, _Link] = {}
         self._actions: list[Action] = []
         self._began_s = now
@@ -152,7 +157,12 @@ class Overlays:
     def records_changed(self, records: Mapping[str, Interest], now: float) -> None:
         """Take in what all gateways, this one included, tell of themselves."""
         own_id = self.identity.gateway_id
-        self.plan = plan = Plan.of(records, own_id, self.settings.max_overlays)
+        links = {i: (record.neighbours, record.transit) for i, record in records.items()}
+        if not self._audiences.take(records) and links == self._told_links:
+            return
+        self._told_links = links
+        most = self.settings.max_overlays
+        self.plan = plan = Plan.of(self._audiences, records, own_id, most)
         own = {name: m for name, m in plan.overlays.items() if own_id in m}
         for name in self.instances.keys() - own.keys():
             self._end(name)
@@ -178,14 +188,17 @@ class Overlays:
             self._settle(f"link to {gone.peer_id} down")
 
     def measured(self, link: int, rtt_ms: float, now: float) -> None:
-        """Take in the round-trip time of a link.
+        """Take in the smoothed round-trip time of a link; a small change changes nothing.
 
         Raises:
             ValueError: it is negative or not finite.
 
         """
         state = self._links.get(link)
-        if state is not None:
+        if state is None:
+            return
+        known_ms = state.rtt_ms
+        if known_ms is None or abs(rtt_ms - known_ms) > RTT_STEP * known_ms:
             state.rtt_ms = rtt_ms
             for instance in self.instances.values():
                 instance.measured(link, rtt_ms, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tree_handler.agreement import Agreements
 from tree_handler.election import Root
@@ -34,12 +33,11 @@ class ParentChoice:
         self._agreements = agreements
         self._parameters = parameters
 
-    def decide(self, now: float, answer_s: Callable[[], float]) -> None:
+    def decide(self, now: float) -> None:
         """Take the best parent that may be taken now.
 
         Args:
             now: monotonic time in seconds.
-            answer_s: tells how long an answer over one link may take.
 
         """
         place, offers = self._place, self._offers
@@ -53,7 +51,7 @@ class ParentChoice:
             self._improve(best)
         elif not place.is_over and (found := offers.best_in(place.root)) is not None:
             self._rejoin(found)
-        elif self._may_hope(now, answer_s):
+        elif self._may_hope(now):
             pass
         elif best is not None and offers.better(best[0], place.own):
             self._enter(*best)
@@ -100,12 +98,12 @@ class ParentChoice:
         if parent.path_ms - found.path_ms >= max(margin * parent.path_ms, margin_ms):
             self._agreements.prepare(found)
 
-    def _may_hope(self, now: float, answer_s: Callable[[], float]) -> bool:
+    def _may_hope(self, now: float) -> bool:
         """Whether a gateway that has lost the root still waits for it."""
         place = self._place
         if place.is_over or not self._offers.hopes(place.root, self._agreements):
             return False
         if self.give_up_at == math.inf:
-            wave_s = 2 * (place.hops + 1) * answer_s()
+            wave_s = 2 * (place.hops + 1) * self._offers.answer_s
             self.give_up_at = now + 2 * self._parameters.hello_s + wave_s
         return now < self.give_up_at

@@ -35,6 +35,10 @@ class Place:
         """Whether this gateway is the root."""
         return self.root == self.own
 
+    def is_outlived_by(self, root: Root) -> bool:
+        """Whether a root is a later life of this gateway, which has lost its counter of lives."""
+        return root.gateway_id == self.own.gateway_id and root.boot_epoch > self.own.boot_epoch
+
     @property
     def is_over(self) -> bool:
         """Whether the root is known to have restarted: this tree will not come back."""

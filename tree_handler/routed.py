@@ -81,6 +81,10 @@ class Way(Protocol):
     def links(self) -> frozenset[int]:
         """Where a message leaves."""
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Whom it reaches; a message for anybody else goes the routed way."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -111,7 +115,10 @@ class Routed:
     ) -> None:
         self.interests = interests
         self.locator = locator
-        self.accounts = Accounts(core.origin)
+        self.accounts = Accounts(core.origin, core.epoch)
+        for (origin, epoch), numbers in core.have.items():
+            if origin == core.origin and epoch != core.epoch:
+                self.accounts.ended(epoch, numbers.last)
         self.counters: Counter[str] = Counter()
         """What was carried, left out and repaired, by what."""
         self._core = core
@@ -133,6 +140,8 @@ class Routed:
             if row[1] & _RETAIN:
                 to = interests.everyone
             way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
+            if way is not None and not to <= way.members:
+                way = None
             if last is not None and (to != last[0] or way != last[1]):
                 found.append(Run(rows[start:at], *last))
                 start = at
@@ -258,6 +267,10 @@ class Routed:
         gone = left if is_all else Intervals()
         tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone))
         return [*actions, *self._to(ask.asker, tell, None, MAX_HOPS)]
+
+    def settle(self, stream: Epoch, last: int) -> list[Action]:
+        """What `Settle` asks for."""
+        return self._destination.settle(stream, last)
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from tree_handler.intervals import Intervals
 CLAIM_AFTER_S = 0.5
 """An unanswered number is claimed so long after it was sent; then ever more rarely."""
 CLAIM_AT_MOST_S = 10.0
+MAX_STREAMS = 257
+"""Epochs that are kept: the present one and as many as `epoch_order` tells of."""
 MAX_WANTED_RANGES = 256
 """Ranges kept of one stream for one gateway."""
 
@@ -43,11 +45,6 @@ class Account:
     claim_at: float = math.inf
     wait_s: float = CLAIM_AFTER_S
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the gateway has not said yet that it has all."""
-        return self.wanted.last > self.covered
-
 
 @dataclass(slots=True)
 class OwnStream:
@@ -68,17 +65,26 @@ class Accounts:
 
     Args:
         origin: its gateway id.
+        epoch: its present boot epoch.
 
     """
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, epoch: int) -> None:
         self.origin = origin
+        self.epoch = epoch
         self.streams: dict[int, OwnStream] = {}
-        """By boot epoch, the present one and those of which the log still has messages."""
+        """By boot epoch, the present one and earlier ones."""
         self.lost = 0
         """Numbers that the log trimmed before a gateway they were for had said it has them."""
         self.due_at = math.inf
         """When `claims` may have something to say."""
+
+    def ended(self, epoch: int, last: int) -> None:
+        """An earlier epoch ended with this number."""
+        stream = self.streams.setdefault(epoch, OwnStream())
+        stream.last = max(stream.last, last)
+        while len(self.streams) > MAX_STREAMS:
+            del self.streams[min(self.streams)]
 
     def accepted(
         self, epoch: int, first: int, last: int, to: Iterable[str], now: float
@@ -93,6 +99,7 @@ class Accounts:
             account = stream.accounts.get(gateway_id)
             if account is None:
                 account = stream.accounts[gateway_id] = Account()
+                self._tell_ends(gateway_id, epoch, now)
             wanted = account.wanted
             before.append((gateway_id, wanted.last))
             wanted.add(first, last)
@@ -130,7 +137,7 @@ class Accounts:
         if account is None:
             return
         account.covered = max(account.covered, number)
-        if not account.is_open:
+        if not self._is_open(epoch, account):
             account.claim_at = math.inf
         else:
             account.wait_s = CLAIM_AFTER_S
@@ -146,12 +153,12 @@ class Accounts:
             restarted: they may have forgotten what they said they had.
 
         """
-        for stream in self.streams.values():
+        for epoch, stream in self.streams.items():
             for gateway_id in gateway_ids & stream.accounts.keys():
                 account = stream.accounts[gateway_id]
                 if restarted:
                     account.covered = 0
-                if account.is_open:
+                if self._is_open(epoch, account):
                     account.wait_s = CLAIM_AFTER_S
                     account.claim_at = self.due_at = now
 
@@ -178,7 +185,7 @@ class Accounts:
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
-        for epoch, stream in list(self.streams.items()):
+        for epoch, stream in self.streams.items():
             first = kept_from.get((self.origin, epoch), 1)
             if first <= 1:
                 continue
@@ -188,17 +195,15 @@ class Accounts:
                 said = Intervals([(1, account.covered)]) if account.covered else Intervals()
                 self.lost += account.wanted.without(left).without(said).count()
                 account.wanted = left
-                if not account.is_open:
+                if not self._is_open(epoch, account):
                     account.claim_at = math.inf
-            if first > stream.last and epoch != max(self.streams):
-                del self.streams[epoch]
 
     def owed(self) -> dict[str, int]:
         """How many numbers each gateway has not yet said it has, of those it is owed any."""
         found: dict[str, int] = {}
         for stream in self.streams.values():
             for gateway_id, account in stream.accounts.items():
-                if account.is_open:
+                if account.wanted.last > account.covered:
                     said = Intervals([(1, account.covered)]) if account.covered else Intervals()
                     count = account.wanted.without(said).count()
                     found[gateway_id] = found.get(gateway_id, 0) + count
@@ -218,12 +223,32 @@ class Accounts:
     def load(self, rows: Iterable[Any], now: float) -> None:
         """Take up what `save` returned; all that is open will be claimed."""
         for epoch, last, accounts in rows:
-            stream = self.streams[epoch] = OwnStream(last)
+            self.ended(epoch, last)
+            stream = self.streams.get(epoch)
+            if stream is None:  # older than all that are kept
+                continue
             for to, covered, wanted in accounts:
                 account = Account(Intervals((first, end) for first, end in wanted), covered)
                 stream.accounts[to] = account
-                if account.is_open:
+                if self._is_open(epoch, account):
                     account.claim_at = self.due_at = now
+
+    def _is_open(self, epoch: int, account: Account) -> bool:
+        """Whether a gateway has not said yet that it has all.
+
+        Of an earlier epoch all is told to its end: messages of the next one wait for that.
+        """
+        goal = account.wanted.last if epoch == self.epoch else self.streams[epoch].last
+        return goal > account.covered
+
+    def _tell_ends(self, gateway_id: str, epoch: int, now: float) -> None:
+        """A gateway gets its first message of an epoch: tell it how the earlier ones ended."""
+        for earlier, stream in self.streams.items():
+            if earlier >= epoch:
+                continue
+            account = stream.accounts.setdefault(gateway_id, Account())
+            if self._is_open(earlier, account):
+                account.claim_at = self.due_at = now
 
     def _account(self, gateway_id: str, epoch: int) -> Account | None:
         stream = self.streams.get(epoch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tree_handler import replication
+from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.routed_wire import Ask
 
@@ -37,4 +38,12 @@ class ServeRouted:
     wanted: Intervals
 
 
-Action = replication.Action | Send | ServeRouted
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """When all before this is done, and in the log, call `Routed.settle`."""
+
+    stream: Epoch
+    last: int
+
+
+Action = replication.Action | Send | ServeRouted | Settle

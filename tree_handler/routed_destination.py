@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import Replication
-from tree_handler.routed_actions import Action
+from tree_handler.routed_actions import Action, Settle
 from tree_handler.routed_wire import MAX_RANGES, Ack, Ask, Carry, Tell
 
 MAX_ASKED_NUMBERS = 5_000
@@ -92,6 +92,12 @@ class Destination:
         if len(lacking):
             return self._ask(stream, lacking, now)
         self._asked.pop(stream, None)
+        return [Settle(stream, last)]
+
+    def settle(self, stream: Epoch, last: int) -> list[Action]:
+        """Acknowledge all up to a number, if it is covered: a log that is full refused some."""
+        if not self._core.covered(stream).covers(1, last):
+            return []
         return self._send(stream[0], Ack(stream, self._core.origin, last))
 
     def _ask(self, stream: Epoch, lacking: Intervals, now: float) -> list[Action]:

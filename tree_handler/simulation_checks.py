@@ -73,8 +73,9 @@ class Checks(Watch):
         self.most_actions = max(self.most_actions, actions / (links + 1))
         if actions > ACTIONS_PER_LINK * (links + 1):
             self.found(6, f"{gateway.gateway_id} does {actions} things at once on {links} links")
-        if tree.links > tree.parameters.max_links or tree.sources > MAX_SOURCES:
-            self.found(6, f"{gateway.gateway_id} keeps {tree.links} links, {tree.sources} roots")
+        neighbours, roots = tree.sizes
+        if neighbours > tree.parameters.max_links or roots > MAX_SOURCES:
+            self.found(6, f"{gateway.gateway_id} keeps {neighbours} links and {roots} roots")
 
     def found(self, invariant: int, what: str) -> None:
         """Note a violation."""

@@ -10,7 +10,8 @@ from typing import Protocol
 from tree_handler import overlay_wire
 from tree_handler.bpdu import Bpdu, Kind
 from tree_handler.interest import Interest
-from tree_handler.overlay_plan import Members, Plan
+from tree_handler.overlay_audience import Audiences, Members
+from tree_handler.overlay_plan import Plan
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Overlays
 from tree_handler.simulation_checks import Checks, component
@@ -57,18 +58,18 @@ class OverlayChecks:
             for bpdu in item.bpdus:
                 self.spoken[Bpdu.decode(bpdu).kind.name] += 1
 
-    def look_at(self, gateway: OverlayHost) -> None:
+    def look_at(self, gateway_id: str, ends: Mapping[int, End], overlays: Overlays) -> None:
         """Look for rings that the links close over which this gateway has begun to forward."""
-        instances = gateway.overlays.instances
+        instances = overlays.instances
         self.largest = max(self.largest, len(instances))
         for name, instance in instances.items():
-            key = gateway.gateway_id, instance.tree.identity.boot_epoch, name
+            key = gateway_id, instance.tree.identity.boot_epoch, name
             before = self._seen.get(key, frozenset())
             if instance.forwarding != before:
                 self._seen[key] = instance.forwarding
                 for link in sorted(instance.forwarding - before):
                     self.begun += 1
-                    end = gateway.ends.get(link)
+                    end = ends.get(link)
                     if end is not None and _live(end.connection, name):
                         self._check_ring(end.connection, name)
 
@@ -93,8 +94,9 @@ class OverlayChecks:
     def check_settled(self, gateways: Mapping[str, OverlayHost]) -> None:
         """Check that every overlay there should be is one tree with the right root, and used."""
         records = {i: gateways[i].records[i] for i in gateways}
+        audiences = Audiences.from_records(records)
         plans = {
-            i: Plan.of(records, i, gateway.overlays.settings.max_overlays)
+            i: Plan.of(audiences, records, i, gateway.overlays.settings.max_overlays)
             for i, gateway in sorted(gateways.items())
         }
         for gateway_id, right in plans.items():

@@ -8,13 +8,11 @@ know. What is checked is `simulation_overlay_checks`. A run that fails is replay
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tree_handler import overlays as core
 from tree_handler.interest import Interest
 from tree_handler.overlay_policy import RootPolicy
 from tree_handler.overlays import Overlays, Settings
@@ -22,6 +20,7 @@ from tree_handler.simulation import STILL_INTERVALS, Options, Report, Simulation
 from tree_handler.simulation_gateway import Gateway, LocalClock, MakeTree, Watch
 from tree_handler.simulation_network import Clock, End, Network
 from tree_handler.simulation_overlay_checks import OverlayChecks
+from tree_handler.simulation_overlay_driver import OverlayDriver
 from tree_handler.spanning_tree import SpanningTree
 
 QUIET_S = 12.0
@@ -136,12 +135,11 @@ class OverlayGateway(Gateway):
     ) -> None:
         self.overlays = overlays
         self.records: dict[str, Interest] = {}
+        self._driver = OverlayDriver(
+            self, overlays, checks, clock=clock, network=network, local=local
+        )
         self._clients = clients
-        self._overlay_checks = checks
-        self._told_links: set[int] = set()
         self._is_told = False
-        self._due_s = -1.0
-        self._measure_s = -math.inf
         super().__init__(tree, clock, network, watch, local)
         self.clients_changed()
 
@@ -167,8 +165,7 @@ class OverlayGateway(Gateway):
         """Take these records for what all gateways tell from now on, whatever they say."""
         self._is_told = True
         self.records = records
-        self.overlays.records_changed(records, self.now)
-        self._do_overlays()
+        self._driver.records_changed(records)
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""
@@ -181,21 +178,25 @@ class OverlayGateway(Gateway):
         if isinstance(message, _Records):
             self._learn(message.records, end)
         elif isinstance(message, bytes):
-            self.overlays.receive(end.link, message, self.now)
-            self._do_overlays()
+            self._driver.receive(end.link, message)
             self.clients_changed()
 
     def carry_out(self) -> None:
         """See `Gateway`."""
         super().carry_out()
-        self._follow_links()
-        self._measure()
-        self._do_overlays()
+        self._driver.follow()
         self.clients_changed()
 
     def _learn(self, records: tuple[Interest, ...], source: End | None) -> None:
         if self._is_told:
             return
+        for record in records:
+            if (
+                record.gateway_id == self.gateway_id
+                and record.epoch > self.tree.identity.boot_epoch
+            ):
+                self.outlived(record.epoch)  # it lost its disk, and learns of its last life
+                return
         known = self.records
         news = [r for r in records if r.gateway_id not in known or known[r.gateway_id].age < r.age]
         news = [r for r in news if source is None or r.gateway_id != self.gateway_id]
@@ -205,48 +206,7 @@ class OverlayGateway(Gateway):
         for other in self.ends.values():
             if other is not source:
                 self._network.send(other, _Records(tuple(news)))
-        self.overlays.records_changed(known, self.now)
-        self._do_overlays()
-
-    def _follow_links(self) -> None:
-        now = self.now
-        for link in sorted(self._told_links - self.ends.keys()):
-            self._told_links.discard(link)
-            self.overlays.link_down(link, now)
-        for link, end in self.ends.items():
-            if link not in self._told_links:
-                self._told_links.add(link)
-                self.overlays.link_up(link, end.peer.host.gateway_id, now)
-
-    def _measure(self) -> None:
-        now = self.now
-        if now >= self._measure_s:
-            self._measure_s = now + self.tree.parameters.hello_s
-            for neighbour in self.tree.neighbours():
-                if neighbour.rtt_ms is not None:
-                    self.overlays.measured(neighbour.link, neighbour.rtt_ms, now)
-
-    def _do_overlays(self) -> None:
-        for action in self.overlays.take_actions():
-            if isinstance(action, core.Say) and action.link in self.ends:
-                self._overlay_checks.said(action.message)
-                self._network.send(self.ends[action.link], action.message)
-        self._overlay_checks.look_at(self)
-        due_s = self.overlays.next_timer()
-        if due_s != self._due_s:
-            self._due_s = due_s
-            if due_s != math.inf:
-                self._clock.at(self._local.virtual_s(due_s), partial(self._overlay_tick, due_s))
-
-    def _overlay_tick(self, due_s: float) -> None:
-        if not self.alive or due_s != self._due_s:
-            return
-        if self.paused_until_s > self._clock.now:
-            self._clock.at(self.paused_until_s, partial(self._overlay_tick, due_s))
-            return
-        self._due_s = -1.0
-        self.overlays.handle_timer(max(due_s, self.now))
-        self.carry_out()
+        self._driver.records_changed(known)
 
 
 class OverlaySimulation(Simulation):

@@ -10,7 +10,7 @@ matched anew here, level by level); and no gateway logs a message that was not s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,12 +21,12 @@ from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.intervals import Intervals
 from tree_handler.locator import Behind, Locator
 from tree_handler.replication import Append, Replication, Route
-from tree_handler.routed import Routed, Run
-from tree_handler.routed_actions import Send, ServeRouted
+from tree_handler.routed import Routed, Run, Ways
+from tree_handler.routed_actions import Send, ServeRouted, Settle
 from tree_handler.routed_wire import Ask
-from tree_handler.simulation import Options, Simulation
+from tree_handler.simulation import Simulation
 from tree_handler.simulation_checks import component, usable_paths
-from tree_handler.simulation_gateway import Gateway, LocalClock, MakeTree, Watch
+from tree_handler.simulation_gateway import Gateway, LocalClock, Watch
 from tree_handler.simulation_network import Clock, End, Network
 from tree_handler.simulation_traffic import (
     REPAIR_INTERVAL_S,
@@ -86,6 +86,11 @@ class RoutedTraffic(Traffic):
         disk = self.disks[tree.identity.gateway_id]
         return RoutedGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
 
+    def lose_disk(self, gateway_id: str) -> None:
+        """See `Traffic`; what was saved was on it too."""
+        super().lose_disk(gateway_id)
+        self.saved.pop(gateway_id, None)
+
     def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
         gateway, chance = gateways.get(gateway_id), self._random
         if isinstance(gateway, RoutedGateway) and gateway.paused_until_s <= self._clock.now:
@@ -110,31 +115,28 @@ class RoutedTraffic(Traffic):
             there.append(chance.choice(FILTERS))
             gateway.subscribe(there[-1])
 
-    def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
+    def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
         """See `Traffic`; of clients' messages those that are due."""
         paths = usable_paths(gateways, network)
+        missing: list[str] = []
         for gateway_id in sorted(gateways):
-            disk = self.disks[gateway_id]
-            self._check_none_astray(gateway_id, disk)
+            missing += self._astray(gateway_id)
             reach = component(gateway_id, paths.__getitem__) - {gateway_id}
             for other in sorted(reach):
-                self._check_arrived(self.disks[other], gateway_id, other)
+                missing += self._missing_of(gateway_id, other)
+        return missing
 
-    def _check_none_astray(self, gateway_id: str, disk: Disk) -> None:
-        for _, header in disk.log:
+    def _astray(self, gateway_id: str) -> Iterator[str]:
+        for _, header in self.disks[gateway_id].log:
             if header.passed or header.control or header.origin == gateway_id:
                 continue
             for number in range(header.first, header.last + 1):
                 if gateway_id not in self.ledger.sent_to[header.stream, number]:
-                    self._checks.found(3, f"{gateway_id} has {header}, not sent to it")
+                    yield f"{gateway_id} has {header}, not sent to it"
 
-    def _check_arrived(self, origin: Disk, gateway_id: str, origin_id: str) -> None:
+    def _missing_of(self, gateway_id: str, origin_id: str) -> Iterator[str]:
         disk = self.disks[gateway_id]
-        got: dict[Epoch, Intervals] = defaultdict(Intervals)
-        for _, header in disk.log:
-            if not header.passed:
-                got[header.stream].add(header.first, header.last)
-        for _, header in origin.log:
+        for _, header in self.disks[origin_id].log:
             if header.origin != origin_id or header.passed:
                 continue
             due = Intervals()
@@ -142,10 +144,11 @@ class RoutedTraffic(Traffic):
                 to = self.ledger.due.get((header.stream, number))
                 if header.control or (to is not None and gateway_id in to):
                     due.add(number, number)
-            if len(lost := due.without(got[header.stream])):
-                self._checks.found(3, f"{gateway_id} lacks {header.stream} {lost}")
+            got = disk.have[header.stream].without(disk.passed[header.stream])
+            if len(lost := due.without(got)):
+                yield f"{gateway_id} lacks {header.stream} {lost}"
             elif len(kept_back := due.without(disk.handed[header.stream])):
-                self._checks.found(3, f"{gateway_id} keeps {header.stream} {kept_back}")
+                yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
 
 
 class RoutedGateway(ReplicatingGateway):
@@ -172,19 +175,23 @@ class RoutedGateway(ReplicatingGateway):
         self.replication = Replication(
             own.gateway_id,
             own.boot_epoch,
-            {stream: Intervals(numbers) for stream, numbers in disk.have.items()},
+            disk.start(),
             floods_clients=False,
             repair_interval_s=REPAIR_INTERVAL_S,
             told=disk.told(),
         )
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
-        self._routed = Routed(self.replication, self.interests, self.locator)
+        self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
         self.own = OwnInterest(own.gateway_id, own.boot_epoch)
         for topic_filter in traffic.subscriptions[own.gateway_id]:
             self.own.subscribed(topic_filter)
         self._recall()
         self._set_timer()
+
+    def ways(self) -> Ways | None:
+        """Who knows shorter ways; a subclass may know somebody."""
+        return None
 
     @property
     def routed(self) -> Routed:
@@ -275,6 +282,8 @@ class RoutedGateway(ReplicatingGateway):
                     self._replicate(self.routed.accepted(frame, header, self._run, self.now))
                 case Send(link, payload):
                     self._say(link, _Routed(payload))
+                case Settle(stream, last):
+                    self._replicate(self.routed.settle(stream, last))
                 case ServeRouted(ask, wanted):
                     self._clock.at(self._clock.now + READING_S, partial(self._serve, ask, wanted))
                 case Append(frame, header) if header.control and header.logged:
@@ -353,9 +362,6 @@ def _matches(wanted: list[str], levels: list[str]) -> bool:
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    def __init__(self, options: Options, make_tree: MakeTree = SpanningTree) -> None:
-        super().__init__(options, make_tree)
-        self.traffic: RoutedTraffic = RoutedTraffic(
-            self.clock, self.checks, options.traffic_per_s, self._random
-        )
-        self.faults._traffic = self.traffic
+    def make_traffic(self) -> Traffic:
+        """See `Simulation`."""
+        return RoutedTraffic(self.clock, self.checks, self.options.traffic_per_s, self._random)

@@ -22,6 +22,16 @@ POLL_S = 0.001
 PATIENCE_S = 30.0
 
 
+TITLES = {
+    "cold_start_s": "cold start",
+    "switch_s": "link to the parent broken, another feasible neighbour known",
+    "stranded_s": "link to the parent broken, none known",
+    "new_root_s": "root killed",
+    "silent_s": "link to the parent silent",
+}
+"""What each time of `Timing` is the time of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds until there was one tree again.

@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 from tree_handler import agreement, feasibility
 from tree_handler.agreement import Agreements
@@ -58,7 +57,7 @@ from tree_handler.announcer import Announcer
 from tree_handler.bpdu import UNREACHABLE_MS, Bpdu, Kind
 from tree_handler.election import Identity, Root
 from tree_handler.feasibility import Distance, Sources
-from tree_handler.neighbour import Neighbour, Offer, Role, Snapshot
+from tree_handler.neighbour import Neighbour, Offer, Role, Snapshot, older_lives
 from tree_handler.offers import Offers
 from tree_handler.parameters import Parameters
 from tree_handler.parent_choice import ParentChoice
@@ -160,8 +159,7 @@ class SpanningTree:
         if bpdu.sender != neighbour.peer_id or neighbour.epoch not in (None, bpdu.sender_epoch):
             self.counters["wrong_sender"] += 1
             return
-        own = self.identity
-        if bpdu.root.gateway_id == own.gateway_id and bpdu.root.boot_epoch > own.boot_epoch:
+        if self._place.is_outlived_by(bpdu.root):
             self.counters["own_epoch_ahead"] += 1
             self._actions.append(Outlived(bpdu.root.boot_epoch))
         neighbour.last_heard_s = now
@@ -256,11 +254,7 @@ class SpanningTree:
     @property
     def has_substitute(self) -> bool:
         """Whether another neighbour may become the parent at once if this one is lost."""
-        return any(
-            self._offers.eligible(n, self._place.root)
-            for n in self._neighbours.values()
-            if n is not self._place.parent
-        )
+        return self._offers.has_other(self._place.root, self._place.parent)
 
     @property
     def forwarding(self) -> frozenset[int]:
@@ -268,14 +262,9 @@ class SpanningTree:
         return frozenset(self._agreements.forwarding)
 
     @property
-    def links(self) -> int:
-        """How many neighbours are in the table."""
-        return len(self._neighbours)
-
-    @property
-    def sources(self) -> int:
-        """How many roots are remembered."""
-        return len(self._sources)
+    def sizes(self) -> tuple[int, int]:
+        """How many neighbours are in the table, and how many roots are remembered."""
+        return len(self._neighbours), len(self._sources)
 
     def role(self, link: int) -> Role:
         """The role of this side's end of a link.
@@ -364,7 +353,7 @@ class SpanningTree:
 
     def _settle(self, now: float, why: str) -> None:
         """Decide on what has become known, and tell whom it concerns."""
-        self._choice.decide(now, self._answer_s)
+        self._choice.decide(now)
         place = self._place
         distance = place.announce(now)
         finite = distance.cost_ms != UNREACHABLE_MS
@@ -376,15 +365,8 @@ class SpanningTree:
                 neighbour.told = told
                 agrees = neighbour.link in self._agreements.forwarding
                 self._announcer.hello(neighbour, distance, seeking=seeking, agrees=agrees)
-        for neighbour, root in self._offers.out_of_reach(place.root, stranded=not finite):
-            remembered = self._sources.remembered(root.gateway_id)
-            if remembered is None:
-                continue
-            if remembered.epoch == root.boot_epoch:
-                self._announcer.request(neighbour, root, remembered.sequence)
-            elif neighbour.peer_id == root.gateway_id:  # it lost its disk, and is told so
-                later = replace(root, boot_epoch=remembered.epoch)
-                self._announcer.request(neighbour, later, remembered.sequence)
+        for neighbour, root, sequence in self._offers.wanted(place.root, stranded=not finite):
+            self._announcer.request(neighbour, root, sequence)
         if self._announced != (place.root, distance.sequence):
             self._announced = (place.root, distance.sequence)
             patience = 1.0 if place.at_root else RELAY_PATIENCE
@@ -395,21 +377,10 @@ class SpanningTree:
 
     # -- the ends of neighbours ----------------------------------------------------------------
 
-    def _answer_s(self) -> float:
-        """How long an answer over any of the links may take."""
-        return max((n.round_trip.slowest_ms for n in self._neighbours.values()), default=0) / 1000
-
     def _retire_older(self, neighbour: Neighbour) -> None:
         """Of links to two lives of the same gateway only those to the later one stay."""
-        lives = {
-            n.link: n.epoch
-            for n in self._neighbours.values()
-            if n.peer_id == neighbour.peer_id and n.epoch is not None
-        }
-        for link, epoch in lives.items():
-            if epoch < max(lives.values()):
-                why = f"{neighbour.peer_id} has restarted"
-                self._forget(self._neighbours[link], "older_life", why)
+        for older in older_lives(self._neighbours.values(), neighbour.peer_id):
+            self._forget(older, "older_life", f"{neighbour.peer_id} has restarted")
 
     def _forget(self, neighbour: Neighbour, counter: str, why: str) -> None:
         del self._neighbours[neighbour.link]
@@ -426,6 +397,5 @@ class SpanningTree:
 
     def __str__(self) -> str:
         """Root, parent and the links that forward, for a log line."""
-        place = self._place
-        parent = "none" if place.parent is None else place.parent.peer_id
-        return f"root {place.root}, parent {parent}, forwarding {sorted(self.forwarding)}"
+        parent = "none" if self._place.parent is None else self._place.parent.peer_id
+        return f"root {self._place.root}, parent {parent}, forwarding {sorted(self.forwarding)}"

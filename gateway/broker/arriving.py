@@ -35,6 +35,11 @@ def publish(core: BrokerCore, rows: Sequence[Row], key: Epoch, last: int) -> Non
     """
     now_s = core.now()
     if last and core.durable is not None:
+        # After a restart a gap may be given up once more, and what is behind it handed out again.
+        had = core.durable.journal.delivered.get(key, 0) - (last - len(rows))
+        rows = rows[max(0, had) :]
+        if not rows:
+            return
         core.durable.journal.has_delivered(key, last)
     number = last - len(rows) + 1
     for topic, of_topic in groupby(rows, _by_topic):

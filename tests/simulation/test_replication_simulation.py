@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from tree_handler import replication
 from tree_handler.batch import Epoch, Header
 from tree_handler.delivery import Deliver, Delivery
+from tree_handler.epoch_order import EpochOrder
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.repair import Summary
@@ -34,6 +35,25 @@ def test_in_a_storm_every_message_in_a_log_reaches_everybody_once_and_in_order(s
     assert not report.violations, str(report)
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_log_that_was_full_for_a_while_lacks_nothing_in_the_end(seed: int) -> None:
+    kinds = {name.name: 0.0 for name in fields(FaultOptions)}
+    full = {"rate_per_s": 3.0, "outage_s": 1.0, "full_disk": 1.0}
+    faults = FaultOptions(**(kinds | full))
+    report = run(Options(seed, gateways=4, traffic_per_s=10.0, faults=faults))
+    assert not report.violations, str(report)
+
+
+def test_without_order_across_lives_clients_get_later_ones_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def always(self: EpochOrder, stream: Epoch) -> bool:
+        return True
+
+    monkeypatch.setattr(EpochOrder, "is_open", always)
+    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+
+
 def test_without_deduplication_gateways_take_their_own_messages_for_news(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -52,7 +72,7 @@ def test_without_order_clients_get_messages_ahead_of_earlier_ones(
         return [Deliver(frame, header, header.first)]
 
     monkeypatch.setattr(Delivery, "add", at_once)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(3))
+    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
 
 
 def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.links.discovery import DiscoveryError, Group, MulticastDiscovery
+from gateway.links.discovery import (
+    GROUP,
+    GROUP_V6,
+    DiscoveryError,
+    Group,
+    MulticastDiscovery,
+)
 from tree_handler.discovery import Announcement, Discovery, Pace
 
 KEY = b"k" * 32
@@ -120,3 +126,18 @@ def test_a_wrong_group_is_refused_naming_the_part(group: tuple[str, str, int], n
 def test_loopback_announcements_never_leave_the_machine() -> None:
     assert Group("127.0.0.1").ttl == 0
     assert Group("192.0.2.1").ttl == 1
+
+
+@pytest.mark.parametrize(
+    ("interface", "group_address", "expected"),
+    [
+        ("10.0.0.1", "239.1.2.3", "239.1.2.3"),
+        ("fd00::1", "239.1.2.3", GROUP_V6),
+        ("fd00::1", "ff12::1", "ff12::1"),
+        ("10.0.0.1", "ff12::1", GROUP),
+    ],
+)
+def test_each_interface_has_the_group_of_its_ip_version(
+    interface: str, group_address: str, expected: str
+) -> None:
+    assert Group.on(interface, group_address, 17883).address == expected

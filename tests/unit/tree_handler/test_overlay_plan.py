@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tree_handler.overlay_pair import Wires, mesh, told
 from tree_handler.interest import Interest
+from tree_handler.overlay_audience import Audiences
 from tree_handler.overlay_plan import Plan, overlay_id
 from tree_handler.overlay_policy import RootPolicy, Weights, standing, standings
 from tree_handler.overlays import Settings
@@ -26,7 +27,8 @@ def record(
 
 
 def plan(*records: Interest, own: str = "gw-a", most: int = 64) -> Plan:
-    return Plan.of({r.gateway_id: r for r in records}, own, most)
+    by_id = {r.gateway_id: r for r in records}
+    return Plan.of(Audiences.from_records(by_id), by_id, own, most)
 
 
 def members(found: Plan, topic: str) -> set[str] | None:
@@ -104,11 +106,23 @@ fleets = st.lists(tolds, max_size=5, unique_by=lambda one: one.gateway_id)
 @given(fleets)
 def test_gateways_that_reach_each_other_find_the_same_overlays(fleet: list[Interest]) -> None:
     records = {one.gateway_id: one for one in fleet}
-    plans = {i: Plan.of(records, i, 3) for i in records}
+    audiences = Audiences.from_records(records)
+    plans = {i: Plan.of(audiences, records, i, 3) for i in records}
     for i, found in plans.items():
         for name, who in found.overlays.items():
             assert name == overlay_id(who)
             assert i not in who or all(plans[j].overlays == found.overlays for j in who)
+
+
+@given(st.lists(fleets, min_size=2, max_size=6))
+def test_audiences_kept_up_to_date_are_those_worked_out_anew(fleets: list[list[Interest]]) -> None:
+    kept = Audiences()
+    for fleet in fleets:
+        records = {one.gateway_id: one for one in fleet}
+        kept.take(records)
+        anew = Audiences.from_records(records)
+        assert kept.topics == anew.topics
+        assert all(kept.of(topic) == anew.of(topic) for topic in ("t", "u", "t/1", "x"))
 
 
 # -- roots -----------------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""`hedgerow simulate`: drawn runs on all cores, exhaustive search, growth, timing of the tree."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from tree_handler import (
+    exploration,
+    simulation,
+    simulation_growth,
+    simulation_retained,
+    simulation_timing,
+)
+from tree_handler.simulation import Options, Report
+
+GROWTH = (10, 100, 1_000, 10_000)
+"""Gateways in the networks of the table of growth."""
+AT_ONCE = 4
+"""Runs that a process takes at a time."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is simulated: how a run's options are drawn, and how it is run."""
+
+    drawn: Callable[[int, int], Options]
+    run: Callable[[Options], Report]
+
+
+FLOOD = Kind(Options.drawn, simulation.run)
+RETAINED = Kind(simulation_retained.RetainedOptions.drawn, simulation_retained.run)
+
+
+def draw(
+    runs: int, gateways: int, gateways_to: int, seed: int, kind: Kind = FLOOD, *, as_json: bool
+) -> bool:
+    """Run drawn networks and print what came of each; returns whether all invariants held.
+
+    Args:
+        runs: how many.
+        gateways: how many gateways each has, or the fewest.
+        gateways_to: the most.
+        seed: of the first run.
+        kind: what is simulated.
+        as_json: print one document in the end.
+
+    """
+    options = [
+        kind.drawn(number, simulation.drawn_size(number, gateways, gateways_to))
+        for number in range(seed, seed + runs)
+    ]
+    failed, events = 0, 0
+    reports = []
+    for report in _on_all_cores(kind.run, options):
+        failed += bool(report.violations)
+        events += report.events
+        if as_json:
+            reports.append(_as_json(report))
+        else:
+            sys.stdout.write(f"{report}\n")
+            sys.stdout.flush()
+    if as_json:
+        _print_json({"runs": runs, "failed": failed, "reports": reports})
+    else:
+        sys.stdout.write(f"{runs} runs, {failed} of them failed; {events} events\n")
+    return not failed
+
+
+def explore(gateways: int, most_states: int) -> bool:
+    """Go through all orders of events of small networks; returns whether the invariants held.
+
+    Args:
+        gateways: in each network.
+        most_states: where a search that is not complete stops.
+
+    """
+    held = True
+    searches = [search for search in exploration.SEARCHES if search.gateways == gateways]
+    explore_one = partial(exploration.run, most_states=most_states)
+    for search, covered in zip(searches, _on_all_cores(explore_one, searches), strict=True):
+        held = held and not covered.found
+        sys.stdout.write(f"{search}: {covered}\n")
+        sys.stdout.flush()
+    return held
+
+
+def grow(most: int, seed: int) -> None:
+    """Print a table of how the tree behaves as networks grow (Markdown)."""
+    sys.stdout.write(
+        "| gateways | depth | cold start, hellos | BPDUs each until then | BPDUs each in a still"
+        " hello interval | new root, hellos | BPDUs each until then | tree, bytes each |\n"
+        "|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for gateways in (n for n in GROWTH if n <= most):
+        grown = simulation_growth.grow(gateways, seed=seed)
+        sys.stdout.write(
+            f"| {grown.gateways:,} | {grown.depth} | {grown.cold_start_hellos:.2f}"
+            f" | {grown.cold_start_bpdus:.1f} | {grown.still_bpdus:.2f}"
+            f" | {grown.new_root_hellos:.2f} | {grown.new_root_bpdus:.1f}"
+            f" | {grown.tree_bytes:,} |\n"
+        )
+        sys.stdout.flush()
+
+
+def time_faults(runs: int, seed: int) -> None:
+    """Print how long a full mesh of five takes to mend itself, over many seeds (Markdown)."""
+    timings = list(_on_all_cores(simulation_timing.time_faults, range(seed, seed + runs)))
+    sys.stdout.write("| ms | times | median | 99 % | greatest |\n|---|--:|--:|--:|--:|\n")
+    for name, (times, *spread) in simulation_timing.spread(timings).items():
+        cells = " | ".join(f"{value * 1000:.0f}" for value in spread)
+        sys.stdout.write(f"| {simulation_timing.TITLES[name]} | {times} | {cells} |\n")
+
+
+def _on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterable[_Result]:
+    rows = list(items)
+    processes = min(os.cpu_count() or 1, len(rows))
+    if processes <= 1:
+        yield from map(work, rows)
+        return
+    at_once = max(1, min(AT_ONCE, len(rows) // processes))
+    with ProcessPoolExecutor(processes, initializer=gc.disable) as pool:
+        yield from pool.map(_then_collect, [partial(work, row) for row in rows], chunksize=at_once)
+
+
+def _then_collect(work: Callable[[], _Result]) -> _Result:
+    """Rubbish is collected between runs: to look for it within one costs a fifth of the time."""
+    try:
+        return work()
+    finally:
+        gc.collect()
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    document = asdict(report)
+    del document["options"]
+    document["violations"] = [str(violation) for violation in report.violations]
+    return {
+        "seed": report.options.seed,
+        "gateways": report.options.gateways,
+        "replay": report.options.replay,
+        **document,
+    }
+
+
+def _print_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,52 @@
+"""All orders of events of small networks, within budgets that fit a test run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tree_handler.agreement import Agreements
+from tree_handler.exploration import Search, run, shape
+from tree_handler.exploration_network import Budget
+
+SEARCHES = [
+    Search("pair", False, Budget(breaks=1, links=1)),
+    Search("pair", True, Budget(deaths=1, starts=1, links=1)),
+    Search("line-3", True, Budget(breaks=1, links=1)),
+    Search("ring-3", True, Budget(breaks=1)),
+    Search("ring-3", True, Budget(deaths=1, timers=1)),
+    Search("ring-4", True, Budget(deaths=1)),
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_no_order_of_events_closes_a_ring_or_leaves_two_trees(search: Search) -> None:
+    covered = run(search)
+    assert not covered.found
+    assert covered.complete
+    assert covered.still > 0
+
+
+def test_a_search_that_stops_early_says_so() -> None:
+    covered = run(Search("ring-3", True, Budget(breaks=1)), most_states=50)
+    assert not covered.complete
+    assert "NOT COMPLETE" in str(covered)
+
+
+def test_links_that_never_stop_are_found_to_close_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search("ring-3", True, Budget(links=2, deaths=1, starts=1))
+    assert not run(search, most_states=300).found
+    monkeypatch.setattr(Agreements, "_discard", lambda self, neighbour: None)
+    assert "invariant 1: a ring" in str(run(search))
+
+
+def test_links_that_never_start_are_found_to_leave_two_trees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Agreements, "granted", lambda self: None)
+    assert "invariant 2: gw-b has no live way" in str(run(Search("pair", False, Budget())))
+
+
+@pytest.mark.parametrize("name", ["ring", "ring-2", "star-4", ""])
+def test_a_shape_that_does_not_exist_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no shape"):
+        shape(name)
