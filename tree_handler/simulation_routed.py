@@ -247,6 +247,8 @@ class RoutedGateway(ReplicatingGateway):
             flags = Flags.LOGGED | Flags.CONTROL
             if self._disk.full_until_s <= self._clock.now:
                 self.interests.update(record)
+            else:
+                self.own.refused()
             self._replicate(self.replication.publish([row], flags, 0))
 
     # -- links -----------------------------------------------------------------------------------
