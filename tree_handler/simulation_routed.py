@@ -183,7 +183,7 @@ class RoutedGateway(ReplicatingGateway):
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
         self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
-        self.own = OwnInterest(own.gateway_id, own.boot_epoch)
+        self.own = OwnInterest(own.gateway_id, own.boot_epoch, transit=own.transit)
         for topic_filter in traffic.subscriptions[own.gateway_id]:
             self.own.subscribed(topic_filter)
         self._recall()
