@@ -515,14 +515,14 @@ class Replication:
         return [] if epoch is None else [Append(*note(origin, epoch), None)]
 
     def _open_all(self, now: float) -> list[Action]:
-        """As `_open`. Where not all of a stream is for this gateway, perhaps nobody ever tells it
-        of an earlier epoch's end: that is waited for during six rounds."""
+        """As `_open`. Where not all of a stream is for this gateway, its origin alone tells how an
+        earlier epoch ended: that is waited for until the origin is taken for gone."""
         waiting = self._order.waiting
         self._waiting = {origin: self._waiting.get(origin, now) for origin in waiting}
         actions: list[Action] = []
         for origin, since in self._waiting.items():
             opening = self._open(origin)
-            if not (opening or self.floods_clients) and now - since >= 6 * self.repair_interval_s:
+            if not (opening or self.floods_clients) and now - since >= self.origin_gone_s:
                 epoch = self._order.can_open(origin, None)
                 opening = [] if epoch is None else [Append(*note(origin, epoch), None)]
             actions += opening
