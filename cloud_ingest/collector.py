@@ -26,12 +26,12 @@ from gateway.broker.listeners.tls import ClientCertificate, TlsFileError, TlsFil
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
+from gateway.links import mode
 from gateway.links.attachment import Attachment
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
-from gateway.links.routed_part import RoutedPart
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
@@ -140,10 +140,8 @@ class Collector:
             repair_interval_s=tree.repair_interval_s,
             floods_clients=tree.mode == "flood",
         )
-        self._routed: RoutedPart | None = None
-        if tree.mode != "flood":
-            self._routed = RoutedPart(self.node, own.spool_dir, transit=False)
-            self.node.add_part(self._routed)
+        self._routed = mode.route(self.node, tree, own.spool_dir, transit=False)
+        if self._routed is not None:
             self._routed.begin(["#"])
         self.node.admission.tls = tls
         self.node.add_part(NothingRetained())

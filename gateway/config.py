@@ -7,42 +7,36 @@ that a gateway that starts has a configuration that holds.
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
-import tomllib
-import types
-import typing
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from gateway.broker.limits import LimitRangeError, Limits
+from gateway.broker.limits import Limits
 from gateway.broker.topics.filters import FilterError
+from gateway.config_file import ConfigError, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
 
-S = TypeVar("S")
+__all__ = [
+    "AccessSection",
+    "CoapSection",
+    "ConfigError",
+    "ConsoleSection",
+    "GatewaySection",
+    "GatewaySettings",
+    "LogSection",
+    "MqttSection",
+    "TreeSection",
+    "load",
+]
 
-MODES = ("flood", "routed")
-"""Where clients' messages go (C3, C4)."""
-
-
-class ConfigError(ValueError):
-    """The configuration is wrong: ``str(error)`` is one line that names the field.
-
-    Args:
-        where: the file and field, as ``gateway.toml: tree.hello_s``.
-        why: what is wrong with it.
-
-    """
-
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"{where}: {why}")
-        self.where = where
-        self.why = why
+MODES = ("flood", "routed", "topic")
+"""Where clients' messages go (C3 to C5)."""
+ROOT_POLICIES = ("capacity", "balance")
+"""By what the root of an overlay is chosen (C6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +174,10 @@ class TreeSection:
     dns_sd: bool = False
     dial_back: bool = True
     mode: str = "flood"
+    root_policy: str = "capacity"
+    balance_roots: float = 1.0
+    balance_clients: float = 0.1
+    max_overlays: int = 64
     hello_s: float = 0.5
     capability: float | None = None
     repair_interval_s: float = 5.0
@@ -196,8 +194,7 @@ class TreeSection:
         for interface in self.discovery_interfaces:
             _check_address("discovery_interfaces", interface)
         _check_address("discovery_group", self.discovery_group)
-        if self.mode not in MODES:
-            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
+        self._check_mode()
         if not 0.01 <= self.hello_s <= 60:
             raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
         if not 0.1 <= self.repair_interval_s <= 3600:
@@ -226,6 +223,18 @@ class TreeSection:
     def has_ways(self) -> bool:
         """Whether this gateway looks for neighbours itself."""
         return bool(self.neighbours) or self.discovery or self.dns_sd
+
+    def _check_mode(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
+        if self.root_policy not in ROOT_POLICIES:
+            one = ", ".join(map(repr, ROOT_POLICIES))
+            raise ConfigError("root_policy", f"{self.root_policy!r} is none of {one}")
+        for name in ("balance_roots", "balance_clients"):
+            if not 0 <= getattr(self, name) <= 1e6:
+                raise ConfigError(name, f"{getattr(self, name)} is not 0 to 1000000")
+        if not 1 <= self.max_overlays <= 10_000:
+            raise ConfigError("max_overlays", f"{self.max_overlays} is not 1 to 10000")
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.
@@ -319,81 +328,6 @@ class GatewaySettings:
     def address(self) -> str:
         """Where other gateways reach this one."""
         return self.gateway.address or self.mqtt.host
-
-
-def load(path: Path, settings: type[S]) -> S:
-    """Read a configuration file into a dataclass whose fields are sections.
-
-    Raises:
-        ConfigError: the file can't be read or is no TOML, a key is unknown, missing or of a
-            wrong type, a value is out of range, or a file that it names does not exist.
-
-    """
-    try:
-        with path.open("rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(str(path), error.strerror or "can't be read") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), f"not TOML: {error}") from error
-    try:
-        return _build(settings, document, "")
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.where}", error.why) from error
-
-
-def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
-    hints = typing.get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
-    for key in table:
-        if key not in fields:
-            raise ConfigError(f"{prefix}{key}", "unknown key")
-    values: dict[str, Any] = {}
-    for name, spec in fields.items():
-        where = f"{prefix}{name}"
-        if name in table:
-            values[name] = _value(hints[name], table[name], where)
-        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
-            raise ConfigError(where, "missing")
-    try:
-        return cls(**values)
-    except (ConfigError, LimitRangeError) as error:
-        raise ConfigError(f"{prefix}{error.where}", error.why) from error
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    if isinstance(hint, types.UnionType):
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, dict):
-            raise ConfigError(where, "is not a table")
-        return _build(hint, value, f"{where}.")
-    origin = typing.get_origin(hint)
-    if origin is list:
-        if not isinstance(value, list):
-            raise ConfigError(where, f"{value!r} is not an array")
-        (item,) = typing.get_args(hint)
-        return [_value(item, one, f"{where}[{i}]") for i, one in enumerate(value)]
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise ConfigError(where, f"{value!r} is not a table")
-        return value
-    if hint is Path:
-        return _path(value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or isinstance(value, bool) is not (hint is bool):
-        raise ConfigError(where, f"{value!r} is not of type {hint.__name__}")
-    return value
-
-
-def _path(value: Any, where: str) -> Path:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(where, f"{value!r} is not a path")
-    path = Path(value)
-    if where.endswith("_file") and not path.is_file():
-        raise ConfigError(where, f"{value}: no such file")
-    return path
 
 
 def _check_name(name: str, value: str) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import psutil
+
+from tree_handler import boot_epoch
 
 ALPHA = 1.0
 """Weight of a core's megahertz in the capability (B4)."""
 BETA = 1.0
 """Weight of a megabyte of memory."""
+_COUNTER = "boot_epoch"
 _CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 
 
@@ -33,19 +37,37 @@ def capability() -> float:
 def next_boot_epoch(state_dir: Path) -> int:
     """Count this start: one higher than ever before, on the disk before it is used.
 
+    A gateway without a counter may have lost its disk, so it draws where it begins to count:
+    see `boot_epoch`.
+
     Raises:
         OSError: the folder or file can't be written; it names the file.
-        ValueError: the file holds no number; starting from 1 again could reuse an epoch.
+        ValueError: the file holds no number; starting again anywhere could reuse an epoch.
 
     """
     state_dir.mkdir(parents=True, exist_ok=True)
-    path = state_dir / "boot_epoch"
+    path = state_dir / _COUNTER
     try:
         epoch = int(path.read_text()) + 1
     except FileNotFoundError:
-        epoch = 1
+        epoch = boot_epoch.first(secrets.randbits(64))
     except ValueError as error:
         raise ValueError(f"{path}: no number") from error
+    _keep(path, epoch)
+    return epoch
+
+
+def count_on_from(state_dir: Path, epoch: int) -> None:
+    """Let the next start be later than ``epoch``, which a neighbour knows of.
+
+    Raises:
+        OSError: the file can't be written; it names the file.
+
+    """
+    _keep(state_dir / _COUNTER, epoch)
+
+
+def _keep(path: Path, epoch: int) -> None:
     fresh = path.with_suffix(".new")
     try:
         with fresh.open("w") as file:
@@ -55,9 +77,8 @@ def next_boot_epoch(state_dir: Path) -> int:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     fresh.rename(path)
-    folder = os.open(state_dir, os.O_RDONLY)
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return epoch

@@ -37,7 +37,8 @@ from gateway.console import health, metrics
 from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability
+from gateway.identity import capability, count_on_from
+from gateway.links import mode
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
@@ -125,9 +126,11 @@ class GatewayProcess:
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
         self._epoch = state.count_start(own.state_dir)
+        self._known_epoch = self._epoch
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
+        self._node.outlived = self._outlived
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
@@ -152,6 +155,14 @@ class GatewayProcess:
 
     # -- parts -----------------------------------------------------------------------------------
 
+    def _outlived(self, epoch: int) -> None:
+        """See to it that the next start counts on from a later life, before the disk was lost."""
+        if epoch > self._known_epoch:
+            self._known_epoch = epoch
+            count_on_from(self._settings.gateway.state_dir, epoch)
+            why = "its counter was lost with its disk. Restart it: it counts on from there"
+            _log.error("a neighbour knows boot %d of this gateway: %s", epoch, why)
+
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
         self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
@@ -172,11 +183,9 @@ class GatewayProcess:
         )
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
-        if self._settings.tree.mode == "flood":
-            return None
-        part = RoutedPart(self._node, state_dir)
-        self._node.add_part(part)
-        self._stack.push_async_callback(part.stop)
+        part = mode.route(self._node, self._settings.tree, state_dir)
+        if part is not None:
+            self._stack.push_async_callback(part.stop)
         return part
 
     def _link_port(self) -> int:
@@ -230,6 +239,7 @@ class GatewayProcess:
         if self._routed is not None:
             sessions = core.sessions.values()
             self._routed.begin(f for session in sessions for f in session.subscriptions)
+            self._routed.clients = lambda: core.client_count
             core.interest = self._routed
 
     async def reload(self) -> None:

@@ -6,7 +6,7 @@ counter on disk gives both. A gateway that finds no counter may be new, or may h
 disk; it can't tell, and its clock may be wrong by years. So it draws its first epoch: that is new
 but for a chance of k in two thousand million after k lives. Whether it is the latest as well
 its neighbours know: their BPDUs and summaries name earlier lives. A gateway that is told of a
-later one starts again behind it.
+later one starts again behind it, at some distance.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 MAX_FIRST = 2**31 - 1
 """First epochs are drawn up to here; the other half of a batch's 32 bits is for starts to come."""
+MAX_AHEAD = 2**20
+"""So far behind a later life at most begins one that was told of it."""
 
 
 def first(drawn: int) -> int:
@@ -25,6 +27,20 @@ def first(drawn: int) -> int:
 
     """
     return 1 + drawn % MAX_FIRST
+
+
+def behind(later: int, drawn: int) -> int:
+    """The epoch of a life that was told of a later one.
+
+    Not the next: there may have been a life after that one, of which nobody who told knows yet, and
+    whose numbers must not be used again.
+
+    Args:
+        later: the latest epoch that was named.
+        drawn: as for `first`.
+
+    """
+    return later + 1 + drawn % MAX_AHEAD
 
 
 def latest(gateway_id: str, streams: Iterable[tuple[str, int]]) -> int:

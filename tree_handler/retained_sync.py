@@ -19,7 +19,7 @@ of an origin behind a newer one, so what is done with a newer version depends on
 * the log may still bring it, for it is here behind a gap or a neighbour can send it: it is left
   to the log for a while, and looked at again.
 * nobody in reach can send it, or a gap has not closed for `PATIENCE_S`: it is retained and not
-  given to subscribers. If the log brings it after all, they get it then.
+  given to subscribers. They get it when the log brings it after all, or gives it up.
 
 While the log is catching up nothing is compared, for a time: most of what differs is on its way.
 """
@@ -92,6 +92,9 @@ class Store(Protocol):
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """Take a newer version, and give it to subscribers if it is news; False over a limit."""
+
+    def announce(self, topic: str, now: float) -> None:
+        """The log gave up what was taken and was no news then: it is, if it has not come since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ class RetainedSync:
         self._links: dict[int, _Link] = {}
         self._session: _Session | None = None
         self._put_off: dict[str, _PutOff] = {}
+        self._silent: dict[str, tuple[Epoch, int, Version]] = {}
+        """What was taken without telling subscribers."""
         self._seen_changes = -1
         self._changed_at = -inf
         self._behind_since: float | None = None
@@ -272,6 +277,12 @@ class RetainedSync:
 
     def _look_again(self, now: float) -> None:
         """Ask again for what was left to the log and does not come by it."""
+        for topic, (stream, number, version) in list(self._silent.items()):
+            if self._versions.version(topic) != version:
+                del self._silent[topic]
+            elif number <= self._log.handed_out(stream):
+                del self._silent[topic]
+                self._store.announce(topic, now)
         for topic, one in list(self._put_off.items()):
             is_moot = one.link not in self._links or not self._versions.is_news(topic, one.version)
             if is_moot or one.is_overdue:
@@ -349,6 +360,8 @@ class RetainedSync:
             return
         is_news = number <= self._log.handed_out(stream)
         if self._store.learn(retained, now, is_news=is_news):
+            if not is_news and len(self._silent) < PUT_OFF_MAX:
+                self._silent[retained.topic] = (stream, number, retained.version)
             self.counters.fetched += 1
             self.counters.news += is_news
         else:

@@ -81,6 +81,10 @@ class Way(Protocol):
     def links(self) -> frozenset[int]:
         """Where a message leaves."""
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Whom it reaches; a message for anybody else goes the routed way."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -136,6 +140,8 @@ class Routed:
             if row[1] & _RETAIN:
                 to = interests.everyone
             way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
+            if way is not None and not to <= way.members:
+                way = None
             if last is not None and (to != last[0] or way != last[1]):
                 found.append(Run(rows[start:at], *last))
                 start = at

@@ -332,7 +332,8 @@ class Simulation:
     def _outlived(self, gateway: Gateway, epoch: int) -> None:
         """Start a gateway again that lost its disk and took an epoch that is not its latest."""
         disk = self.traffic.disks[gateway.gateway_id]
-        disk.boot_epoch = max(epoch, disk.boot_epoch or 0)
+        later = max(epoch, disk.boot_epoch or 0)
+        disk.boot_epoch = boot_epoch.behind(later, self._random.getrandbits(64)) - 1
         self.clock.at(self.clock.now, partial(self._start_again, gateway))
 
     def _start_again(self, gateway: Gateway) -> None:

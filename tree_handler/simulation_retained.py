@@ -23,7 +23,7 @@ from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.hybrid_clock import EARLIEST_US, HybridClock, Version
 from tree_handler.intervals import Intervals
-from tree_handler.replication import Action, Append
+from tree_handler.replication import Action, Append, Lost
 from tree_handler.retained_message import VERSION, Retained, stamped_version
 from tree_handler.retained_sync import RetainedSync, Send
 from tree_handler.retained_versions import RetainedVersions, Tombstone
@@ -87,6 +87,7 @@ class RetainedStore:
         self._gateway = gateway
         self._disk = disk
         self._versions = RetainedVersions()
+        self._silent: dict[str, Retained] = {}
         for topic, told in disk.messages.items():
             self._versions.set(topic, told.version)
         for topic, told in disk.graves.items():
@@ -108,9 +109,24 @@ class RetainedStore:
         """See `Store`."""
         had = retained.topic in self._disk.messages
         # It crosses a link: whatever can't be written there can't be read either.
-        if self.take(Retained.of(retained.row()), now) and is_news and (retained.payload or had):
-            self._gateway.is_told(retained)
+        if self.take(Retained.of(retained.row()), now) and (retained.payload or had):
+            if is_news:
+                self._gateway.is_told(retained)
+            else:
+                self._silent[retained.topic] = retained
         return True
+
+    def announce(self, topic: str, now: float) -> None:
+        """See `Store`."""
+        told = self._silent.pop(topic, None)
+        if told is not None:
+            self._gateway.is_told(told)
+
+    def has_come(self, topic: str, version: Version) -> None:
+        """The log has brought this."""
+        told = self._silent.get(topic)
+        if told is not None and version >= told.version:
+            del self._silent[topic]
 
     def take(self, told: Retained, now: float) -> bool:
         """Retain a message if it is newer; whether it was."""
@@ -197,6 +213,10 @@ class RetainedTraffic(Traffic):
         if had or not disk.news[told.stream].add(told.number, told.number):
             what = f"{gateway_id} gives {told.topic} {told.version} as news a second time"
             self._checks.found(4, what)
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """Logs are trimmed here, so what is given up was somewhere."""
+        self.given_up += lost.last - lost.first + 1
 
     def wrote(self, gateway_id: str, topic: str, seen: Version | None, version: Version) -> None:
         """Check that a write surpasses what its gateway had seen."""
@@ -313,6 +333,7 @@ class RetainedGateway(ReplicatingGateway):
         version = stamped_version(entry.properties.get(VERSION), stream)
         self._hybrid.observe(version.stamp, self._wall_us)
         dead_s = None if entry.payload else 0.0
+        self.store.has_come(entry.topic, version)
         where = entry.topic, version, number, entry.qos
         self.store.take(Retained(*where, entry.payload, {}, None, dead_s), self.now)
 

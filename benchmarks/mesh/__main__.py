@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import comparison
 from benchmarks.comparison import Comparison
-from benchmarks.mesh import delays, distribution, healing, namespaces, zenoh_mesh
+from benchmarks.mesh import distribution, healing, namespaces, zenoh_mesh
 from benchmarks.mesh.gateways import MeshError
 from gateway import event_loop
 
@@ -78,9 +78,6 @@ def _distribution(found: list[Comparison], note: Note, *, quick: bool) -> bool:
     if not quick:
         measured += distribution.crowds(note)
     print("\n".join(distribution.lines(measured)), flush=True)
-    missing = [mode for mode in delays.MODES if mode not in delays.modes()]
-    if missing and not quick:
-        print(f"modes that this version does not have, left out: {', '.join(missing)}")
     found += distribution.comparisons(measured)
     faults = distribution.faults(measured)
     print("\n".join(faults), end="\n" if faults else "", flush=True)

@@ -9,7 +9,6 @@ of the other hosts connect over the same edges.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 import math
 import tempfile
@@ -26,11 +25,9 @@ from benchmarks.mesh.client import Publisher, Subscriber
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.network import Network
-from gateway.config import TreeSection
 
 HOSTS = 5
 CENTRAL = "central"
-MODES = ("flood", "routed", "topic")
 MANY = 10_000
 """Connections that a gateway takes."""
 EDGE_SHARE = 0.5
@@ -116,13 +113,6 @@ class Delays:
     def p95_ms(self) -> float:
         """What one message in twenty exceeds."""
         return percentile(self.delays_ms, 95)
-
-
-def modes() -> list[str]:
-    """The modes of the tree that this version has."""
-    if "mode" not in {field.name for field in dataclasses.fields(TreeSection)}:
-        return ["flood"]
-    return list(MODES)
 
 
 def cases(mode: str) -> list[Case]:
@@ -220,6 +210,7 @@ class _Run:
 
     async def _warm_up(self) -> None:
         """Every topic once: routes and overlays are there before it counts."""
+        await asyncio.sleep(1.0)  # subscriptions have reached the other gateways
         topics = self._case.topics
         for _ in range(math.ceil(topics / len(self._publishers))):
             for publisher in self._publishers[:topics]:

@@ -10,10 +10,12 @@ from benchmarks.mesh.client import Client, Publisher, Subscriber
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.silences import Listening
+from tree_handler.intervals import Intervals
 
 SETTLE_S = 60.0
 """All that was acknowledged has arrived by then, or is lost."""
 CHECK_S = 0.05
+PROBE_S = 0.2
 
 
 class Traffic(Listening):
@@ -70,6 +72,17 @@ class Traffic(Listening):
             *(s.subscribed.wait() for s in self.subscribers.values()),
             *(p.was_connected.wait() for p in self.publishers.values()),
         )
+
+    async def known(self) -> None:
+        """Wait until every gateway knows of every subscription; what that takes does not count."""
+        while not self.heard_all():
+            for publisher in self.publishers.values():
+                publisher.publish()
+            await asyncio.sleep(PROBE_S)
+        while any(publisher.unsettled for publisher in self.publishers.values()):
+            await asyncio.sleep(CHECK_S)
+        for stream in self.streams.values():
+            stream.acknowledged = Intervals()
 
     def begin(self) -> None:
         """Publish from now on."""

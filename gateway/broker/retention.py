@@ -21,6 +21,7 @@ from gateway.broker.topics import RetainedLimitError
 from tree_handler.batch import Entry, Epoch
 from tree_handler.hybrid_clock import HybridClock, Version
 from tree_handler.retained_message import VERSION, Retained
+from tree_handler.retained_sync import PUT_OFF_MAX
 from tree_handler.retained_versions import RetainedVersions, Tombstone
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Retention:
         self.clock = HybridClock()
         self.older = 0
         self._core = core
+        self._silent: dict[str, Version] = {}
+        """What a neighbour told that subscribers were not given."""
         self._versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
 
     @property
@@ -72,6 +75,8 @@ class Retention:
             return self._retain_here(message)
         self.clock.observe(version.stamp, time.time_ns() // 1000)
         topic = message.topic
+        if version >= self._silent.get(topic, version):
+            self._silent.pop(topic, None)  # the log has brought it, or a newer one
         if not self._versions.is_news(topic, version):
             self.older += version != self._versions.version(topic)
             return False
@@ -188,8 +193,25 @@ class Retention:
             core.durable.retained_learnt(retained, is_news=is_news)
         if is_news:
             core.delivery.deliver(message, route, None, now)
+        elif retained.qos is not None and (message.payload or had):
+            self._silent[topic] = retained.version
+            if len(self._silent) > PUT_OFF_MAX:
+                del self._silent[next(iter(self._silent))]
         core.turns.kick()
         return True
+
+    def announce(self, topic: str, now: float) -> None:
+        """Give subscribers what they were not given; see `tree_handler.retained_sync.Store`."""
+        core = self._core
+        version = self._silent.pop(topic, None)
+        told = None if version is None else self.told(topic, now)
+        if told is None or told.version != version:
+            return
+        if core.durable is not None:
+            core.durable.retained_learnt(told, is_news=True)
+        message = message_of(told, now)
+        core.delivery.deliver(message, core.route(message.key), None, now)
+        core.turns.kick()
 
 
 def message_of(retained: Retained, now_s: float) -> Message:

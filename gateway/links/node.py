@@ -45,6 +45,7 @@ from tree_handler.spanning_tree import (
     Drop,
     Forward,
     Identity,
+    Outlived,
     Parameters,
     Send,
     SpanningTree,
@@ -65,6 +66,7 @@ class TreeNode:
         admission: which gateways may open a link, and what is shown to them.
         neighbours: learns where those that dialled take links themselves.
         duplicates: links that ended because there was another one to the same gateway.
+        outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
 
     Args:
         credentials: id, tree name and key.
@@ -142,6 +144,7 @@ class TreeNode:
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
+        self.outlived: Callable[[int], None] = _say_outlived
         self._stopped = False
         self.reschedule()
 
@@ -349,6 +352,8 @@ class TreeNode:
                     case Drop(number, why):
                         if number in self.links:
                             self._end(self.links[number], why)
+                    case Outlived(epoch):
+                        self.outlived(epoch)
                     case Changed(why):
                         has_changed = True
                         self.last_change = (time.time(), why)
@@ -399,3 +404,7 @@ class TreeNode:
             self._end(link, "this gateway stops")
         await self.exchange.stop()
         await self._commit.drain()
+
+
+def _say_outlived(epoch: int) -> None:
+    _log.error("a neighbour knows boot %d of this gateway, later than this one", epoch)

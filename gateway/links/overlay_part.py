@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tree_handler.interest import Interest
@@ -30,6 +30,8 @@ class OverlayPart:
     topics = frozenset((TOPIC,))
 
     def __init__(self, node: TreeNode, settings: Settings, now: float) -> None:
+        self.looked_at: Callable[[], None] = lambda: None
+        """Called now and then while there are overlays: this gateway may be the root of others."""
         self._node = node
         self._hello_s = node.tree.parameters.hello_s
         self._measure_at = now
@@ -78,6 +80,7 @@ class OverlayPart:
         for neighbour in self._node.tree.neighbours():
             if neighbour.rtt_ms is not None:
                 self.overlays.measured(neighbour.link, neighbour.rtt_ms, now)
+        self.looked_at()
 
     def _carry_out(self) -> None:
         for action in self.overlays.take_actions():

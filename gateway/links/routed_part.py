@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.intervals import Intervals
-from tree_handler.routed import Routed, Run, Ways
+from tree_handler.routed import Routed, Run
 from tree_handler.routed_actions import Send, ServeRouted, Settle
 from tree_handler.routed_wire import Ask
 
 if TYPE_CHECKING:
     from gateway.links.node import TreeNode
+    from gateway.links.overlay_part import OverlayPart
 
 FILE_NAME = "routed.msgpack"
 """In the state folder: what of the log need not be read again at a start."""
@@ -41,16 +42,24 @@ class RoutedPart:
         node: made with ``floods_clients=False``, on whose links it rides.
         folder: where it keeps its file.
         transit: False for a leaf.
-        ways: who may know shorter ways.
+        overlays: those of topic mode, which is this one with a faster path for most messages.
 
     """
 
     topics = frozenset((routed_wire.TOPIC,))
 
     def __init__(
-        self, node: TreeNode, folder: Path, *, transit: bool = True, ways: Ways | None = None
+        self,
+        node: TreeNode,
+        folder: Path,
+        *,
+        transit: bool = True,
+        overlays: OverlayPart | None = None,
     ) -> None:
+        self.clients: Callable[[], int] = lambda: 0
+        """How many clients are connected."""
         self._node = node
+        self._overlays = overlays
         self._loop = asyncio.get_running_loop()
         self._file = folder / FILE_NAME
         self._saved_at = 0
@@ -59,8 +68,12 @@ class RoutedPart:
         core = node.replication
         self.own = OwnInterest(core.origin, core.epoch, transit=transit)
         self.interests = Interests(core.origin, self._published)
+        ways = None if overlays is None else overlays.overlays
         self.core = Routed(core, self.interests, node.locator.locator, ways)
         self._recall()
+        if overlays is not None:
+            overlays.looked_at = self._busy
+            overlays.records_changed(self.interests, self._loop.time())
         node.locator.moved.append(self.core.moved)
         node.exchange.trimmed = self.core.trimmed
         node.route(self)
@@ -107,7 +120,13 @@ class RoutedPart:
 
     def _learn(self, record: Interest) -> None:
         self.core.update(record, self._loop.time())
+        if self._overlays is not None:
+            self._overlays.records_changed(self.interests, self._loop.time())
         self._node.reschedule()
+
+    def _busy(self) -> None:
+        if self._overlays is not None:
+            self.own.busy(self.clients(), self._overlays.overlays.rooted)
 
     # -- what the node's clients publish: `origin.Router` ----------------------------------------
 
@@ -196,6 +215,7 @@ class RoutedPart:
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
         self.carry_out(self.core.handle_timer(now))
+        self._busy()
         record = self.own.take(now) if self._is_ready else None
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
@@ -221,6 +241,7 @@ class RoutedPart:
                 for record in self.interests
             },
             "counters": dict(self.core.counters) | {"lost_for_others": self.core.accounts.lost},
+            "overlays": None if self._overlays is None else self._overlays.status(),
         }
 
     async def stop(self) -> None:

@@ -49,13 +49,13 @@ EDGES = sorted(
 class ChaosGateways(Gateways):
     """Ten gateways, and on the last host a collector."""
 
-    def __init__(self, net: Network, folder: Path) -> None:
-        super().__init__(net, folder)
+    def __init__(self, net: Network, folder: Path, mode: str) -> None:
+        super().__init__(net, folder, tree={"mode": mode})
         neighbours = [f"{net.address(n)}:{PORT}" for n in net.neighbours(COLLECTOR)]
         self.config(COLLECTOR).write_text(
             f'[collector]\nid = "{COLLECTOR_NAME}"\nspool_dir = "{folder}/spool"\n'
             f'[tree]\nkey_file = "{folder}/tree.key"\ntls = "off"\ndiscovery = false\n'
-            f"neighbours = {json.dumps(neighbours)}\n"
+            f'mode = "{mode}"\nneighbours = {json.dumps(neighbours)}\n'
         )
 
     def program(self, host: int) -> str:
@@ -72,10 +72,11 @@ class Chaos:
         folder: for states, logs and ``events.log``.
         seed: of all choices.
         seconds: how long faults go on.
+        mode: of the tree.
 
     """
 
-    def __init__(self, folder: Path, seed: int, seconds: float) -> None:
+    def __init__(self, folder: Path, seed: int, seconds: float, mode: str = "flood") -> None:
         self.folder = folder
         self.faults: Counter[str] = Counter()
         self.lost: list[str] = []
@@ -89,19 +90,21 @@ class Chaos:
         self.wrong_spool: list[str] = []
         self._chance = random.Random(seed)
         self._seconds = seconds
+        self._mode = mode
         self._busy: set[object] = set()
         self._began_s = time.monotonic()
 
     async def run(self) -> None:
         """All of it."""
         with network.mesh(GATEWAYS + 1, EDGES, shape=Shape(5.0, 1.5)) as net:
-            async with ChaosGateways(net, self.folder) as gateways:
+            async with ChaosGateways(net, self.folder, self._mode) as gateways:
                 await asyncio.gather(*(gateways.start(host) for host in range(GATEWAYS + 1)))
                 levels = [1 + host % 2 for host in range(GATEWAYS)]
                 traffic = Traffic(net, rate_hz=RATE_HZ, qos=levels, hosts=range(GATEWAYS))
                 traffic.count.keeps_arrivals = False
                 try:
                     await traffic.subscribe()
+                    await traffic.known()
                     traffic.begin()
                     await self._break(net, gateways)
                     self._note("healed")

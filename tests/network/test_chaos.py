@@ -1,6 +1,7 @@
 """Whatever happens to ten gateways, what was acknowledged arrives everywhere: once, in order.
 
-`--chaos-s` says for how long things happen, `--seed` which; `--soak` makes it an hour.
+`--chaos-s` says for how long things happen, `--seed` which; `--soak` makes it an hour. Both go
+through all modes of the tree.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from chaos import Chaos
+
+from gateway.config import MODES
 
 SOAK_S = 3600.0
 
@@ -20,12 +23,17 @@ def seconds(config: pytest.Config) -> float:
     return SOAK_S if config.getoption("--soak") else 25.0
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_long = metafunc.config.getoption("--soak") or metafunc.config.getoption("--chaos-s")
+    metafunc.parametrize("mode", MODES if is_long else MODES[:1])
+
+
 @pytest.mark.timeout(0)
 async def test_nothing_is_lost_doubled_or_out_of_order_in_chaos(
-    request: pytest.FixtureRequest, tmp_path: Path
+    mode: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     seed: int = request.config.getoption("--seed")
-    chaos = Chaos(tmp_path, seed, seconds(request.config))
+    chaos = Chaos(tmp_path, seed, seconds(request.config), mode)
     try:
         await chaos.run()
         print(f"{chaos.acknowledged} messages acknowledged; {dict(chaos.faults)}")

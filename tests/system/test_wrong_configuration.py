@@ -57,6 +57,13 @@ def base(tmp_path: Path) -> str:
         ("tree.key", "absent.key", "absent.key: no such file"),
         ("discovery = false", "hello_s = 0", "tree.hello_s: "),
         ("discovery = false", 'mode = "all"', "tree.mode: 'all' is none of 'flood', 'routed'"),
+        (
+            "discovery = false",
+            'root_policy = "oldest"',
+            "tree.root_policy: 'oldest' is none of 'capacity', 'balance'",
+        ),
+        ("discovery = false", "balance_roots = -1.0", "tree.balance_roots: -1.0 is not"),
+        ("discovery = false", "max_overlays = 0", "tree.max_overlays: 0 is not 1 to 10000"),
         ("discovery = false", 'keep_local = ["a+"]', "tree.keep_local: "),
         ("discovery = false", 'neighbours = ["nowhere"]', "tree.neighbours: 'nowhere'"),
         (

@@ -74,6 +74,9 @@ class Store:
             self.news.append(retained.topic)
         return True
 
+    def announce(self, topic: str, now: float) -> None:
+        self.news.append(topic)
+
     def put(self, topic: str, version: Version, payload: bytes, now: float = 0.0) -> None:
         dead_s = None if payload else 0.0
         told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
@@ -263,6 +266,18 @@ def test_what_nobody_in_reach_can_send_is_retained_and_no_news() -> None:
     pair.run()
     assert pair.are_equal()
     assert pair.stores[1].news == []
+
+
+def test_what_was_retained_silently_is_news_when_the_log_gives_it_up() -> None:
+    pair = Pair()
+    pair.logs[1].out["a", 1] = 0
+    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.up()
+    pair.run()
+    assert pair.stores[1].news == []
+    pair.logs[1].out["a", 1] = 1
+    pair.run()
+    assert pair.stores[1].news == ["t"]
 
 
 def test_a_deletion_comes_with_its_age_and_goes_on_both_sides_at_its_time() -> None:
