@@ -149,8 +149,14 @@ def _simulate(options: argparse.Namespace) -> int:
         fewest, most = options.gateways, options.gateways_to or options.gateways
         if most < fewest:
             raise WrongUseError(f"--gateways-to: {most} is fewer than {fewest}")
-        drawn = simulate.RETAINED if options.retained else simulate.FLOOD
-        held = simulate.draw(options.runs, fewest, most, options.seed, drawn, as_json=options.json)
+        held = simulate.draw(
+            options.runs,
+            fewest,
+            most,
+            options.seed,
+            subject="retained" if options.retained else "tree",
+            as_json=options.json,
+        )
     return 0 if held else EXIT_FAILED
 
 

@@ -20,30 +20,22 @@ from tree_handler import (
     simulation_timing,
 )
 from tree_handler.simulation import Options, Report
+from tree_handler.simulation_retained import RetainedOptions
 
 GROWTH = (10, 100, 1_000, 10_000)
 """Gateways in the networks of the table of growth."""
 AT_ONCE = 4
 """Runs that a process takes at a time."""
 
+SUBJECTS = {"tree": Options, "retained": RetainedOptions}
+"""What runs are drawn of."""
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What is simulated: how a run's options are drawn, and how it is run."""
-
-    drawn: Callable[[int, int], Options]
-    run: Callable[[Options], Report]
-
-
-FLOOD = Kind(Options.drawn, simulation.run)
-RETAINED = Kind(simulation_retained.RetainedOptions.drawn, simulation_retained.run)
-
-
 def draw(
-    runs: int, gateways: int, gateways_to: int, seed: int, kind: Kind = FLOOD, *, as_json: bool
+    runs: int, gateways: int, gateways_to: int, seed: int, *, subject: str, as_json: bool
 ) -> bool:
     """Run drawn networks and print what came of each; returns whether all invariants held.
 
@@ -52,12 +44,12 @@ def draw(
         gateways: how many gateways each has, or the fewest.
         gateways_to: the most.
         seed: of the first run.
-        kind: what is simulated.
+        subject: one of `SUBJECTS`.
         as_json: print one document in the end.
 
     """
     options = [
-        kind.drawn(number, simulation.drawn_size(number, gateways, gateways_to))
+        SUBJECTS[subject].drawn(number, simulation.drawn_size(number, gateways, gateways_to))
         for number in range(seed, seed + runs)
     ]
     failed, events = 0, 0
@@ -139,6 +131,12 @@ def _then_collect(work: Callable[[], _Result]) -> _Result:
         return work()
     finally:
         gc.collect()
+
+
+def _run(options: Options) -> Report:
+    if isinstance(options, RetainedOptions):
+        return simulation_retained.run(options)
+    return simulation.run(options)
 
 
 def _as_json(report: Report) -> dict[str, Any]:
