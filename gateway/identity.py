@@ -35,10 +35,10 @@ def capability() -> float:
 
 
 def next_boot_epoch(state_dir: Path) -> int:
-    """Count this start: one higher than ever before, on the disk before it is used.
+    """Count this start: higher than ever before, on the disk before it is used.
 
-    A gateway without a counter may have lost its disk, so it draws where it begins to count:
-    see `boot_epoch`.
+    By how much is drawn, and where a gateway without a counter begins: its disk may be lost, or
+    restored from an image. See `boot_epoch`.
 
     Raises:
         OSError: the folder or file can't be written; it names the file.
@@ -48,7 +48,7 @@ def next_boot_epoch(state_dir: Path) -> int:
     state_dir.mkdir(parents=True, exist_ok=True)
     path = state_dir / _COUNTER
     try:
-        epoch = int(path.read_text()) + 1
+        epoch = boot_epoch.after(int(path.read_text()), secrets.randbits(64))
     except FileNotFoundError:
         epoch = boot_epoch.first(secrets.randbits(64))
     except ValueError as error:

@@ -12,6 +12,7 @@ import dataclasses
 import ipaddress
 import logging
 import os
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -50,6 +51,7 @@ from gateway.links.scope import Scope
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
 from tree_handler.spanning_tree import Identity, Parameters
@@ -72,6 +74,7 @@ class GatewayProcess:
         settings: a checked configuration.
         end: called when the process may end, since it is drained.
         read: reads the configuration again; None where there is no file.
+        again: called when the gateway has to start anew, with a later boot epoch.
 
     """
 
@@ -80,7 +83,9 @@ class GatewayProcess:
         settings: GatewaySettings,
         end: Callable[[], None] = lambda: None,
         read: Callable[[], GatewaySettings] | None = None,
+        again: Callable[[], None] = lambda: None,
     ) -> None:
+        self._again = again
         self._settings = settings
         self._read = read
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
@@ -156,12 +161,16 @@ class GatewayProcess:
     # -- parts -----------------------------------------------------------------------------------
 
     def _outlived(self, epoch: int) -> None:
-        """See to it that the next start counts on from a later life, before the disk was lost."""
+        """Begin again behind a later life that a neighbour knows of: this disk is lost or restored.
+
+        Others have messages under the numbers that this life would give to its own.
+        """
         if epoch > self._known_epoch:
             self._known_epoch = epoch
-            count_on_from(self._settings.gateway.state_dir, epoch)
-            why = "its counter was lost with its disk. Restart it: it counts on from there"
-            _log.error("a neighbour knows boot %d of this gateway: %s", epoch, why)
+            begin = boot_epoch.behind(epoch, secrets.randbits(64))
+            count_on_from(self._settings.gateway.state_dir, begin - 1)
+            _log.error("a neighbour knows boot %d of this gateway, which starts again", epoch)
+            self._again()
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 MAX_FIRST = 2**31 - 1
 """First epochs are drawn up to here; the other half of a batch's 32 bits is for starts to come."""
+MAX_STEP = 2**12
+"""A start is later than the one before by at most so much: there is room for a million."""
 MAX_AHEAD = 2**20
 """So far behind a later life at most begins one that was told of it."""
 
@@ -27,6 +29,20 @@ def first(drawn: int) -> int:
 
     """
     return 1 + drawn % MAX_FIRST
+
+
+def after(last: int, drawn: int) -> int:
+    """The epoch of an ordinary start.
+
+    Not the next: a disk may have been restored from an image, and the life that began with the
+    same count before must not have had the same epoch.
+
+    Args:
+        last: the counter on the disk.
+        drawn: as for `first`.
+
+    """
+    return last + 1 + drawn % MAX_STEP
 
 
 def behind(later: int, drawn: int) -> int:

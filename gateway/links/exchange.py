@@ -11,7 +11,7 @@ from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
-from tree_handler import batch, replication
+from tree_handler import batch, boot_epoch, replication
 from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
@@ -81,6 +81,8 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
+        self.outlived: Callable[[int], None] = lambda _: None
+        """Called when a neighbour has messages of a later life of this gateway, with its epoch."""
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -142,7 +144,12 @@ class Exchange:
             core.progressed(number, now)
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
-            self.carry_out(core.receive_summary(number, Summary.decode(payload), now))
+            summary = Summary.decode(payload)
+            later = boot_epoch.latest(core.origin, summary.have)
+            if later > core.epoch:
+                self.outlived(later)
+            else:
+                self.carry_out(core.receive_summary(number, summary, now))
         elif topic == _REQUEST:
             self.carry_out(core.receive_request(number, Request.decode(payload)))
         elif topic == _SEEK:

@@ -145,6 +145,7 @@ class TreeNode:
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
         self.outlived: Callable[[int], None] = _say_outlived
+        self.exchange.outlived = self._has_outlived
         self._stopped = False
         self.reschedule()
 
@@ -328,6 +329,9 @@ class TreeNode:
                 self._carry_out()
         else:
             raise ProtocolError("packet on a link", str(packet))
+
+    def _has_outlived(self, epoch: int) -> None:
+        self.outlived(epoch)
 
     # -- carrying out --------------------------------------------------------------------------
 

@@ -17,8 +17,16 @@ from benchmarks.mesh.network import Network
 from benchmarks.mesh.traffic import Traffic
 
 HOSTS = 5
+SOAK_TRIES = 30
 COMES_BACK_S = 60.0
 """Far more than any of it takes: a test must not fail because a machine is busy."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Many tries with ``--soak``: a race shows itself once in many."""
+    if "mesh" in metafunc.fixturenames:
+        tries = SOAK_TRIES if metafunc.config.getoption("--soak") else 1
+        metafunc.parametrize("mesh", range(1, tries + 1), indirect=True)
 
 
 class Mesh:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -116,6 +117,40 @@ async def members_are(fleet: Fleet, asked: str, *gateways: str) -> None:
     async with asyncio.timeout(30):
         while (told := await fleet.status(asked)) is None or set(told["members"]) != set(gateways):
             await asyncio.sleep(0.05)
+
+
+async def test_a_gateway_whose_disk_was_restored_starts_again_and_loses_nothing_it_acknowledges(
+    tmp_path: Path,
+) -> None:
+    async with Fleet(tmp_path) as fleet:
+        await fleet.start_gateway(ROOT)
+        await fleet.start_gateway(NORTH)
+        await fleet.stop_gateway(NORTH)
+        image = tmp_path / "image"
+        shutil.copytree(fleet.state_dir(NORTH), image)
+        counter = image / "boot_epoch"
+        counter.write_text(f"{max(1, int(counter.read_text()) - 10_000)}\n")  # an old image
+        async with client(fleet, ROOT, "sink") as sink:
+            await sink.subscribe("load/#")
+            await fleet.start_gateway(NORTH)
+            await one_tree(fleet, ROOT, NORTH)
+            async with client(fleet, NORTH, "before") as before:
+                assert await before.publish("load/x", b"later than the image") == 0
+            assert (await sink.next()).payload == b"later than the image"
+            told = await fleet.status(NORTH)
+            assert told is not None
+            await fleet.kill(NORTH)
+            shutil.rmtree(fleet.state_dir(NORTH))
+            shutil.copytree(image, fleet.state_dir(NORTH))
+            await fleet.start_gateway(NORTH)
+            async with asyncio.timeout(30):
+                while (now := await fleet.status(NORTH)) is None or (
+                    now["boot_epoch"] <= told["boot_epoch"]
+                ):
+                    await asyncio.sleep(0.05)
+            async with client(fleet, NORTH, "after") as after:
+                assert await after.publish("load/x", b"under a number of its own") == 0
+            assert (await sink.next()).payload == b"under a number of its own"
 
 
 async def test_a_drained_gateway_ends_and_nothing_it_acknowledged_is_missing_elsewhere(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,7 +33,8 @@ async def status(one: TreeGateway) -> dict[str, Any]:
 async def know(chain: Chain, **filters: list[str]) -> None:
     """Wait until all gateways that run know of each other, and of these filters, and of no more."""
     running = [one for one in chain.gateways if one.is_running]
-    wanted = {one.gateway_id: filters.get(one.gateway_id, []) for one in chain.gateways}
+    there = {one.gateway_id for one in running} | filters.keys()
+    wanted: dict[str, list[str]] = {one.gateway_id: [] for one in chain.gateways} | filters
     told: list[dict[str, Any]] = []
     try:
         async with asyncio.timeout(CONVERGE_S):
@@ -40,7 +42,7 @@ async def know(chain: Chain, **filters: list[str]) -> None:
                 told = list(await asyncio.gather(*map(status, running)))
                 if all(
                     {i: r["subscribes"] for i, r in s["routed"]["interests"].items()} == wanted
-                    and len(s["reached"]) == len(running) - 1
+                    and set(s["reached"]) == there - {s["id"]}
                     for s in told
                 ):
                     return
@@ -82,8 +84,13 @@ async def send(one: TreeGateway, topic: str, *payloads: str) -> None:
 
 def kept(one: TreeGateway) -> Counter[str]:
     """How often each message of clients stands in a gateway's log."""
+    return kept_in(one.state / "log")
+
+
+def kept_in(log: Path) -> Counter[str]:
+    """The same of a log's or spool's folder."""
     found: Counter[str] = Counter()
-    for path in sorted((one.state / "log").glob("*.log")):
+    for path in sorted(log.glob("*.log")):
         data = path.read_bytes()
         for at, header in batch.frames(data):
             if is_clients(header):
@@ -200,3 +207,38 @@ async def test_retained_messages_and_deletions_reach_all_whoever_wants_them(
         await a.publish({"site/door": b"", "site/new": b"1"})
         await c.start()
         await chain.all_retain({"site/valve": b"shut", "site/new": b"1"})
+
+
+async def test_a_collector_gets_everything_that_is_accepted_once_it_is_known(
+    tmp_path: Path,
+) -> None:
+    async with Chain(tmp_path, 2, mode="routed") as chain:
+        a, b = chain.gateways
+        config, spool = tmp_path / "collector.toml", tmp_path / "spool"
+        config.write_text(
+            f"""
+[collector]
+id = "collector"
+spool_dir = "{spool}"
+[tree]
+key_file = "{a.config.parent}/tree.key"
+tls = "off"
+discovery = false
+neighbours = ["127.0.0.1:{a.port}"]
+hello_s = 0.1
+mode = "routed"
+"""
+        )
+        collector = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "cloud_ingest.collector", "--config", str(config))
+        )
+        try:
+            await know(chain, a=[], b=[], collector=["#"])
+            await send(b, "x/y", "1", "2")
+            await send(a, "z", "3")
+            async with asyncio.timeout(CONVERGE_S):
+                while kept_in(spool) != {"1": 1, "2": 1, "3": 1}:
+                    await asyncio.sleep(0.05)
+        finally:
+            collector.terminate()
+            await collector.wait()
