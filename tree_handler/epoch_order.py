@@ -51,6 +51,8 @@ class EpochOrder:
         own: this gateway's id; its own clients have its messages already.
         have: what the log covers, by stream; kept up to date by its owner.
         told: control batches that the log holds.
+        from_origin_alone: what is missing comes from its origin or from nobody (routed modes), so
+            what the origin does not know of any more is not waited for.
 
     """
 
@@ -59,7 +61,12 @@ class EpochOrder:
         own: str,
         have: Mapping[Epoch, Intervals],
         told: Iterable[tuple[bytes, Header]] = (),
+        *,
+        from_origin_alone: bool = False,
     ) -> None:
+        self._from_origin_alone = from_origin_alone
+        self._named: dict[str, tuple[int, frozenset[int]]] = {}
+        """By origin: the latest epoch that told of earlier ones, and of which."""
         self._own = own
         self._have = have
         self._ends: dict[Epoch, int] = {}
@@ -94,6 +101,8 @@ class EpochOrder:
             named = {int(epoch): int(last) for epoch, last in ends[:MAX_NAMED]}
         except (BatchError, ValueError, TypeError, msgpack.UnpackException):
             return  # it tells of no earlier epochs that anybody could wait for
+        if header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]:
+            self._named[header.origin] = header.epoch, frozenset(named)
         for epoch, last in named.items():
             if 0 < epoch < header.epoch and 0 < last < 1 << 63:
                 stream = (header.origin, epoch)
@@ -153,11 +162,20 @@ class EpochOrder:
         return found
 
     def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int] | None) -> bool:
+        if self._from_origin_alone and self._is_forgotten(stream):
+            return True
         have = self._have.get(stream, _NOTHING)
         last = have.last
         if last_known is not None:
             last = max(last, self._ends.get(stream, 0), last_known(stream))
         return have.contiguous_from(1) >= last
 
+    def _is_forgotten(self, stream: Epoch) -> bool:
+        """Whether the origin tells of earlier epochs and not of this one: its disk was lost."""
+        origin, epoch = stream
+        told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
+        return epoch < told_in and epoch not in named and len(named) < MAX_NAMED
+
 
 _NOTHING = Intervals()
+_NO_EPOCHS: frozenset[int] = frozenset()

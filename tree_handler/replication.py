@@ -146,7 +146,9 @@ class Replication:
     _own: OwnBatches = field(init=False)
 
     def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
-        self._order = EpochOrder(self.origin, self.have, told)
+        self._order = EpochOrder(
+            self.origin, self.have, told, from_origin_alone=not self.floods_clients
+        )
         self._neighbours = AntiEntropy(self.have, self._is_flooded, self.repair_timeout_s)
         self._searches = Searches(self.origin, self.epoch, self._kept)
         self._losses = Losses(self._searches, self.repair_interval_s, self.origin_gone_s)

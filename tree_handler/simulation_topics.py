@@ -37,15 +37,11 @@ class TopicOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> TopicOptions:
-        """The options of a seed, as `Options` draws them, but with less faults for longer.
-
-        What an origin's lost disk does to the order of its messages is left to
-        `simulation_routed`: overlays have no part in it.
-        """
+        """The options of a seed, as `Options` draws them, but with less faults for longer."""
         base = Options.drawn(seed, gateways)
         own = {field.name: getattr(base, field.name) for field in fields(base)}
         rate_per_s = min(base.faults.rate_per_s, MOST_FAULTS_PER_S)
-        own["faults"] = replace(base.faults, rate_per_s=rate_per_s, lose_disk=0.0)
+        own["faults"] = replace(base.faults, rate_per_s=rate_per_s)
         return cls(**(own | {"faults_s": 10.0, "traffic_per_s": 4.0}))
 
     @property

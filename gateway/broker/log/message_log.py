@@ -242,7 +242,9 @@ class MessageLog:
         total = sum(segment.length for segment in self._segments)
         trimmed = False
         unfinished = len(self._sealed) + len(self._unindexed)
-        while total > self._max_bytes and len(self._segments) > 1 + unfinished:
+        # An index tells what was in all before it, so the newest one that is written stays.
+        kept = 2 + unfinished if unfinished else 1
+        while total > self._max_bytes and len(self._segments) > kept:
             if self._needed_from is not None and self._segments[1].start > self._needed_from:
                 break
             oldest = self._segments[0]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_trimming_deletes_whole_segments_and_remembers_what_they_held(folder: Pa
     log = opened(folder, segment_bytes=400, max_bytes=1000)
     for n in range(1, 41):
         log.append(*make(n))
+    log.sync()
     assert log.trim()
     assert log.length <= 1000
     kept_from = log.kept_from()["gw", 1]
@@ -126,6 +128,24 @@ def test_trimming_deletes_whole_segments_and_remembers_what_they_held(folder: Pa
     assert again.have == {("gw", 1): Intervals([(1, 40)])}
     assert again.kept_from() == {("gw", 1): kept_from}
     assert not again.trim()
+
+
+def test_what_was_trimmed_is_remembered_though_the_last_segments_have_no_index_yet(
+    folder: Path,
+) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=1000)
+    for n in range(1, 41):
+        log.append(*make(n))
+    log.trim()
+    crashed = opened(_copied(folder), segment_bytes=400, max_bytes=1000)
+    assert crashed.have == {("gw", 1): Intervals([(1, 40)])}
+
+
+def _copied(folder: Path) -> Path:
+    """What a process finds that starts after a kill."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    return copy
 
 
 def test_a_second_process_is_refused(folder: Path) -> None:
