@@ -18,7 +18,7 @@ from gateway.config import TreeSection
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address
 from gateway.links.node import TreeNode
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _ADDRESS = "127.0.0.1"
 _LOG_BYTES = 64 << 20

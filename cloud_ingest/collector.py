@@ -35,7 +35,7 @@ from gateway.links.retained_part import NothingRetained
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)
 

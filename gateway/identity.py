@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from tree_handler import boot_epoch
+from tree_handler.spanning import boot_epoch
 
 ALPHA = 1.0
 """Weight of a core's megahertz in the capability (B4)."""

@@ -51,10 +51,10 @@ from gateway.links.scope import Scope
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.spanning import boot_epoch
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 PORT_FIELDS = {
     "mqtt": "port",

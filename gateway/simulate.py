@@ -12,15 +12,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
-from tree_handler import (
-    exploration,
-    simulation,
-    simulation_growth,
-    simulation_retained,
-    simulation_timing,
-)
-from tree_handler.simulation import Options, Report
-from tree_handler.simulation_retained import RetainedOptions
+from tree_handler.simulation import exploration
+from tree_handler.simulation import growth as simulation_growth
+from tree_handler.simulation import retained as simulation_retained
+from tree_handler.simulation import runs as simulation
+from tree_handler.simulation import timing as simulation_timing
+from tree_handler.simulation.retained import RetainedOptions
+from tree_handler.simulation.runs import Options, Report
 
 GROWTH = (10, 100, 1_000, 10_000)
 """Gateways in the networks of the table of growth."""

@@ -16,7 +16,7 @@ from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
 from tree_handler.batch import Header, Row
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 KEY = bytes(range(32))
 LIMIT_S = 40

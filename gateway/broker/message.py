@@ -23,7 +23,7 @@ from gateway.broker.packets import (
 )
 from tree_handler.batch import Entry, Row
 from tree_handler.errors import ProtocolError
-from tree_handler.retained_message import VERSION, stamped_version
+from tree_handler.retained.message import VERSION, stamped_version
 
 PUBLISH = 0x30
 DUP = 0x08

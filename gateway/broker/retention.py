@@ -1,9 +1,9 @@
 """Which message is retained on each topic, decided by versions as on every other gateway.
 
 A message that a client publishes with RETAIN is given a stamp where it is accepted, and carries it
-in its batch; with the origin that is its version (`tree_handler.hybrid_clock`). The newest version
-of a topic is retained, in whatever order versions come. An older one is a message like any other:
-subscribers get it, and what is retained stays. A deletion leaves a tombstone.
+in its batch; with the origin that is its version (`tree_handler.retained.hybrid_clock`). The newest
+version of a topic is retained, in whatever order versions come. An older one is a message like any
+other: subscribers get it, and what is retained stays. A deletion leaves a tombstone.
 
 What a plugin retains has no version: it stays on this gateway, and gives way to what has one.
 """
@@ -19,17 +19,17 @@ from gateway.broker.message import Message
 from gateway.broker.packets import PacketError
 from gateway.broker.topics import RetainedLimitError
 from tree_handler.batch import Entry, Epoch
-from tree_handler.hybrid_clock import HybridClock, Version
-from tree_handler.retained_message import VERSION, Retained
-from tree_handler.retained_sync import PUT_OFF_MAX
-from tree_handler.retained_versions import RetainedVersions, Tombstone
+from tree_handler.retained.hybrid_clock import HybridClock, Version
+from tree_handler.retained.message import VERSION, Retained
+from tree_handler.retained.sync import PUT_OFF_MAX
+from tree_handler.retained.versions import RetainedVersions, Tombstone
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
 
 
 class Retention:
-    """The retained messages of one broker, as versions. It is a `tree_handler.retained_sync.Store`.
+    """The retained messages of one broker, as versions. It is a `tree_handler.retained.sync.Store`.
 
     Args:
         core: the broker, whose `retained` has the messages.
@@ -171,7 +171,7 @@ class Retention:
         return Retained(topic, *where, message.qos, message.payload, properties, left_s)
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
-        """Take what a neighbour told; see `tree_handler.retained_sync.Store`."""
+        """Take what a neighbour told; see `tree_handler.retained.sync.Store`."""
         core, topic = self._core, retained.topic
         if core.durable is not None and core.durable.is_refused:
             return False
@@ -201,7 +201,7 @@ class Retention:
         return True
 
     def announce(self, topic: str, now: float) -> None:
-        """Give subscribers what they were not given; see `tree_handler.retained_sync.Store`."""
+        """Give subscribers what they were not given; see `tree_handler.retained.sync.Store`."""
         core = self._core
         version = self._silent.pop(topic, None)
         told = None if version is None else self.told(topic, now)

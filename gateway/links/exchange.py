@@ -11,13 +11,14 @@ from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
-from tree_handler import batch, boot_epoch, replication
+from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header, Row
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, SearchId, Seek, Sought, Summary
-from tree_handler.replication import (
+from tree_handler.replication import replication
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.replication import (
     Append,
     Look,
     Lost,
@@ -32,6 +33,7 @@ from tree_handler.replication import (
     SendSummary,
     Serve,
 )
+from tree_handler.spanning import boot_epoch
 
 _BATCH = b"$hedgerow/batch"
 _SUMMARY = b"$hedgerow/summary"

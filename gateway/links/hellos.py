@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gateway.links import wire
 from gateway.links.link import Link
-from tree_handler.bpdu import Bpdu
+from tree_handler.spanning.bpdu import Bpdu
 
 MAX_PINGS = 64
 """Hellos on one link whose echo is awaited."""

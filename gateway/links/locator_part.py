@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tree_handler.locator import Behind, Locator
+from tree_handler.routing.locator import Behind, Locator
 
 if TYPE_CHECKING:
     from gateway.links.node import TreeNode

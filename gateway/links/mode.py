@@ -9,8 +9,8 @@ from gateway.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.links.overlay_part import OverlayPart
 from gateway.links.routed_part import RoutedPart
-from tree_handler.overlay_policy import RootPolicy, Weights
-from tree_handler.overlays import Settings
+from tree_handler.overlays.overlays import Settings
+from tree_handler.overlays.policy import RootPolicy, Weights
 
 
 def route(

@@ -35,11 +35,11 @@ from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from tree_handler.batch import Entry, Header, Row
-from tree_handler.bpdu import Kind
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication import Replication
-from tree_handler.spanning_tree import (
+from tree_handler.replication.replication import Replication
+from tree_handler.spanning.bpdu import Kind
+from tree_handler.spanning.spanning_tree import (
     Changed,
     Discard,
     Drop,

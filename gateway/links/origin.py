@@ -15,8 +15,8 @@ from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
-from tree_handler.replication import Action, Append, Replication, Route
-from tree_handler.routed import Run
+from tree_handler.replication.replication import Action, Append, Replication, Route
+from tree_handler.routing.routed import Run
 
 _NO_FLAGS = Flags(0)
 

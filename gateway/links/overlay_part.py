@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tree_handler.interest import Interest
-from tree_handler.overlays import Changed, Overlays, Say, Settings
+from tree_handler.overlays.overlays import Changed, Overlays, Say, Settings
+from tree_handler.routing.interest import Interest
 
 if TYPE_CHECKING:
     from gateway.links.node import TreeNode

@@ -11,7 +11,7 @@ from gateway.links.link import Link
 from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, answer
+from tree_handler.replication.repair import Request, answer
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""

@@ -1,4 +1,4 @@
-"""Retained messages on the links of a node: carries out what `retained_sync` decides."""
+"""Retained messages on the links of a node: carries out what `retained.sync` decides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.links.node import TreeNode
-from tree_handler.retained_sync import RetainedSync, Send, Store
+from tree_handler.retained.sync import RetainedSync, Send, Store
 
 TOPIC = b"$hedgerow/retained"
 

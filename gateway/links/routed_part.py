@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from gateway.broker.log.message_log import LogError
-from tree_handler import routed_wire
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
-from tree_handler.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.intervals import Intervals
-from tree_handler.routed import Routed, Run
-from tree_handler.routed_actions import Send, ServeRouted, Settle
-from tree_handler.routed_wire import Ask
+from tree_handler.routing import wire as routed_wire
+from tree_handler.routing.actions import Send, ServeRouted, Settle
+from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
+from tree_handler.routing.routed import Routed, Run
+from tree_handler.routing.wire import Ask
 
 if TYPE_CHECKING:
     from gateway.links.node import TreeNode

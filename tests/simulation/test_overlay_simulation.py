@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from tree_handler import agreement, feasibility
-from tree_handler.interest import Interest
-from tree_handler.overlay_policy import RootPolicy
-from tree_handler.overlays import Settings
-from tree_handler.simulation import FaultOptions
-from tree_handler.simulation_gateway import Gateway, LocalClock
-from tree_handler.simulation_network import Edge
-from tree_handler.simulation_overlays import (
+from tree_handler.overlays.overlays import Settings
+from tree_handler.overlays.policy import RootPolicy
+from tree_handler.routing.interest import Interest
+from tree_handler.simulation.gateway import Gateway, LocalClock
+from tree_handler.simulation.network import Edge
+from tree_handler.simulation.overlays import (
     OverlayGateway,
     OverlayOptions,
     OverlaySimulation,
     run,
     run_many,
 )
-from tree_handler.spanning_tree import Parameters, SpanningTree
+from tree_handler.simulation.runs import FaultOptions
+from tree_handler.spanning import agreement, feasibility
+from tree_handler.spanning.spanning_tree import Parameters, SpanningTree
 
 CALM = FaultOptions(rate_per_s=0.0)
 

@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tree_handler import replication
 from tree_handler.batch import Epoch, Header
-from tree_handler.delivery import Deliver, Delivery
-from tree_handler.epoch_order import EpochOrder
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Summary
-from tree_handler.simulation import FaultOptions, Options, Report, run
+from tree_handler.replication import replication
+from tree_handler.replication.delivery import Deliver, Delivery
+from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.replication.repair import Summary
+from tree_handler.simulation.runs import FaultOptions, Options, Report, run
 
 STORM = Options(
     0,

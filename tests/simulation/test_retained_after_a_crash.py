@@ -30,9 +30,9 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
-from tree_handler.hybrid_clock import EARLIEST_US
-from tree_handler.hybrid_clock import Version as RetainedVersion
-from tree_handler.retained_message import VERSION, Retained
+from tree_handler.retained.hybrid_clock import EARLIEST_US
+from tree_handler.retained.hybrid_clock import Version as RetainedVersion
+from tree_handler.retained.message import VERSION, Retained
 
 NOW_US = EARLIEST_US + 10**12
 OTHER = ("other", 7)

@@ -9,12 +9,12 @@ import pytest
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
-from tree_handler.hybrid_clock import HybridClock, Stamp, Version
-from tree_handler.replication import Replication
-from tree_handler.retained_sync import RetainedSync
-from tree_handler.retained_versions import RetainedVersions, Tombstone
-from tree_handler.simulation import Report
-from tree_handler.simulation_retained import RetainedOptions, run, run_many
+from tree_handler.replication.replication import Replication
+from tree_handler.retained.hybrid_clock import HybridClock, Stamp, Version
+from tree_handler.retained.sync import RetainedSync
+from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.simulation.retained import RetainedOptions, run, run_many
+from tree_handler.simulation.runs import Report
 
 GATEWAYS = 6
 

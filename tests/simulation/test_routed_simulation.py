@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tree_handler.epoch_order import EpochOrder
-from tree_handler.routed import Routed
-from tree_handler.routed_accounts import Accounts
-from tree_handler.routed_destination import Destination
-from tree_handler.simulation import Options, Report
-from tree_handler.simulation_routed import RoutedSimulation
+from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.routing.accounts import Accounts
+from tree_handler.routing.destination import Destination
+from tree_handler.routing.routed import Routed
+from tree_handler.simulation.routed import RoutedSimulation
+from tree_handler.simulation.runs import Options, Report
 
 
 def storm(seed: int, gateways: int, *, lose_disk: bool = True) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.simulation_topics import TopicOptions, TopicSimulation, replay
+from tree_handler.simulation.topics import TopicOptions, TopicSimulation, replay
 
 
 @pytest.mark.parametrize(("gateways", "seeds"), [(3, 6), (4, 8), (6, 3)])

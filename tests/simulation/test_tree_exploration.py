@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.agreement import Agreements
-from tree_handler.exploration import Search, run, shape
-from tree_handler.exploration_network import Budget
+from tree_handler.simulation.exploration import Search, run, shape
+from tree_handler.simulation.exploration_network import Budget
+from tree_handler.spanning.agreement import Agreements
 
 SEARCHES = [
     Search("pair", False, Budget(breaks=1, links=1)),

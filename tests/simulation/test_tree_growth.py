@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.simulation_growth import grow
-from tree_handler.simulation_timing import spread, time_faults
+from tree_handler.simulation.growth import grow
+from tree_handler.simulation.timing import spread, time_faults
 
 
 @pytest.mark.parametrize("gateways", [10, 100, 1000])

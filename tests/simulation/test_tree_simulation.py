@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tree_handler import agreement, feasibility
-from tree_handler.simulation import FaultOptions, Options, Report, Simulation, run, run_many
-from tree_handler.simulation_checks import astray
-from tree_handler.simulation_network import Edge
-from tree_handler.spanning_tree import Parameters
+from tree_handler.simulation.checks import astray
+from tree_handler.simulation.network import Edge
+from tree_handler.simulation.runs import FaultOptions, Options, Report, Simulation, run, run_many
+from tree_handler.spanning import agreement, feasibility
+from tree_handler.spanning.spanning_tree import Parameters
 
 CALM = FaultOptions(rate_per_s=0.0)
 

@@ -25,7 +25,7 @@ from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.retained_message import Retained
+from tree_handler.retained.message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered

@@ -51,7 +51,7 @@ class Event(enum.IntEnum):
     RETAINED = 6
     """session, topic, flags, identifiers: given what is retained because it subscribed"""
     LEARNT = 7
-    """a retained message that a neighbour told of (`tree_handler.retained_message`), and whether
+    """a retained message that a neighbour told of (`tree_handler.retained.message`), and whether
     subscribers were given it"""
     WILL = 8
     """a will that stands from now on (`standing_wills.SavedWill`)"""

@@ -12,9 +12,9 @@ from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.message import Message
 from gateway.broker.retention import Retention, grave_of, message_of
 from tree_handler.errors import ProtocolError
-from tree_handler.hybrid_clock import is_plausible
-from tree_handler.retained_message import Retained
-from tree_handler.retained_versions import Tombstone
+from tree_handler.retained.hybrid_clock import is_plausible
+from tree_handler.retained.message import Retained
+from tree_handler.retained.versions import Tombstone
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
-from tree_handler.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SavedTombstone:
     """A topic whose retained message was deleted or has expired.
 
     Attributes:
-        version, number, qos: see `tree_handler.retained_versions.Tombstone`.
+        version, number, qos: see `tree_handler.retained.versions.Tombstone`.
         since_us: since when, microseconds since 1970 on this machine's clock.
 
     """

@@ -26,7 +26,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.message import Message
 from gateway.broker.sessions import Delivery, Session, Subscription
 from tree_handler.batch import Entry, Epoch
-from tree_handler.retained_versions import Tombstone
+from tree_handler.retained.versions import Tombstone
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered

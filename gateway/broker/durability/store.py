@@ -28,7 +28,7 @@ from gateway.broker.durability.saved import (
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
-from tree_handler.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import Version
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import msgpack
 from gateway.broker.log.pages import Pages
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Summary
+from tree_handler.replication.repair import Summary
 
 _CRC_BYTES = 4
 

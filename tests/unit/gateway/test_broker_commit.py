@@ -14,7 +14,7 @@ from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
 @pytest.fixture(params=[False, True], ids=["write", "sync"])

@@ -13,7 +13,7 @@ from tree_host import Host, Start, started, until
 
 from gateway.links.link import Link
 from tree_handler.batch import Entry
-from tree_handler.repair import Request
+from tree_handler.replication.repair import Request
 
 LINE_BYTES_PER_S = 1_000_000
 CHUNK_BYTES = 16_384

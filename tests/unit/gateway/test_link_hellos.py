@@ -10,7 +10,7 @@ import pytest
 from gateway.links import wire
 from gateway.links.hellos import MAX_BEHIND_DATA, MAX_PINGS, Hellos
 from gateway.links.link import Link
-from tree_handler.bpdu import Bpdu
+from tree_handler.spanning.bpdu import Bpdu
 
 
 class Line:

@@ -10,8 +10,8 @@ import pytest
 from tree_host import Host, Start, started, until
 
 from gateway.links.overlay_part import TOPIC, OverlayPart
-from tree_handler.interest import Interest
-from tree_handler.overlays import Settings
+from tree_handler.overlays.overlays import Settings
+from tree_handler.routing.interest import Interest
 
 IDS = ("a", "b", "c", "d")
 WANTED = {"a": "abc ab abcd", "b": "abc ab abcd", "c": "abc abcd", "d": "abcd"}

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tree_handler.interest import Interest
-from tree_handler.overlays import Overlays, Say, Settings
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.overlays.overlays import Overlays, Say, Settings
+from tree_handler.routing.interest import Interest
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 Fleet = dict[str, Interest]
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.bpdu import (
+from tree_handler.errors import BpduError
+from tree_handler.spanning.bpdu import (
     MAX_BYTES,
     MAX_COST_MS,
     MAX_HOPS,
@@ -17,8 +18,7 @@ from tree_handler.bpdu import (
     Flags,
     Kind,
 )
-from tree_handler.election import MAX_CAPABILITY, MAX_EPOCH, Root
-from tree_handler.errors import BpduError
+from tree_handler.spanning.election import MAX_CAPABILITY, MAX_EPOCH, Root
 
 ids = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)
 epochs = st.integers(0, MAX_EPOCH)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.election import Identity, Root
 from tree_handler.errors import ProtocolError
+from tree_handler.spanning.election import Identity, Root
 
 
 def test_higher_capability_then_lower_address_then_lower_id_is_the_better_root() -> None:

@@ -7,12 +7,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch, epoch_order
+from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Sought
-from tree_handler.replication import Action, Append, Lost, Replication
+from tree_handler.replication import epoch_order
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import Sought
+from tree_handler.replication.replication import Action, Append, Lost, Replication
 
 Frame = tuple[bytes, Header]
 

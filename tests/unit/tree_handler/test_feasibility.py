@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import feasibility
-from tree_handler.bpdu import UNREACHABLE_MS
-from tree_handler.election import Root
-from tree_handler.feasibility import Distance, Sources, feasible
+from tree_handler.spanning import feasibility
+from tree_handler.spanning.bpdu import UNREACHABLE_MS
+from tree_handler.spanning.election import Root
+from tree_handler.spanning.feasibility import Distance, Sources, feasible
 
 ROOT = Root("gw-a", 3, 4.0, "10.0.0.1")
 distances = st.builds(Distance, st.integers(1, 3), st.integers(1, 5), st.integers(0, 9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.hybrid_clock import (
+from tree_handler.retained.hybrid_clock import (
     EARLIEST_US,
     LATEST_US,
     LOGICAL_MAX,

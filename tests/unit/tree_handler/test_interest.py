@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.interest import MAX_ADVERTISED, MAX_FILTERS, Interest, Interests, OwnInterest
+from tree_handler.routing.interest import (
+    MAX_ADVERTISED,
+    MAX_FILTERS,
+    Interest,
+    Interests,
+    OwnInterest,
+)
 
 IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 TEXTS = st.frozensets(st.text("ab/+#", min_size=1, max_size=8), max_size=5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.locator import MAX_BEHIND, Behind, Locator
+from tree_handler.routing.locator import MAX_BEHIND, Behind, Locator
 
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tree_handler.overlay_pair import Wires, mesh, told
-from tree_handler.interest import Interest
-from tree_handler.overlay_audience import Audiences
-from tree_handler.overlay_plan import Plan, overlay_id
-from tree_handler.overlay_policy import RootPolicy, Weights, standing, standings
-from tree_handler.overlays import Settings
+from tree_handler.overlays.audience import Audiences
+from tree_handler.overlays.overlays import Settings
+from tree_handler.overlays.plan import Plan, overlay_id
+from tree_handler.overlays.policy import RootPolicy, Weights, standing, standings
+from tree_handler.routing.interest import Interest
 
 ABC = ("gw-a", "gw-b", "gw-c")
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tree_handler.overlay_pair import Fleet, Wires, mesh, told
-from tree_handler import overlay_wire, overlays
-from tree_handler.election import MAX_EPOCH
 from tree_handler.errors import ProtocolError
-from tree_handler.overlay_plan import overlay_id
-from tree_handler.overlay_wire import Item
-from tree_handler.overlays import Overlays, Settings
-from tree_handler.spanning_tree import Identity, Parameters
+from tree_handler.overlays import overlays
+from tree_handler.overlays import wire as overlay_wire
+from tree_handler.overlays.overlays import Overlays, Settings
+from tree_handler.overlays.plan import overlay_id
+from tree_handler.overlays.wire import Item
+from tree_handler.spanning.election import MAX_EPOCH
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 PAIR = overlay_id(frozenset({"gw-a", "gw-b"}))
 

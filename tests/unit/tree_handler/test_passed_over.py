@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch, epoch_order
+from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import answer
-from tree_handler.replication import Action, Append, Replication, SendBatch, SendSummary
+from tree_handler.replication import epoch_order
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import answer
+from tree_handler.replication.replication import Action, Append, Replication, SendBatch, SendSummary
 
 STREAM = ("gw-0", 1)
 LOCAL = Flags.LOGGED | Flags.LOCAL

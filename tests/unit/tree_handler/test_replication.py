@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tree_handler import batch, delivery, epoch_order
+from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Request, Seek, Sought, Summary
-from tree_handler.replication import (
+from tree_handler.replication import delivery, epoch_order
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.replication import (
     Action,
     Append,
     Look,

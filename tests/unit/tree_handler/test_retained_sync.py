@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.hybrid_clock import Version
-from tree_handler.repair import Epoch
-from tree_handler.retained_message import Retained
-from tree_handler.retained_sync import (
+from tree_handler.replication.repair import Epoch
+from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.message import Retained
+from tree_handler.retained.sync import (
     ANSWER_BYTES,
     ASK_TOPICS,
     PATIENCE_S,
     RetainedSync,
     Send,
 )
-from tree_handler.retained_versions import RetainedVersions, Tombstone
+from tree_handler.retained.versions import RetainedVersions, Tombstone
 
 
 class Log:

@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.hybrid_clock import Version
-from tree_handler.retained_versions import (
+from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.versions import (
     RetainedVersions,
     Tombstone,
     bucket_of,

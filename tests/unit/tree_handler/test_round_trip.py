@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.round_trip import MAX_RTT_MS, SETTLED_SAMPLES, RoundTrip
+from tree_handler.spanning.round_trip import MAX_RTT_MS, SETTLED_SAMPLES, RoundTrip
 
 
 def of(*samples_ms: float) -> RoundTrip:

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from tree_handler import batch, routed_wire
+from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.delivery import Deliver, DeliverLogged
 from tree_handler.errors import ProtocolError
-from tree_handler.interest import Interest, Interests
 from tree_handler.intervals import Intervals
-from tree_handler.locator import Locator
-from tree_handler.replication import Append, Replication, Route
-from tree_handler.routed import MAX_RUNS, Routed, Run
-from tree_handler.routed_actions import Send, ServeRouted, Settle
-from tree_handler.routed_wire import Ask, Carry, Claim
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.replication import Append, Replication, Route
+from tree_handler.routing import wire as routed_wire
+from tree_handler.routing.actions import Send, ServeRouted, Settle
+from tree_handler.routing.interest import Interest, Interests
+from tree_handler.routing.locator import Locator
+from tree_handler.routing.routed import MAX_RUNS, Routed, Run
+from tree_handler.routing.wire import Ask, Carry, Claim
 
 
 class Node:
@@ -157,7 +158,7 @@ class Line:
 
 
 def routed_behind(places: Iterable[int]) -> Any:
-    from tree_handler.locator import Behind
+    from tree_handler.routing.locator import Behind
 
     return Behind(True, frozenset(f"gw-{place}" for place in places))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tree_handler import batch, routed_wire
+from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.interest import Interest, Interests
-from tree_handler.locator import Locator
-from tree_handler.overlay_instance import Way
-from tree_handler.replication import Replication
-from tree_handler.routed import Routed
-from tree_handler.routed_actions import Send
-from tree_handler.routed_wire import Carry
+from tree_handler.overlays.instance import Way
+from tree_handler.replication.replication import Replication
+from tree_handler.routing import wire as routed_wire
+from tree_handler.routing.actions import Send
+from tree_handler.routing.interest import Interest, Interests
+from tree_handler.routing.locator import Locator
+from tree_handler.routing.routed import Routed
+from tree_handler.routing.wire import Carry
 
 ROWS = [Entry(topic, b"", qos=1).row() for topic in ("t", "t", "u", "t")]
 

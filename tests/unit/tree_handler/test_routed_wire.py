@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.routed_wire import MAX_HOPS, Ack, Ask, Carry, Claim, Tell, decode
+from tree_handler.routing.wire import MAX_HOPS, Ack, Ask, Carry, Claim, Tell, decode
 
 IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 NUMBERS = st.integers(0, (1 << 64) - 1)

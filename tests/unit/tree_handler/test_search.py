@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch, search
+from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.repair import Seek, Sought
-from tree_handler.replication_actions import Action, Look, SendRepair, SendSeek, SendSought
-from tree_handler.search import Searches
+from tree_handler.replication import search
+from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
+from tree_handler.replication.repair import Seek, Sought
+from tree_handler.replication.search import Searches
 
 STREAM = ("origin", 1)
 

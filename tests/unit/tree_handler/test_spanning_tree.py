@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.bpdu import UNREACHABLE_MS, Bpdu, Flags, Kind
-from tree_handler.election import Root
 from tree_handler.errors import ProtocolError
-from tree_handler.round_trip import SETTLED_SAMPLES
-from tree_handler.spanning_tree import (
+from tree_handler.spanning.bpdu import UNREACHABLE_MS, Bpdu, Flags, Kind
+from tree_handler.spanning.election import Root
+from tree_handler.spanning.round_trip import SETTLED_SAMPLES
+from tree_handler.spanning.spanning_tree import (
     Action,
     Changed,
     Discard,

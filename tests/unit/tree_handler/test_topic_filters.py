@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.topic_filters import FilterIndex, collapse, matches, proper
+from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
 
 NAMES = ("", "a", "b", "$s")
 TOPICS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join).filter(bool)

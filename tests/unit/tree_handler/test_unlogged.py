@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler import batch, unlogged
+from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.unlogged import Unlogged
+from tree_handler.replication import unlogged
+from tree_handler.replication.unlogged import Unlogged
 
 
 def header(number: int, epoch: int = 1, origin: str = "gw") -> Header:

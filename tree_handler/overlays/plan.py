@@ -1,0 +1,150 @@
+"""Which overlays there are, and who is in which: a pure function of the gateways' records (C5).
+
+A topic's members are the gateways that advertise it and those with a subscription that matches
+it. Topics with the same members share one overlay, which is named by its members, so gateways
+with the same records find the same overlays and nobody hands them out. While their records
+differ they may run different overlays; but one name always means one set of members.
+
+Left to the routed way are: what nobody publishes or subscribes, what concerns one gateway
+only, members that aren't connected by links among themselves (a link counts if both ends tell
+it), and overlays beyond the limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from tree_handler.overlays.audience import Audience, Audiences, Members
+from tree_handler.routing.interest import Interest
+
+ID_BYTES = 8
+"""Length of an overlay's name."""
+MAX_CACHED_TOPICS = 10_000
+"""Topics whose overlay is remembered; beyond it all are looked up again."""
+
+
+def overlay_id(members: Members) -> bytes:
+    """The name of the overlay of these members."""
+    return hashlib.blake2s("\0".join(sorted(members)).encode(), digest_size=ID_BYTES).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The overlays that follow from one set of records.
+
+    Attributes:
+        overlays: the members of each overlay that is used, by its id.
+        topics: how many advertised topics each one carries.
+        disconnected: sets of members without enough links among themselves.
+        over_limit: overlays left out because there would be too many.
+
+    """
+
+    overlays: Mapping[bytes, Members]
+    topics: Mapping[bytes, int]
+    disconnected: int
+    over_limit: int
+    _audiences: Audiences
+    _within: Members
+    _ids: Mapping[Members, bytes]
+    _cache: dict[str, bytes | None]
+
+    @classmethod
+    def of(
+        cls,
+        audiences: Audiences,
+        records: Mapping[str, Interest],
+        own_id: str,
+        max_overlays: int,
+    ) -> Plan:
+        """Work the plan out.
+
+        Args:
+            audiences: that follow from ``records``; the plan holds until they change.
+            records: of all gateways, by id.
+            own_id: whoever has no way of told links to this gateway is left out: a record
+                outlives its gateway.
+            max_overlays: beyond so many, those with the highest ids are left out on all gateways
+                alike; so a new one displaces one other at most.
+
+        """
+        links = _told_by_both(records)
+        within = frozenset(_reach({own_id}, links, records))
+        topics: Counter[Members] = Counter()
+        for audience, count in audiences.topics.items():
+            if audience.advertisers & within:
+                members = _members(audience, within)
+                if len(members) > 1:
+                    topics[members] += count
+        used = {overlay_id(m): m for m in topics if _connected(m, links, records)}
+        chosen = dict(sorted(used.items())[:max_overlays])
+        return cls(
+            chosen,
+            {name: topics[members] for name, members in chosen.items()},
+            len(topics) - len(used),
+            len(used) - len(chosen),
+            audiences,
+            within,
+            {members: name for name, members in chosen.items()},
+            {},
+        )
+
+    def overlay_of(self, topic: str) -> bytes | None:
+        """The overlay that carries a topic, None if it goes the routed way."""
+        cache = self._cache
+        try:
+            return cache[topic]
+        except KeyError:
+            pass
+        if len(cache) >= MAX_CACHED_TOPICS:
+            cache.clear()
+        members = _members(self._audiences.of(topic), self._within)
+        found = cache[topic] = self._ids.get(members)
+        return found
+
+
+def _members(audience: Audience, within: Members) -> Members:
+    """The members of a topic's overlay: nobody if nobody in reach wants it."""
+    subscribers = audience.subscribers & within
+    return subscribers | (audience.advertisers & within) if subscribers else frozenset()
+
+
+NO_PLAN = Plan({}, {}, 0, 0, Audiences(), frozenset(), {}, {})
+"""Of a gateway that knows of nobody."""
+
+
+def _told_by_both(records: Mapping[str, Interest]) -> dict[str, set[str]]:
+    return {
+        i: {n for n in record.neighbours if n in records and i in records[n].neighbours}
+        for i, record in records.items()
+    }
+
+
+def _reach(
+    start: set[str], links: Mapping[str, Set[str]], records: Mapping[str, Interest]
+) -> set[str]:
+    """All that can be reached from ``start`` without passing a leaf, itself included."""
+    seen, front = set(start), list(start)
+    while front:
+        at = front.pop()
+        if at not in start and not records[at].transit:
+            continue
+        for other in links.get(at, ()):
+            if other not in seen:
+                seen.add(other)
+                front.append(other)
+    return seen
+
+
+def _connected(
+    members: Members, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
+) -> bool:
+    """Whether links among the members join them all, without passing a leaf."""
+    transit = next((i for i in members if records[i].transit), None)
+    if transit is None:
+        return False
+    among = {i: links[i] & members for i in members}
+    return len(_reach({transit}, among, records)) == len(members)

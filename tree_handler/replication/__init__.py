@@ -1,0 +1,1 @@
+"""Replication of batches: what goes to whom, in which order, and how it is repaired."""

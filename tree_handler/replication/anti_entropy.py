@@ -1,0 +1,244 @@
+"""What neighbours have, what of it is asked for, and what none of them can send (rows B7, E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
+from tree_handler.intervals import Intervals
+from tree_handler.replication.actions import SendRequest
+from tree_handler.replication.repair import Request, Summary
+
+MAX_REQUEST_NUMBERS = 100_000
+"""Numbers asked for in one request; the next follows when it is answered. They come as fast as the
+link takes them, so a request is not repeated while some still come."""
+
+MAX_PUSHED_NUMBERS = 1_000
+"""Sent to a new neighbour in the tree without being asked; it asks for more."""
+
+_NOTHING = Intervals()
+
+
+@dataclass(slots=True)
+class _Neighbour:
+    summary: Summary | None = None
+    asked: Request | None = None
+    asked_at: float = 0.0
+    came: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What it has sent of the last request."""
+    unsent: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What it says that it has and did not send when it was asked."""
+    is_fresh: bool = False
+    """Whether it told what it has since the last round."""
+
+    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that it can send, by stream."""
+        if self.summary is not None:
+            for stream in self.summary.have:
+                yield stream, self.kept(stream)
+
+    def kept(self, stream: Epoch) -> Intervals:
+        """What it can send of a stream."""
+        if self.summary is None:
+            return _NOTHING
+        kept = self.summary.kept(stream)
+        unsent = self.unsent.get(stream)
+        return kept if unsent is None else kept.without(unsent)
+
+
+@dataclass(slots=True)
+class AntiEntropy:
+    """The neighbours of one gateway; a neighbour has one request to answer at a time.
+
+    Args:
+        have: what this gateway covers, by stream; kept up to date by its owner.
+        is_flooded: whether a stream is repaired between neighbours.
+        timeout_s: when an unanswered request may be repeated.
+
+    """
+
+    have: Mapping[Epoch, Intervals]
+    is_flooded: Callable[[Epoch], bool]
+    timeout_s: float
+    _neighbours: dict[int, _Neighbour] = field(default_factory=dict)
+
+    def link_up(self, link: int) -> None:
+        """A neighbour is there."""
+        self._neighbours[link] = _Neighbour()
+
+    def link_down(self, link: int, now: float) -> list[SendRequest]:
+        """The neighbour is gone; what it was asked for may be asked of others."""
+        self._neighbours.pop(link, None)
+        return self.ask_all(now)
+
+    def told(self, link: int, summary: Summary) -> None:
+        """A neighbour says what it has."""
+        state = self._neighbours[link]
+        state.summary = summary
+        state.is_fresh = True
+        state.unsent.clear()
+
+    def came(self, link: int, header: Header) -> None:
+        """A neighbour has sent a batch as repair, whether or not the log takes it."""
+        state = self._neighbours.get(link)
+        if state is not None and state.asked is not None:
+            state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
+
+    def lacks(self, link: int, kept: Callable[[Epoch], Intervals]) -> Request | None:
+        """What a neighbour lacks that has just told what it has; None if that is not known.
+
+        Args:
+            link: the neighbour.
+            kept: the numbers of a stream that this gateway can send.
+
+        """
+        state = self._neighbours[link]
+        if state.summary is None or not state.is_fresh:
+            return None
+        theirs = state.summary.have
+        wanted = (
+            (key, kept(key).without(theirs.get(key, _NOTHING)))
+            for key in sorted(self.have, key=_first_control)
+            if self.is_flooded(key)
+        )
+        request = Request.of(wanted, MAX_PUSHED_NUMBERS)
+        return request if request.wanted else None
+
+    def ask(self, link: int, now: float) -> list[SendRequest]:
+        """Ask a neighbour for what is lacking here and was not asked of another."""
+        state = self._neighbours[link]
+        if state.asked is not None or state.summary is None:
+            return []
+        asked = [other.asked for other in self._neighbours.values() if other.asked is not None]
+        wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
+        request = Request.of(
+            (
+                (key, self._without(theirs, key, asked))
+                for key, theirs in wanted
+                if self.is_flooded(key)
+            ),
+            MAX_REQUEST_NUMBERS,
+        )
+        if not request.wanted:
+            return []
+        state.asked = request
+        state.asked_at = now
+        state.came.clear()
+        return [SendRequest(link, request)]
+
+    def _without(self, theirs: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
+        wanted = theirs.without(self.have.get(stream, _NOTHING))
+        for request in asked:
+            if stream in request.wanted:
+                wanted = wanted.without(request.wanted[stream])
+        return wanted
+
+    def ask_all(self, now: float) -> list[SendRequest]:
+        """`ask` each neighbour."""
+        return [action for link in self._neighbours for action in self.ask(link, now)]
+
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        if (state := self._neighbours.get(link)) is not None:
+            state.asked_at = now
+
+    def done(self, link: int, now: float) -> list[SendRequest]:
+        """A neighbour has sent all of the last request that it had: go on with the next."""
+        state = self._neighbours.get(link)
+        if state is None or state.asked is None:
+            return []
+        asked, state.asked = state.asked, None
+        was_refused = False
+        for stream, ranges in asked.wanted.items():
+            left = ranges.without(self.have.get(stream, _NOTHING))
+            came = state.came.get(stream, _NOTHING)
+            was_refused |= len(left.common(came)) > 0
+            unsent = left.without(came)
+            if len(unsent):  # trimmed meanwhile, as its next summary will say, or damaged
+                state.unsent.setdefault(stream, Intervals()).update(unsent)
+        # What this gateway's own log refused is asked for again by and by, not at once.
+        return [] if was_refused else self.ask(link, now)
+
+    def handle_timer(self, now: float) -> list[SendRequest]:
+        """Repeat requests that were not answered, of others first."""
+        for link, state in list(self._neighbours.items()):
+            state.is_fresh = False
+            if state.asked is not None and now - state.asked_at >= self.timeout_s:
+                state.asked = None
+                self._neighbours[link] = self._neighbours.pop(link)
+        return self.ask_all(now)
+
+    # -- what neighbours know ------------------------------------------------------------------
+
+    def last_known(self, stream: Epoch) -> int:
+        """The last number of a stream that any neighbour has, or had before it was trimmed."""
+        return max(
+            (
+                state.summary.have[stream].last
+                for state in self._neighbours.values()
+                if state.summary is not None and stream in state.summary.have
+            ),
+            default=0,
+        )
+
+    def can_send(self, stream: Epoch) -> Iterator[Intervals]:
+        """What neighbours can send of a stream."""
+        return (state.kept(stream) for state in self._neighbours.values())
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours said that they have what is lacking here."""
+        return any(
+            state.asked is not None
+            or any(
+                len(theirs.without(self.have.get(key, _NOTHING)))
+                for key, theirs in state.askable()
+                if self.is_flooded(key)
+            )
+            for state in self._neighbours.values()
+        )
+
+    def lacking(self, link: int, kept_from: Mapping[Epoch, int]) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told."""
+        state = self._neighbours.get(link)
+        if state is None or state.summary is None:
+            return None
+        kept = Summary(dict(self.have), dict(kept_from))
+        theirs = state.summary.have
+        return sum(
+            n.without(theirs.get(key, _NOTHING)).count()
+            for key, n in kept.askable()
+            if self.is_flooded(key)
+        )
+
+    def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
+        """What is missing here and no neighbour can send.
+
+        Args:
+            expected: up to which number some streams must come, whoever has them.
+
+        """
+        found: dict[Epoch, Intervals] = {}
+        for stream in self._streams(expected):
+            have = self.have.get(stream, _NOTHING)
+            last = max(have.last, expected.get(stream, 0), self.last_known(stream))
+            if have.contiguous_from(1) >= last:
+                continue
+            missing = Intervals(have.missing(1, last))
+            for theirs in self.can_send(stream):
+                missing = missing.without(theirs)
+            if len(missing):
+                found[stream] = missing
+        return found
+
+    def _streams(self, expected: Iterable[Epoch]) -> list[Epoch]:
+        streams = dict.fromkeys((*self.have, *expected))
+        for state in self._neighbours.values():
+            if state.summary is not None:
+                streams |= dict.fromkeys(state.summary.have)
+        return [stream for stream in streams if self.is_flooded(stream)]
+
+
+def _first_control(stream: Epoch) -> bool:
+    """Orders streams: control first, for clients' messages may wait for it."""
+    return not stream[0].startswith(CONTROL_PREFIX)

@@ -1,0 +1,107 @@
+"""What this gateway numbers: batches of its own clients, and messages to other gateways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tree_handler import batch
+from tree_handler.batch import Epoch, Flags, Header, Row
+from tree_handler.intervals import Intervals
+from tree_handler.replication.epoch_order import statement
+
+_KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
+"""What an origin numbers apart."""
+
+Made = tuple[bytes, Header]
+
+
+@dataclass(slots=True)
+class OwnBatches:
+    """The batches of one boot epoch.
+
+    Args:
+        origin: this gateway's id.
+        epoch: its boot epoch.
+
+    """
+
+    origin: str
+    epoch: int
+    _next: dict[int, int] = field(default_factory=dict)
+    _has_told_epochs: bool = False
+    _unsaid: tuple[int, int] | None = None
+    """Numbers whose messages stay here, which neighbours have not been told of."""
+
+    def is_own(self, header: Header) -> bool:
+        """Whether this gateway made a batch in this epoch."""
+        return header.origin == self.origin and header.epoch == self.epoch
+
+    @property
+    def next_logged(self) -> int:
+        """The number that the next logged message of this gateway's clients gets."""
+        return self._next.get(batch.LOGGED_BIT, 1)
+
+    def make(
+        self,
+        rows: Sequence[Row],
+        flags: Flags,
+        origin_time_us: int,
+        have: Mapping[Epoch, Intervals],
+    ) -> list[Made]:
+        """Make the next batch.
+
+        Before all else that is logged in this epoch comes what tells where earlier ones ended.
+
+        Raises:
+            BatchError: no messages, or too large.
+
+        """
+        if not flags & Flags.LOGGED or self._has_told_epochs:
+            return [self._made(rows, flags, origin_time_us)]
+        told = statement(self.origin, self.epoch, have).row()
+        if flags & Flags.CONTROL:
+            return [self._made([told, *rows], flags, origin_time_us)]
+        return [
+            self._made([told], Flags.LOGGED | Flags.CONTROL, origin_time_us),
+            self._made(rows, flags, origin_time_us),
+        ]
+
+    def accepted(self, header: Header) -> None:
+        """A batch is on its way, or in the log: its numbers are taken."""
+        self._next[header.flags & _KIND] = header.last + 1
+        self._has_told_epochs |= header.control and header.logged
+
+    def unsaid_before(self, header: Header) -> list[Made]:
+        """The statements that others need before a logged batch of clients' goes on its way.
+
+        A batch that stays here is remembered for the next; more than one range never is.
+        """
+        said = self._unsaid
+        if header.local:
+            if said is None or said[1] + 1 == header.first:
+                self._unsaid = header.first if said is None else said[0], header.last
+                return []
+            self._unsaid = header.first, header.last
+            return self._statements(said)
+        return self.unsaid()
+
+    def unsaid(self) -> list[Made]:
+        """The statements that are due in any case."""
+        said, self._unsaid = self._unsaid, None
+        return [] if said is None else self._statements(said)
+
+    def _statements(self, said: tuple[int, int]) -> list[Made]:
+        return [batch.passed((self.origin, self.epoch), *part) for part in parts(*said)]
+
+    def _made(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> Made:
+        first = self._next.get(int(flags) & _KIND, 1)
+        return batch.make(
+            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
+        )
+
+
+def parts(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into what a statement can hold."""
+    for start in range(first, last + 1, batch.MAX_PASSED):
+        yield start, min(last, start + batch.MAX_PASSED - 1)

@@ -1,0 +1,303 @@
+"""What two neighbours tell each other to repair: summaries and requests, and their wire form.
+
+A summary says, for each stream (`Header.stream`), which logged numbers a gateway has and from
+which number on its log can still send them. A request names ranges of some streams. Both are
+msgpack; limits bound what a broken neighbour can make a gateway keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from tree_handler import batch
+from tree_handler.batch import Epoch, Header
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+
+MAX_ORIGIN_CHARACTERS = 256
+"""An origin's name of 255 bytes and the mark of its control stream."""
+
+MAX_SUMMARY_EPOCHS = 100_000
+MAX_RANGES = 10_000
+MAX_STREAMS = 1_000
+"""In one request or search; the next one has the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a gateway has: logged numbers, and the lowest that its log still holds."""
+
+    have: dict[Epoch, Intervals]
+    kept_from: dict[Epoch, int]
+
+    @classmethod
+    def of(cls, have: Mapping[Epoch, Intervals], kept_from: Mapping[Epoch, int]) -> Summary:
+        """A snapshot: later changes to the sets do not reach it."""
+        return cls({key: Intervals(ranges) for key, ranges in have.items()}, dict(kept_from))
+
+    def kept(self, key: Epoch) -> Intervals:
+        """The numbers of a stream that can still be sent."""
+        return _from(self.have.get(key, Intervals()), self.kept_from.get(key, 1))
+
+    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that can still be sent, by stream."""
+        for key in self.have:
+            yield key, self.kept(key)
+
+    def gone(self) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that was here once and is trimmed, by stream."""
+        for key, first in self.kept_from.items():
+            have = self.have.get(key)
+            if have is not None and first > 1:
+                yield key, have.without(self.kept(key))
+
+    def without(self, key: Epoch, ranges: Intervals) -> Summary:
+        """The same less some numbers."""
+        if key not in self.have or not len(ranges):
+            return self
+        return Summary(self.have | {key: self.have[key].without(ranges)}, self.kept_from)
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(
+            [
+                [origin, epoch, self.kept_from.get((origin, epoch), 1), list(ranges)]
+                for (origin, epoch), ranges in self.have.items()
+            ]
+        )
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Summary:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not a summary, or over a limit.
+
+        """
+        rows = _unpack("summary", data)
+        if not isinstance(rows, list) or len(rows) > MAX_SUMMARY_EPOCHS:
+            raise ProtocolError("summary", rows)
+        have: dict[Epoch, Intervals] = {}
+        kept_from: dict[Epoch, int] = {}
+        for row in rows:
+            if not isinstance(row, list) or len(row) != 4 or not _number(row[2]):
+                raise ProtocolError("summary row", row)
+            key = _epoch("summary", row[0], row[1])
+            have[key] = _ranges("summary", row[3])
+            if row[2] > 1:
+                kept_from[key] = row[2]
+        return cls(have, kept_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Ask for ranges of some streams, which are sent in this order."""
+
+    wanted: dict[Epoch, Intervals]
+
+    @classmethod
+    def of(cls, wanted: Iterable[tuple[Epoch, Intervals]], limit: int) -> Request:
+        """The first ``limit`` numbers of what is wanted."""
+        taken: dict[Epoch, Intervals] = {}
+        count = 0
+        for stream, numbers in wanted:
+            for first, last in numbers:
+                if limit <= 0 or count >= MAX_RANGES or len(taken) >= MAX_STREAMS:
+                    return cls(taken)
+                count += 1
+                end = min(last, first + limit - 1)
+                taken.setdefault(stream, Intervals()).add(first, end)
+                limit -= end - first + 1
+        return cls(taken)
+
+    def of_stream(self, stream: Epoch) -> Intervals:
+        """What is asked for of a stream."""
+        return self.wanted.get(stream, _NOTHING)
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(_rows(self.wanted))
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Request:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not a request, or over a limit.
+
+        """
+        return cls(_wanted("request", _unpack("request", data)))
+
+
+SearchId = tuple[str, int, int]
+"""Who seeks: gateway id, boot epoch, and which of its searches it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Ask for numbers that no neighbour of the seeker has; see `replication.search`."""
+
+    number: SearchId
+    wanted: dict[Epoch, Intervals]
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb([*self.number, _rows(self.wanted)])
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Seek:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such a question, or over a limit.
+
+        """
+        row = _unpack("seek", data)
+        if not isinstance(row, list) or len(row) != 4:
+            raise ProtocolError("seek", row)
+        return cls(_search_id("seek", row), _wanted("seek", row[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was found nowhere behind whoever answers.
+
+    Attributes:
+        number: of the search.
+        left: the numbers that are still missing.
+        origins: who of their origins was asked.
+        complete: whether all were asked and answered.
+
+    """
+
+    number: SearchId
+    left: dict[Epoch, Intervals]
+    origins: frozenset[str]
+    complete: bool
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        packed: bytes = msgpack.packb(
+            [*self.number, _rows(self.left), sorted(self.origins), self.complete]
+        )
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> Sought:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: not such an answer, or over a limit.
+
+        """
+        row = _unpack("sought", data)
+        if not isinstance(row, list) or len(row) != 6 or not isinstance(row[5], bool):
+            raise ProtocolError("sought", row)
+        left, origins = _wanted("sought", row[3]), row[4]
+        if (
+            not isinstance(origins, list)
+            or len(origins) > MAX_STREAMS
+            or not all(isinstance(origin, str) for origin in origins)
+        ):
+            raise ProtocolError("sought origins", origins)
+        return cls(_search_id("sought", row), left, frozenset(origins), row[5])
+
+
+def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
+    """What is sent of the batches that the log has of a request.
+
+    Of what is not to leave its origin a statement goes instead, so that the asker need not wait
+    for it; of what this gateway alone was passed over, nothing.
+    """
+    unsaid: tuple[Epoch, int, int] | None = None
+    for frame, header in batches:
+        stays = header.local and header.logged
+        if unsaid is not None and not (
+            stays and unsaid[0] == header.stream and unsaid[2] + 1 == header.first
+        ):
+            yield batch.passed(*unsaid)[0]
+            unsaid = None
+        if stays:
+            first = header.first if unsaid is None else unsaid[1]
+            unsaid = header.stream, first, header.last
+        elif not header.local:
+            yield frame
+    if unsaid is not None:
+        yield batch.passed(*unsaid)[0]
+
+
+def _unpack(what: str, data: bytes) -> Any:
+    try:
+        return msgpack.unpackb(data)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ProtocolError(what, data) from error
+
+
+def _rows(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
+    return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
+
+
+def _wanted(what: str, rows: object) -> dict[Epoch, Intervals]:
+    if not isinstance(rows, list) or len(rows) > MAX_STREAMS:
+        raise ProtocolError(f"{what} streams", rows)
+    wanted: dict[Epoch, Intervals] = {}
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 3:
+            raise ProtocolError(f"{what} stream", row)
+        wanted[_epoch(what, row[0], row[1])] = _ranges(what, row[2])
+    return wanted
+
+
+def _search_id(what: str, row: list[Any]) -> SearchId:
+    origin, epoch = _epoch(what, row[0], row[1])
+    if not _number(row[2]):
+        raise ProtocolError(f"{what} number", row[2])
+    return origin, epoch, row[2]
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 64
+
+
+def _epoch(what: str, origin: object, epoch: object) -> Epoch:
+    if not isinstance(origin, str) or not 0 < len(origin) <= MAX_ORIGIN_CHARACTERS:
+        raise ProtocolError(f"{what} origin", origin)
+    if not isinstance(epoch, int) or not _number(epoch):
+        raise ProtocolError(f"{what} epoch", epoch)
+    return origin, epoch
+
+
+def _ranges(what: str, rows: object) -> Intervals:
+    if not isinstance(rows, list) or len(rows) > MAX_RANGES:
+        raise ProtocolError(f"{what} ranges", rows)
+    ranges = Intervals()
+    for row in rows:
+        if (
+            not isinstance(row, list)
+            or len(row) != 2
+            or not all(map(_number, row))
+            or row[0] > row[1]
+        ):
+            raise ProtocolError(f"{what} range", row)
+        ranges.add(row[0], row[1])
+    return ranges
+
+
+def _from(ranges: Intervals, first: int) -> Intervals:
+    if first <= 1:
+        return ranges
+    kept = Intervals()
+    for low, high in ranges:
+        if high >= first:
+            kept.add(max(low, first), high)
+    return kept
+
+
+_NOTHING = Intervals()

@@ -1,0 +1,1 @@
+"""Retained messages: one version of each topic on every gateway."""

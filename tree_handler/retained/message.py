@@ -1,0 +1,128 @@
+"""A retained message, or its tombstone, as one gateway tells it another; the wire form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.retained.hybrid_clock import LOGICAL_MAX, Version
+
+VERSION = -1
+"""Among the properties of a retained message in a batch: its stamp, as (physical, logical). An MQTT
+property has a whole number as its identifier, so no packet can carry it."""
+PHYSICAL_MAX = 1 << 62
+"""Beyond it no stamp is believed: it could hardly be surpassed."""
+ORIGIN_BYTES_MAX = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What a gateway knows of a topic.
+
+    Attributes:
+        topic: the topic name.
+        version: of the message or of its deletion.
+        number: that message's number in its origin's stream; 0 if no log has it.
+        qos: as published; None if the message has expired.
+        payload: empty if there is no message any more.
+        properties: as in `tree_handler.batch.Entry`.
+        left_s: until a message expires; None for never.
+        dead_s: for how long there has been no message; None if there is one.
+
+    """
+
+    topic: str
+    version: Version
+    number: int
+    qos: int | None
+    payload: bytes
+    properties: dict[int, Any]
+    left_s: float | None = None
+    dead_s: float | None = None
+
+    @property
+    def stream(self) -> Epoch:
+        """The stream that the message is numbered in."""
+        return self.version.origin, self.version.epoch
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes on a link."""
+        return len(self.topic) + len(self.payload) + 100 + 50 * len(self.properties)
+
+    def row(self) -> tuple[Any, ...]:
+        """The wire form, to be packed."""
+        left_ms = None if self.left_s is None else max(0, int(self.left_s * 1000))
+        dead_ms = None if self.dead_s is None else max(0, int(self.dead_s * 1000))
+        return (
+            *(self.topic, *self.version, self.number),
+            *(self.qos, self.payload, self.properties, left_ms, dead_ms),
+        )
+
+    @classmethod
+    def of(cls, row: object) -> Retained:
+        """Read the wire form.
+
+        Raises:
+            ProtocolError: it is none.
+
+        """
+        if not isinstance(row, tuple) or len(row) != 11:
+            raise ProtocolError("retained message", row)
+        topic, us, logical, origin, epoch, number, qos, payload, properties, left, dead = row
+        version = version_of(us, logical, origin, epoch)
+        if not (
+            isinstance(topic, str)
+            and topic
+            and _whole(number, 1 << 62)
+            and (qos is None or _whole(qos, 3))
+            and isinstance(payload, bytes)
+            and isinstance(properties, dict)
+            and (left is None or _whole(left, 1 << 64))
+            and (dead is None or _whole(dead, 1 << 64))
+            and (dead is None) == bool(payload)
+            and (qos is not None or not payload)
+        ):
+            raise ProtocolError("retained message", row)
+        left_s = None if left is None else left / 1000
+        dead_s = None if dead is None else dead / 1000
+        return cls(*(topic, version, number, qos, payload, dict(properties), left_s, dead_s))
+
+
+def stamped_version(stamp: object, stream: Epoch) -> Version:
+    """The version of a message of this stream with this `VERSION`.
+
+    Raises:
+        ProtocolError: it is no stamp.
+
+    """
+    if not isinstance(stamp, tuple | list) or len(stamp) != 2:
+        raise ProtocolError("version", stamp)
+    return version_of(stamp[0], stamp[1], *stream)
+
+
+def version_of(us: object, logical: object, origin: object, epoch: object) -> Version:
+    """A version of values from outside.
+
+    Raises:
+        ProtocolError: they are none.
+
+    """
+    if (
+        isinstance(us, int)
+        and isinstance(logical, int)
+        and isinstance(origin, str)
+        and _whole(us, PHYSICAL_MAX)
+        and _whole(logical, LOGICAL_MAX + 1)
+        and 0 < len(origin) <= ORIGIN_BYTES_MAX
+        and isinstance(epoch, int)
+        and _whole(epoch, 1 << 62)
+    ):
+        return Version(us, logical, origin, epoch)
+    raise ProtocolError("version", (us, logical, origin, epoch))
+
+
+def _whole(value: object, below: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below

@@ -1,0 +1,254 @@
+"""Which version of each retained topic a gateway has, and how two gateways find what differs.
+
+A last-writer-wins map: of two versions of a topic the greater one stays, so any order and any
+repetition of the same updates come to the same state. A deletion is an update as well, whose
+tombstone is kept for the retention, so that an older message can't bring the topic back. A
+message that expires leaves a tombstone of its own version.
+
+The digest is a number for each of `BUCKETS` sets of topics: the exclusive or of a hash of each
+topic and version in it. It says nothing of whether the topic is alive, for the version decides
+that, and an expiry is met by each gateway in its own time. Contents are the caller's to keep.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from tree_handler.retained.hybrid_clock import NEVER, Stamp, Version
+
+BUCKETS = 256
+HASH_BYTES = 8
+RETENTION_S = 7 * 24 * 3600.0
+"""A tombstone is kept so long; who was away for longer may bring back what was deleted."""
+TOMBSTONES_MAX = 100_000
+"""Beyond it the oldest go early, which is counted."""
+_HEAP_SLACK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A topic whose retained message was deleted or has expired.
+
+    Attributes:
+        version: of the deletion, or of the message that expired.
+        number: that message's number in its origin's stream; 0 if no log has it.
+        qos: of the deletion; None if the message expired.
+        since_s: since when, on the monotonic clock of this gateway. The age is what gateways tell
+            each other, so that a tombstone goes everywhere at about the same time.
+
+    """
+
+    version: Version
+    number: int
+    qos: int | None
+    since_s: float
+
+
+class RetainedVersions:
+    """The versions that one gateway has.
+
+    Args:
+        retention_s: how long tombstones are kept.
+        tombstones_max: and how many of them.
+
+    Attributes:
+        changes: raised by each change.
+        dropped_early: tombstones that went before their time.
+
+    """
+
+    def __init__(
+        self, retention_s: float = RETENTION_S, tombstones_max: int = TOMBSTONES_MAX
+    ) -> None:
+        self.changes = 0
+        self.dropped_early = 0
+        self._retention_s = retention_s
+        self._tombstones_max = tombstones_max
+        self._live: dict[str, Version] = {}
+        self._dead: dict[str, Tombstone] = {}
+        self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
+        self._hashes = [0] * BUCKETS
+        self._ages: list[tuple[float, str]] = []
+        """A heap of tombstones by age; a topic that is in it and no longer dead is passed over."""
+
+    # -- what is asked of it -------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many topics there are, alive or dead."""
+        return len(self._live) + len(self._dead)
+
+    @property
+    def tombstones(self) -> int:
+        """How many topics are dead."""
+        return len(self._dead)
+
+    def version(self, topic: str) -> Version | None:
+        """A topic's version; None if it was never retained, or so long ago that it is forgotten."""
+        found = self._live.get(topic)
+        if found is None and (dead := self._dead.get(topic)) is not None:
+            return dead.version
+        return found
+
+    def stamp(self, topic: str) -> Stamp:
+        """The stamp that a write to this topic has to surpass."""
+        found = self.version(topic)
+        return NEVER if found is None else found.stamp
+
+    def tombstone(self, topic: str) -> Tombstone | None:
+        """A topic's tombstone; None if it is alive or unknown."""
+        return self._dead.get(topic)
+
+    def is_live(self, topic: str) -> bool:
+        """Whether a message is retained there."""
+        return topic in self._live
+
+    def is_news(self, topic: str, version: Version) -> bool:
+        """Whether a version is greater than what is here."""
+        known = self.version(topic)
+        return known is None or version > known
+
+    def state(self) -> dict[str, Version]:
+        """All versions by topic."""
+        return self._live | {topic: dead.version for topic, dead in self._dead.items()}
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def set(self, topic: str, version: Version) -> bool:
+        """A message is retained; whether that was news."""
+        if not self.is_news(topic, version):
+            return False
+        self._take_out(topic)
+        self._live[topic] = version
+        self._put_in(topic, version)
+        return True
+
+    def bury(self, topic: str, tombstone: Tombstone, now_s: float) -> bool:
+        """A topic's message is deleted; whether that was news, though there may be nothing here.
+
+        A tombstone that would go at once is none, so that it isn't fetched again and again.
+        """
+        if not self.is_news(topic, tombstone.version):
+            return False
+        if topic not in self._live and topic not in self._dead:
+            is_full = len(self._dead) >= self._tombstones_max
+            oldest_s = self._oldest_s() if is_full else -inf
+            if tombstone.since_s <= max(oldest_s, now_s - self._retention_s):
+                return False
+        self._lay(topic, tombstone)
+        return True
+
+    def replace(self, topic: str, tombstone: Tombstone) -> None:
+        """More is known of a tombstone; version and age are as they were."""
+        if topic in self._dead:
+            self._dead[topic] = tombstone
+
+    def expired(self, topic: str, now_s: float) -> None:
+        """A topic's message is gone by itself."""
+        version = self._live.get(topic)
+        if version is not None:
+            self._lay(topic, Tombstone(version, 0, None, now_s))
+
+    def _lay(self, topic: str, tombstone: Tombstone) -> None:
+        self._take_out(topic)
+        self._dead[topic] = tombstone
+        self._put_in(topic, tombstone.version)
+        heappush(self._ages, (tombstone.since_s, topic))
+        if len(self._ages) > 2 * len(self._dead) + _HEAP_SLACK:
+            self._ages = [(dead.since_s, topic) for topic, dead in self._dead.items()]
+            heapify(self._ages)
+
+    def _oldest_s(self) -> float:
+        while self._ages:
+            since_s, topic = self._ages[0]
+            dead = self._dead.get(topic)
+            if dead is not None and dead.since_s == since_s:
+                return since_s
+            heappop(self._ages)
+        return inf
+
+    def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
+        """Forget tombstones that are past the retention or too many; say which topics.
+
+        To be called again and again: at most ``count_max`` go at a time.
+        """
+        gone: list[str] = []
+        while len(gone) < count_max and (since_s := self._oldest_s()) < inf:
+            is_old = now_s - since_s >= self._retention_s
+            if not is_old and len(self._dead) <= self._tombstones_max:
+                break
+            self.dropped_early += not is_old
+            _, topic = heappop(self._ages)
+            self._take_out(topic)
+            gone.append(topic)
+        return gone
+
+    def _take_out(self, topic: str) -> None:
+        version = self._live.pop(topic, None)
+        if version is None:
+            dead = self._dead.pop(topic, None)
+            if dead is None:
+                return
+            version = dead.version
+        bucket = bucket_of(topic)
+        self._topics[bucket].discard(topic)
+        self._hashes[bucket] ^= _hash(topic, version)
+        self.changes += 1
+
+    def _put_in(self, topic: str, version: Version) -> None:
+        bucket = bucket_of(topic)
+        self._topics[bucket].add(topic)
+        self._hashes[bucket] ^= _hash(topic, version)
+        self.changes += 1
+
+    # -- digests -------------------------------------------------------------------------------
+
+    def digest(self) -> bytes:
+        """A hash of each bucket, one after the other."""
+        return b"".join(number.to_bytes(HASH_BYTES, "big") for number in self._hashes)
+
+    def root(self) -> bytes:
+        """One hash of everything."""
+        return blake2b(self.digest(), digest_size=HASH_BYTES).digest()
+
+    def topics_from(
+        self, buckets: Iterable[int], after: tuple[int, str]
+    ) -> Iterator[tuple[int, str, Version]]:
+        """Bucket, topic and version of all in these buckets behind a place, in order.
+
+        The order of two gateways is the same: by bucket, then by topic.
+        """
+        first, last_topic = after
+        for bucket in sorted(buckets):
+            if bucket < first:
+                continue
+            for topic in sorted(self._topics[bucket]):
+                if bucket > first or topic > last_topic:
+                    version = self.version(topic)
+                    assert version is not None
+                    yield bucket, topic, version
+
+
+def differing(one: bytes, other: bytes) -> list[int]:
+    """The buckets in which two digests differ."""
+    step = HASH_BYTES
+    return [
+        at // step
+        for at in range(0, BUCKETS * step, step)
+        if one[at : at + step] != other[at : at + step]
+    ]
+
+
+def bucket_of(topic: str) -> int:
+    """In which bucket a topic is; the same on all gateways."""
+    return zlib.crc32(topic.encode()) % BUCKETS
+
+
+def _hash(topic: str, version: Version) -> int:
+    us, logical, origin, epoch = version
+    text = f"{topic}\0{us} {logical} {epoch} {origin}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=HASH_BYTES).digest(), "big")

@@ -1,0 +1,1 @@
+"""Who wants what, where everybody is, and routed mode (C4)."""

@@ -1,0 +1,116 @@
+"""A gateway that messages are routed to: what it takes, what it lacks, and what it says of it.
+
+It believes the origin of a stream: what the origin passes over is not for this gateway, and what is
+neither here nor passed over is asked for. It has no timers: the origin claims until it is told
+that all is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+from tree_handler.replication.replication import Replication
+from tree_handler.routing.actions import Action, Settle
+from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell
+
+MAX_ASKED_NUMBERS = 5_000
+"""Numbers asked for at once; the answer brings up the next."""
+ASK_AGAIN_S = 1.0
+"""A request that brought nothing is repeated so long after, if the origin still claims."""
+
+
+class Destination:
+    """One gateway as the destination of other gateways' streams.
+
+    Args:
+        core: what it has.
+        send: sends a message of this gateway's to another.
+        counters: those of routed mode.
+
+    """
+
+    def __init__(
+        self,
+        core: Replication,
+        send: Callable[[str, Ask | Ack], list[Action]],
+        counters: Counter[str],
+    ) -> None:
+        self._core = core
+        self._send = send
+        self._counters = counters
+        self._asked: dict[Epoch, tuple[float, int]] = {}
+        """When may be asked again, and what was the first number asked for."""
+
+    def take(self, message: Carry, header: Header, before: int, now: float) -> list[Action]:
+        """Take a batch; the number before which none since ``before`` is for this gateway."""
+        stream, core = header.stream, self._core
+        if not header.logged:
+            return [*core.take(message.frame, header)]
+        actions: list[Action] = []
+        if before + 1 < header.first:
+            actions += core.passed_over(stream, before + 1, header.first - 1)
+        actions += core.take(message.frame, header, repaired=message.is_repair)
+        if before and not message.is_repair:
+            actions += self._ask(stream, Intervals(core.covered(stream).missing(1, before)), now)
+        return actions
+
+    def claimed(self, stream: Epoch, last: int, tail: int, now: float) -> list[Action]:
+        """The origin says that of its numbers up to ``last`` the last for this gateway is ``tail``.
+
+        What the actions pass over is not covered yet, but counts.
+        """
+        actions: list[Action] = []
+        if tail < last:
+            actions += self._core.passed_over(stream, tail + 1, last)
+        return [*actions, *self._ask_or_acknowledge(stream, last, self._lacks(stream, tail), now)]
+
+    def told(self, tell: Tell, now: float) -> list[Action]:
+        """The origin has answered a request."""
+        stream, core = tell.stream, self._core
+        actions: list[Action] = []
+        for first, last in tell.passed:
+            actions += core.passed_over(stream, first, last)
+        for first, last in tell.gone:
+            actions += core.passed_over(stream, first, last, is_lost=True)
+        if tell.tail < tell.last:
+            actions += core.passed_over(stream, tell.tail + 1, tell.last)
+        lacking = self._lacks(stream, tell.tail).without(tell.passed).without(tell.gone)
+        if len(lacking) and next(iter(lacking))[0] != self._asked.get(stream, (0.0, 0))[1]:
+            self._asked.pop(stream, None)  # it brought something: go on at once
+        return [*actions, *self._ask_or_acknowledge(stream, tell.last, lacking, now)]
+
+    def _lacks(self, stream: Epoch, tail: int) -> Intervals:
+        return Intervals(self._core.covered(stream).missing(1, tail) if tail else ())
+
+    def _ask_or_acknowledge(
+        self, stream: Epoch, last: int, lacking: Intervals, now: float
+    ) -> list[Action]:
+        if len(lacking):
+            return self._ask(stream, lacking, now)
+        self._asked.pop(stream, None)
+        return [Settle(stream, last)]
+
+    def settle(self, stream: Epoch, last: int) -> list[Action]:
+        """Acknowledge all up to a number, if it is covered: a log that is full refused some."""
+        if not self._core.covered(stream).covers(1, last):
+            return []
+        return self._send(stream[0], Ack(stream, self._core.origin, last))
+
+    def _ask(self, stream: Epoch, lacking: Intervals, now: float) -> list[Action]:
+        if not len(lacking) or now < self._asked.get(stream, (-math.inf, 0))[0]:
+            return []
+        ranges, left = Intervals(), MAX_ASKED_NUMBERS
+        for first, last in lacking:
+            ranges.add(first, min(last, first + left - 1))
+            left -= last - first + 1
+            if left <= 0 or len(ranges) >= MAX_RANGES:
+                break
+        sent = self._send(stream[0], Ask(stream, self._core.origin, ranges))
+        if sent:
+            self._counters["asks"] += 1
+            self._asked[stream] = now + ASK_AGAIN_S, next(iter(ranges))[0]
+        return sent

@@ -1,0 +1,219 @@
+"""What gateways say to each other in routed mode (C4), and its wire form.
+
+As in BIER (RFC 8279) a message names the gateways that it is for; whoever is on the way splits
+that list by its links and keeps nothing. Each is a msgpack array: its kind, how many gateways it
+may still pass, and what the kind says. Behind that of a `Carry` stand the batch's own bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.member import check_name
+from tree_handler.routing.locator import MAX_BEHIND
+
+TOPIC = b"$hedgerow/routed"
+MAX_HOPS = 255
+"""Gateways that a message passes at most, as a datagram's time to live."""
+MAX_RANGES = 256
+"""Ranges in one message."""
+MAX_NUMBER = (1 << 64) - 1
+"""No number is greater."""
+
+Pairs = tuple[tuple[str, int], ...]
+"""Gateways, and for each a number of the stream."""
+
+
+@dataclass(slots=True)  # not frozen: one is made for each batch and link
+class Carry:
+    """A batch for these gateways.
+
+    Attributes:
+        to: each with the number that was the last one for it before this batch; whatever is
+            between is not for it.
+        frame: the bytes of the batch.
+        is_repair: it was asked for.
+        overlay: the overlay that it travels in; empty for the common tree.
+
+    """
+
+    to: Pairs
+    frame: bytes
+    is_repair: bool = False
+    overlay: bytes = b""
+
+    def encode(self, hops: int = MAX_HOPS) -> bytes:
+        """The wire form."""
+        return _pack(0, hops, self.overlay, self.is_repair, self.to) + self.frame
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An origin says which number of a stream was the last one for each of these gateways.
+
+    Attributes:
+        stream: of its clients' messages.
+        last: the last number that it has accepted at all.
+        to: each with the last number for it.
+
+    """
+
+    stream: Epoch
+    last: int
+    to: Pairs
+
+    def encode(self, hops: int = MAX_HOPS) -> bytes:
+        """The wire form."""
+        return _pack(1, hops, *self.stream, self.last, self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An origin's last word on a request: what was not sent, and why.
+
+    Attributes:
+        to: who asked.
+        stream: of the origin's clients' messages.
+        last: the last number that was accepted.
+        tail: the last number for that gateway.
+        passed: numbers that are not for it.
+        gone: numbers that are, and that the log does not have any more.
+
+    """
+
+    to: str
+    stream: Epoch
+    last: int
+    tail: int
+    passed: Intervals
+    gone: Intervals
+
+    def encode(self, hops: int = MAX_HOPS) -> bytes:
+        """The wire form."""
+        ranges = list(self.passed), list(self.gone)
+        return _pack(2, hops, self.to, *self.stream, self.last, self.tail, *ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A gateway asks a stream's origin for what it lacks."""
+
+    stream: Epoch
+    asker: str
+    ranges: Intervals
+
+    def encode(self, hops: int = MAX_HOPS) -> bytes:
+        """The wire form."""
+        return _pack(3, hops, *self.stream, self.asker, list(self.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A gateway tells a stream's origin that it has all that is for it, up to a number."""
+
+    stream: Epoch
+    gateway_id: str
+    covered: int
+
+    def encode(self, hops: int = MAX_HOPS) -> bytes:
+        """The wire form."""
+        return _pack(4, hops, *self.stream, self.gateway_id, self.covered)
+
+
+Message = Carry | Claim | Tell | Ask | Ack
+
+
+def decode(data: bytes) -> tuple[Message, int]:
+    """Read a message, and how many gateways it may still pass.
+
+    Raises:
+        ProtocolError: not a message of this version, or over a limit.
+
+    """
+    unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=len(data) or 1)
+    unpacker.feed(data)
+    try:
+        row: Any = unpacker.unpack()
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ProtocolError("routed message", data[:64]) from error
+    if not isinstance(row, tuple) or len(row) < 2:
+        raise ProtocolError("routed message", row)
+    kind, hops, *fields = row
+    if not isinstance(kind, int) or (kind, len(fields)) not in _FIELDS:
+        raise ProtocolError("routed message", row)
+    if not isinstance(hops, int) or not 0 <= hops <= MAX_HOPS:
+        raise ProtocolError("routed hops", hops)
+    if kind != 0 and unpacker.tell() != len(data):
+        raise ProtocolError("routed message followed by other bytes", len(data))
+    if kind == 0:
+        overlay, is_repair, to = fields
+        if not isinstance(overlay, bytes) or len(overlay) > 64 or not isinstance(is_repair, bool):
+            raise ProtocolError("routed overlay", overlay)
+        return Carry(_pairs(to), data[unpacker.tell() :], is_repair, overlay), hops
+    return _control(kind, fields), hops
+
+
+_FIELDS = frozenset(((0, 3), (1, 4), (2, 7), (3, 4), (4, 4)))
+
+
+def _control(kind: int, fields: list[Any]) -> Message:
+    if kind == 1:
+        return Claim(_stream(*fields[:2]), _number(fields[2]), _pairs(fields[3]))
+    if kind == 2:
+        to, origin, epoch, last, tail, passed, gone = fields
+        name = check_name("routed destination", to)
+        numbers = _number(last), _number(tail)
+        return Tell(name, _stream(origin, epoch), *numbers, _ranges(passed), _ranges(gone))
+    origin, epoch, other, value = fields
+    other = check_name("routed sender", other)
+    if kind == 3:
+        return Ask(_stream(origin, epoch), other, _ranges(value))
+    return Ack(_stream(origin, epoch), other, _number(value))
+
+
+def _pack(*row: Any) -> bytes:
+    packed: bytes = msgpack.packb(row)
+    return packed
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
+        raise ProtocolError("routed number", value)
+    return value
+
+
+def _stream(origin: object, epoch: object) -> Epoch:
+    if not isinstance(epoch, int) or not 0 < epoch < 1 << 32:
+        raise ProtocolError("routed epoch", epoch)
+    return check_name("routed origin", origin), epoch
+
+
+def _pairs(rows: object) -> Pairs:
+    if not isinstance(rows, tuple) or not 0 < len(rows) <= MAX_BEHIND:
+        raise ProtocolError("routed destinations", rows)
+    pairs = []
+    for row in rows:
+        if not isinstance(row, tuple) or len(row) != 2:
+            raise ProtocolError("routed destination", row)
+        pairs.append((check_name("routed destination", row[0]), _number(row[1])))
+    return tuple(pairs)
+
+
+def _ranges(rows: object) -> Intervals:
+    if not isinstance(rows, tuple) or len(rows) > MAX_RANGES:
+        raise ProtocolError("routed ranges", rows)
+    ranges = Intervals()
+    for row in rows:
+        if not isinstance(row, tuple) or len(row) != 2:
+            raise ProtocolError("routed range", row)
+        first, last = map(_number, row)
+        if not 0 < first <= last:
+            raise ProtocolError("routed range", row)
+        ranges.add(first, last)
+    return ranges

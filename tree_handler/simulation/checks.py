@@ -1,0 +1,188 @@
+"""The invariants, checked from outside on what gateways do (tree-protocol, invariants 1, 2, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tree_handler.simulation.gateway import Gateway, Watch
+from tree_handler.simulation.network import Clock, Connection, End, Network
+from tree_handler.spanning.bpdu import Kind
+from tree_handler.spanning.election import Root
+from tree_handler.spanning.feasibility import MAX_SOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that did not hold.
+
+    Attributes:
+        invariant: its number.
+        at_s: the virtual time.
+        what: what was seen.
+        replay: how to run the network again.
+
+    """
+
+    invariant: int
+    at_s: float
+    what: str
+    replay: str
+
+    def __str__(self) -> str:
+        return (
+            f"invariant {self.invariant} at {self.at_s:.6f} s: {self.what}; replay: {self.replay}"
+        )
+
+
+class Checks(Watch):
+    """Checks invariant 1 at every instant at which an edge can become live, and 6 at each event.
+
+    Args:
+        clock: virtual time.
+        replay: how to run the network again.
+
+    """
+
+    def __init__(self, clock: Clock, replay: str) -> None:
+        super().__init__()
+        self.violations: list[Violation] = []
+        """What was found, in the order of time; at most `MAX_VIOLATIONS`."""
+        self.last_change_s = 0.0
+        """When a link last started or stopped to forward."""
+        self.most_actions = 0.0
+        """What a gateway did at once, for each link that it had and one more, at most."""
+        self._clock = clock
+        self._replay = replay
+
+    def forwards(self, end: End) -> None:
+        """Look for a ring that this end closes."""
+        self.last_change_s = self._clock.now
+        if end.connection.live:
+            ring = _ring(end.connection)
+            if ring is not None:
+                self.found(1, "live ring " + " - ".join(ring))
+
+    def discards(self, end: End) -> None:
+        """Nothing can go wrong when an end stops."""
+        self.last_change_s = self._clock.now
+
+    def acted(self, gateway: Gateway, actions: int) -> None:
+        """See whether what a gateway keeps and says stays within bounds (invariant 6)."""
+        tree, links = gateway.tree, len(gateway.ends)
+        self.most_actions = max(self.most_actions, actions / (links + 1))
+        if actions > ACTIONS_PER_LINK * (links + 1):
+            self.found(6, f"{gateway.gateway_id} does {actions} things at once on {links} links")
+        neighbours, roots = tree.sizes
+        if neighbours > tree.parameters.max_links or roots > MAX_SOURCES:
+            self.found(6, f"{gateway.gateway_id} keeps {neighbours} links and {roots} roots")
+
+    def found(self, invariant: int, what: str) -> None:
+        """Note a violation."""
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations.append(Violation(invariant, self._clock.now, what, self._replay))
+
+
+ACTIONS_PER_LINK = 4
+"""At one event a gateway stops a link, says so, says HELLO, asks and starts it, at most."""
+MAX_VIOLATIONS = 20
+"""More of one run tell nothing new."""
+
+
+def _ring(closed: Connection) -> list[str] | None:
+    """The gateways of a ring of live connections through ``closed``, None if there is none.
+
+    Looks from both ends in turn, so that the smaller side of a tree decides how long it takes.
+    """
+    sides = []
+    for end in closed.ends:
+        start = end.host
+        sides.append(({start: [start.gateway_id]}, [start]))
+    while all(front for _, front in sides):
+        for (paths, front), (others, _) in (sides, sides[::-1]):
+            if not front:
+                break
+            at = front.pop()
+            if at in others:
+                return paths[at] + others[at][-2::-1]
+            for end in at.ends.values():
+                other = end.peer.host
+                if end.connection is not closed and end.connection.live and other not in paths:
+                    paths[other] = [*paths[at], other.gateway_id]
+                    front.append(other)
+    return None
+
+
+def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    """All that can be reached from ``start``, itself included."""
+    seen, front = {start}, [start]
+    while front:
+        for other in neighbours(front.pop()):
+            if other not in seen:
+                seen.add(other)
+                front.append(other)
+    return seen
+
+
+def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, set[str]]:
+    """Whom each gateway can connect to now."""
+    paths: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
+    for edge in network.edges:
+        first, second = edge.ids
+        if edge.usable and first in paths and second in paths:
+            paths[first].add(second)
+            paths[second].add(first)
+    return paths
+
+
+def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Root]:
+    """Who must be root for whom: the best of those that can be reached without passing a leaf."""
+    paths = usable_paths(gateways, network)
+    own = {gateway_id: gateway.tree.identity for gateway_id, gateway in gateways.items()}
+
+    def onward(at: str) -> Iterable[str]:
+        return (other for other in paths[at] if own[other].transit)
+
+    roots = {}
+    for gateway_id in gateways:
+        reach = [own[i].root for i in component(gateway_id, onward) if own[i].transit]
+        roots[gateway_id] = min(
+            reach, key=lambda root: root.precedence, default=own[gateway_id].root
+        )
+    return roots
+
+
+def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
+    """Who does not follow the right root over live links, and how; empty if there is one tree."""
+    live: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
+    for connection in network.connections:
+        if connection.live:
+            first, second = connection.edge.ids
+            live[first].add(second)
+            live[second].add(first)
+    found = []
+    for gateway_id, root in right_roots(gateways, network).items():
+        followed = gateways[gateway_id].tree.root_id
+        if followed != root.gateway_id:
+            found.append(f"{gateway_id} follows {followed}, not {root}")
+        elif root.gateway_id not in component(gateway_id, live.__getitem__):
+            found.append(f"{gateway_id} has no live way to its root {root}")
+    return found
+
+
+def still(said: Mapping[Kind, int]) -> bool:
+    """Whether nothing but HELLOs was said."""
+    return not any(count and kind is not Kind.HELLO for kind, count in said.items())
+
+
+def check_quiet(
+    said: dict[Kind, int], gateways: dict[str, Gateway], intervals: float, checks: Checks
+) -> None:
+    """Check invariant 7 on what was ``said`` in so many hello intervals of stillness."""
+    others = sorted(kind.name for kind, count in said.items() if count and kind is not Kind.HELLO)
+    if others:
+        checks.found(7, f"a still network sent {', '.join(others)}")
+    directions = sum(len(gateway.ends) for gateway in gateways.values())
+    most = directions * (intervals + 1)
+    if said.get(Kind.HELLO, 0) > most:
+        checks.found(7, f"{said[Kind.HELLO]} HELLOs, at most {most:.0f} are due")

@@ -1,0 +1,390 @@
+"""A small network as a value: its gateways' trees, what is under way, and what can happen to it.
+
+Each step makes a new `State` from an old one, so that `exploration` can go back. A state is the
+production class `SpanningTree` of each gateway, pickled, and what is under way between them.
+Links break with an error that each end meets in its own time; a gateway that dies closes its
+links behind what it sent. Each gateway has a clock of its own, which its timers alone move.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tree_handler.simulation.exploration_key import message_key, tree_key
+from tree_handler.spanning.bpdu import Bpdu
+from tree_handler.spanning.spanning_tree import (
+    Action,
+    Discard,
+    Drop,
+    Forward,
+    Identity,
+    Parameters,
+    Send,
+    SpanningTree,
+)
+
+PARAMETERS = Parameters()
+PATIENCE_HELLOS = 20
+"""Hello intervals within which a network that is left alone must have one tree."""
+CLOSED = None
+"""Under way: the other end has closed, or the link is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How often what may happen, beside deliveries.
+
+    Attributes:
+        breaks: links that break; each end learns of it in its time.
+        links: links that are made (again) between gateways that have none.
+        deaths: gateways that die; each neighbour learns of it behind what was sent before.
+        starts: gateways that start again, with the next boot epoch.
+        timers: timers that fire.
+
+    """
+
+    breaks: int = 0
+    links: int = 0
+    deaths: int = 0
+    starts: int = 0
+    timers: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.breaks} breaks, {self.links} links, {self.deaths} deaths,"
+            f" {self.starts} starts, {self.timers} timers"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A gateway: its tree, pickled, and its clock. One that is dead has no ``tree``."""
+
+    identity: Identity
+    tree: bytes = b""
+    now: float = 0.0
+    key: object = None
+    number: int = 0
+
+    def revived(self) -> SpanningTree:
+        """Its tree, to be changed."""
+        tree: SpanningTree = pickle.loads(self.tree)  # noqa: S301  # made here, of our own
+        return tree
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A connection, by the indexes of its two gateways; most fields have a value for each end."""
+
+    ends: tuple[int, int]
+    number: int
+    whole: bool = True
+    open: tuple[bool, bool] = (True, True)
+    forwards: tuple[bool, bool] = (False, False)
+    coming: tuple[tuple[Bpdu | None, ...], tuple[Bpdu | None, ...]] = ((), ())
+    """What is under way to each end."""
+
+    @property
+    def live(self) -> bool:
+        """Whether data pass."""
+        return self.whole and all(self.open) and all(self.forwards)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that decides what can happen next."""
+
+    nodes: tuple[Node, ...]
+    wires: tuple[Wire, ...]
+    budget: Budget
+
+    @property
+    def key(self) -> int:
+        """The same for states from which the same can happen."""
+        numbers = [node.number for node in self.nodes]
+        under_way = tuple(
+            (
+                wire.ends,
+                wire.number,
+                wire.whole,
+                wire.open,
+                wire.forwards,
+                tuple(
+                    tuple(
+                        message_key(bpdu, numbers[wire.ends[1 - side]], numbers[wire.ends[side]])
+                        for bpdu in wire.coming[side]
+                    )
+                    for side in (0, 1)
+                ),
+            )
+            for wire in self.wires
+        )
+        return hash((tuple(node.key for node in self.nodes), under_way, self.budget))
+
+
+class InvariantError(Exception):
+    """An invariant does not hold; the message says which, and how it came to it."""
+
+
+Event = tuple[str, int, int]
+
+
+class Network:
+    """What can happen in a network of gateways that are all linked along ``pairs``.
+
+    Args:
+        pairs: the indexes of gateways that can be linked; the lower index first.
+
+    """
+
+    def __init__(self, pairs: tuple[tuple[int, int], ...]) -> None:
+        self.pairs = pairs
+
+    def cold(self, gateways: int, budget: Budget) -> State:
+        """All gateways have just started and all links were just made."""
+        nodes = tuple(
+            _started(Identity(f"gw-{name}", 1, float(gateways - i), f"10.0.0.{i + 1}"))
+            for i, name in zip(range(gateways), "abcdefgh", strict=False)
+        )
+        state = State(nodes, (), budget)
+        for pair in self.pairs:
+            state = self._link(state, pair)
+        return state
+
+    def settled(self, gateways: int, budget: Budget) -> State:
+        """The same once one tree has formed."""
+        return replace(self.calm(self.cold(gateways, budget)), budget=budget)
+
+    def events(self, state: State) -> Iterator[Event]:
+        """All that can happen next."""
+        budget, linked = state.budget, set()
+        for i, wire in enumerate(state.wires):
+            linked.add(wire.ends) if wire.whole else None
+            for side in (0, 1):
+                if wire.coming[side]:
+                    yield "arrives", i, side
+            if budget.breaks and wire.whole:
+                yield "breaks", i, 0
+        for i, node in enumerate(state.nodes):
+            if node.tree:
+                if budget.timers:
+                    yield "timer", i, 0
+                if budget.deaths:
+                    yield "dies", i, 0
+            elif budget.starts:
+                yield "starts", i, 0
+        if budget.links:
+            for i, pair in enumerate(self.pairs):
+                if pair not in linked and all(state.nodes[end].tree for end in pair):
+                    yield "linked", i, 0
+
+    def after(self, state: State, event: Event) -> State:
+        """What comes of an event.
+
+        Raises:
+            InvariantError: a ring is live.
+
+        """
+        kind, i, side = event
+        budget = state.budget
+        match kind:
+            case "arrives":
+                return self._arrives(state, i, side)
+            case "breaks":
+                budget = replace(budget, breaks=budget.breaks - 1)
+                broken = _broken(state.wires[i])
+                wires = (*state.wires[:i], *broken, *state.wires[i + 1 :])
+                return replace(state, wires=wires, budget=budget)
+            case "timer":
+                budget = replace(budget, timers=budget.timers - 1)
+                return self._timer(replace(state, budget=budget), i)
+            case "dies":
+                budget = replace(budget, deaths=budget.deaths - 1)
+                nodes = _with(state.nodes, i, Node(state.nodes[i].identity))
+                wires = tuple(w for wire in state.wires for w in _bereft(wire, i))
+                return State(nodes, wires, budget)
+            case "starts":
+                budget = replace(budget, starts=budget.starts - 1)
+                own = state.nodes[i].identity
+                again = _started(replace(own, boot_epoch=own.boot_epoch + 1))
+                return replace(state, nodes=_with(state.nodes, i, again), budget=budget)
+            case _:
+                budget = replace(budget, links=budget.links - 1)
+                return self._link(replace(state, budget=budget), self.pairs[i])
+
+    def calm(self, state: State) -> State:
+        """Let everything arrive and timers fire in their time, until there is one tree for long.
+
+        Raises:
+            InvariantError: a ring is live, or there is no one tree in the end.
+
+        """
+        base = [node.now for node in state.nodes]
+        end_s = PATIENCE_HELLOS * PARAMETERS.hello_s
+        while True:
+            arriving = next((e for e in self.events(state) if e[0] == "arrives"), None)
+            if arriving is not None:
+                state = self.after(state, arriving)
+                continue
+            due = [
+                (n.revived().next_timer() - base[i], i) for i, n in enumerate(state.nodes) if n.tree
+            ]
+            if not due or min(due)[0] > end_s:
+                break
+            state = self._timer(state, min(due)[1])
+        wrong = _astray(state)
+        if wrong:
+            raise InvariantError(f"invariant 2: {wrong}")
+        return state
+
+    # -- within --------------------------------------------------------------------------------
+
+    def _link(self, state: State, pair: tuple[int, int]) -> State:
+        number = 1 + max((wire.number for wire in state.wires), default=0)
+        state = replace(state, wires=(*state.wires, Wire(pair, number)))
+        for end, other in (pair, pair[::-1]):
+            tree = state.nodes[end].revived()
+            tree.link_up(number, state.nodes[other].identity.gateway_id, state.nodes[end].now)
+            state = _carried_out(state, end, tree)
+        return state
+
+    def _arrives(self, state: State, i: int, side: int) -> State:
+        wire = state.wires[i]
+        bpdu, *later = wire.coming[side]
+        node_index = wire.ends[side]
+        node = state.nodes[node_index]
+        wire = replace(wire, coming=_with(wire.coming, side, tuple(later)))
+        tree = node.revived()
+        if bpdu is CLOSED:
+            wire = replace(wire, open=_with(wire.open, side, False))
+            wires = _with(state.wires, i, wire) if any(wire.open) else _without(state.wires, i)
+            tree.link_down(wire.number, node.now)
+        else:
+            wires = _with(state.wires, i, wire)
+            tree.receive(wire.number, bpdu, node.now)
+        return _carried_out(replace(state, wires=wires), node_index, tree)
+
+    def _timer(self, state: State, i: int) -> State:
+        node = state.nodes[i]
+        tree = node.revived()
+        now = max(node.now, tree.next_timer())
+        tree.handle_timer(now)
+        state = replace(state, nodes=_with(state.nodes, i, replace(node, now=now)))
+        return _carried_out(state, i, tree)
+
+
+def _started(identity: Identity) -> Node:
+    tree = SpanningTree(identity, PARAMETERS, 0.0)
+    return Node(identity, pickle.dumps(tree), 0.0, tree_key(tree, 0.0), 0)
+
+
+def _carried_out(state: State, i: int, tree: SpanningTree) -> State:
+    """Do what the tree of gateway ``i`` asks for, and put it back."""
+    wires = list(state.wires)
+    for action in tree.take_actions():
+        _do(action, i, wires)
+    node = state.nodes[i]
+    number = tree._announcer.number
+    again = Node(node.identity, pickle.dumps(tree), node.now, tree_key(tree, node.now), number)
+    return replace(state, nodes=_with(state.nodes, i, again), wires=tuple(wires))
+
+
+def _do(action: Action, i: int, wires: list[Wire]) -> None:
+    if not isinstance(action, (Send, Forward, Discard, Drop)):
+        return
+    at = next(k for k, wire in enumerate(wires) if wire.number == action.link)
+    wire = wires[at]
+    side = wire.ends.index(i)
+    match action:
+        case Send(_, bpdu):
+            wires[at] = _sent(wire, side, bpdu)
+        case Forward():
+            wires[at] = replace(wire, forwards=_with(wire.forwards, side, True))
+            if wires[at].live:
+                _check_forest(wires)
+        case Discard():
+            wires[at] = replace(wire, forwards=_with(wire.forwards, side, False))
+        case Drop():
+            closed = replace(_sent(wire, side, CLOSED), open=_with(wire.open, side, False))
+            closed = replace(closed, coming=_with(closed.coming, side, ()))
+            if any(closed.open):
+                wires[at] = closed
+            else:
+                del wires[at]
+
+
+def _sent(wire: Wire, side: int, bpdu: Bpdu | None) -> Wire:
+    other = 1 - side
+    if not (wire.whole and wire.open[other]):
+        return wire
+    return replace(wire, coming=_with(wire.coming, other, (*wire.coming[other], bpdu)))
+
+
+def _broken(wire: Wire) -> Iterator[Wire]:
+    """A connection whose ends are still to learn that it is broken; what was under way is lost."""
+    first, second = ((CLOSED,) if is_open else () for is_open in wire.open)
+    yield replace(wire, whole=False, coming=(first, second))
+
+
+def _bereft(wire: Wire, dead: int) -> Iterator[Wire]:
+    """What a connection is when the gateway at one of its ends has died; nothing if it is none."""
+    if dead not in wire.ends:
+        yield wire
+        return
+    side = wire.ends.index(dead)
+    if wire.open[1 - side]:
+        left = _sent(wire, side, CLOSED)
+        left = replace(left, open=_with(left.open, side, False))
+        yield replace(left, coming=_with(left.coming, side, ()))
+
+
+def _check_forest(wires: list[Wire]) -> None:
+    tree_of: dict[int, int] = {}
+
+    def find(i: int) -> int:
+        while tree_of.get(i, i) != i:
+            i = tree_of[i]
+        return i
+
+    for wire in wires:
+        if wire.live:
+            first, second = map(find, wire.ends)
+            if first == second:
+                live = [w.ends for w in wires if w.live]
+                raise InvariantError(f"invariant 1: a ring among the live links {live}")
+            tree_of[first] = second
+
+
+def _astray(state: State) -> str:
+    """Who does not follow the best root in reach over live links, and how."""
+    alive = [i for i, node in enumerate(state.nodes) if node.tree]
+    trees = {i: state.nodes[i].revived() for i in alive}
+    linked = _parts(alive, [w.ends for w in state.wires if w.whole and all(w.open)])
+    live = _parts(alive, [w.ends for w in state.wires if w.live])
+    for i in alive:
+        best = min(linked[i], key=lambda k: state.nodes[k].identity.root.precedence)
+        if trees[i].root_id != state.nodes[best].identity.gateway_id:
+            return f"{state.nodes[i].identity.gateway_id} follows {trees[i].root_id}"
+        if best not in live[i]:
+            return f"{state.nodes[i].identity.gateway_id} has no live way to {trees[i].root_id}"
+    return ""
+
+
+def _parts(alive: list[int], pairs: list[tuple[int, int]]) -> dict[int, frozenset[int]]:
+    parts = {i: frozenset((i,)) for i in alive}
+    for first, second in pairs:
+        both = parts[first] | parts[second]
+        for i in both:
+            parts[i] = both
+    return parts
+
+
+def _with(values: Any, at: int, value: object) -> Any:
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def _without(values: Any, at: int) -> Any:
+    return (*values[:at], *values[at + 1 :])

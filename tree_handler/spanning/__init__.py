@@ -1,0 +1,1 @@
+"""The spanning tree: election, feasibility, agreement, port roles (rows B2 to B8)."""
