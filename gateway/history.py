@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from gateway.broker.log.message_log import Done
 from gateway.links.node import TreeNode
 from tree_handler.batch import Epoch, Header
-from tree_handler.intervals import Intervals
 
 
 class LogHistory:
@@ -42,9 +41,9 @@ class LogHistory:
         """All frames of the log from a position on."""
         return self._log.read_from(position)
 
-    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers."""
-        return self._log.read(key, ranges)
+    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any of these numbers, in sequence."""
+        return self._log.in_sequence(key, first, last)
 
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients."""

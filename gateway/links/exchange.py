@@ -190,8 +190,7 @@ class Exchange:
                 case Deliver(frame, header, first):
                     self._hand_out(frame, header, first)
                 case DeliverLogged(key, first, last):
-                    wanted = Intervals([(first, last)])
-                    for frame, header in self._commit.log.read(key, wanted):
+                    for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
                 case Lost(stream, first, last):
                     _log.warning(

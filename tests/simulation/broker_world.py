@@ -89,13 +89,12 @@ class MemoryLog:
                 yield frame, batch.check(frame)
             at += len(frame)
 
-    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        for frame in list(self.frames):
-            header = batch.check(frame)
-            if header.logged and header.stream == key:
-                gaps = ranges.missing(header.first, header.last)
-                if gaps != [(header.first, header.last)]:
-                    yield frame, header
+    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        found = [(frame, batch.check(frame)) for frame in self.frames]
+        for frame, header in sorted(found, key=lambda one: one[1].first):
+            is_meant = header.logged and header.stream == key
+            if is_meant and header.first <= last and header.last >= first:
+                yield frame, header
 
     def due(self) -> dict[Epoch, int]:
         found: dict[Epoch, Intervals] = {}

@@ -24,7 +24,6 @@ from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
 from tree_handler.batch import Epoch, Header
-from tree_handler.intervals import Intervals
 from tree_handler.retained.message import Retained
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ class History(Protocol):
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
         """All frames of the log from a position on."""
 
-    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers."""
+    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any of these numbers, in sequence."""
 
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients.

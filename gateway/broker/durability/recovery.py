@@ -41,7 +41,6 @@ from gateway.broker.topics import FilterError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError
-from tree_handler.intervals import Intervals
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -251,7 +250,7 @@ class Recovery:
 
     def _read(self, key: Epoch, first: int, last: int) -> Iterator[_Batch]:
         """What stands before the position from which the history is read."""
-        for frame, header in self._history.read(key, Intervals([(first, last)])):
+        for frame, header in self._history.read(key, first, last):
             yield _Batch(frame, header)
 
     def _deliver(self, entry: Entry, ref: Ref, origin_time_us: int) -> None:

@@ -40,6 +40,8 @@ from tree_handler.intervals import Intervals
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
+IN_SEQUENCE = 1_000
+"""Numbers read at once to be put into their order."""
 MAX_SEALED = 2
 """Sealed segments that wait for a sync; with more the next append waits for the disk."""
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
@@ -345,6 +347,22 @@ class MessageLog:
             if key in segment.holds and _meet(segment.holds[key], ranges)
         ]
         return self._scan(candidates, key, ranges)
+
+    def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any number of ``first..last``, by their numbers.
+
+        Repair brings them in any order, and so the log has them. A part at a time is read.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        for start in range(first, last + 1, IN_SEQUENCE):
+            part = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
+            found = sorted(self.read(key, part), key=lambda one: one[1].first)
+            for frame, header in found:
+                if max(header.first, first) >= start:  # else it came with the part before
+                    yield frame, header
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""

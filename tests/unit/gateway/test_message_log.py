@@ -148,6 +148,17 @@ def _copied(folder: Path) -> Path:
     return copy
 
 
+def test_batches_that_repair_brought_in_any_order_are_read_in_sequence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.broker.log.message_log.IN_SEQUENCE", 3)
+    log = opened(folder)
+    for first, count in ((9, 3), (8, 1), (1, 2), (4, 4), (3, 1)):
+        log.append(*make(first, count))
+    assert [header.first for _, header in log.in_sequence(("gw", 1), 1, 11)] == [1, 3, 4, 8, 9]
+    assert [header.first for _, header in log.in_sequence(("gw", 1), 5, 10)] == [4, 8, 9]
+
+
 def test_a_second_process_is_refused(folder: Path) -> None:
     log = opened(folder)
     with pytest.raises(LogError, match="in use by another process"):

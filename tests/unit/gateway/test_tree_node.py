@@ -14,9 +14,10 @@ from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.replication.delivery import DeliverLogged
 
 
 @pytest.fixture
@@ -254,3 +255,14 @@ async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
     assert [header.first for header in held] == [2, 5]
     assert [header.last for _, header in a.log.read(stream, Intervals([(1, 6)]))][-1] == 6
     assert b.node.replication.counters.lost == 0
+
+
+async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_repaired(
+    start: Start,
+) -> None:
+    a = await start("a", 1.0)
+    for first in (3, 4, 1, 2):  # as repair brought them
+        rows = [("t", 1, b"%d" % first)]
+        a.log.append(*batch.make("o", 1, first, rows, flags=Flags.LOGGED, origin_time_us=0))
+    a.node.exchange.carry_out([DeliverLogged(("o", 1), 1, 4)])
+    assert a.got == ["o:1", "o:2", "o:3", "o:4"]
