@@ -25,7 +25,7 @@ _COLUMNS: tuple[_Column, ...] = (
     ("gateway", lambda g: g.gateway),
     ("domain", lambda g: g.domain or _UNKNOWN),
     ("group", lambda g: g.group or _UNKNOWN),
-    ("boots", lambda g: ",".join(map(str, g.boot_epochs))),
+    ("boots", lambda g: str(len(g.boot_epochs))),
     ("messages", lambda g: str(g.messages)),
     ("logged", lambda g: str(g.logged)),
     ("gaps", lambda g: str(g.gaps)),

@@ -81,7 +81,7 @@ def test_the_fleet_table_shows_every_gateway_without_gaps(run: Run) -> None:
     assert all(row["gaps"] == 0 and row["messages"] > 0 for row in rows.values())
     assert (rows["gw-north"]["domain"], rows["gw-north"]["group"]) == ("campus", "north")
     first, second = rows["gw-root"]["boot_epochs"]
-    assert second == first + 1
+    assert first < second
 
 
 def test_the_demo_says_what_it_does_and_leaves_a_report_and_a_page(run: Run) -> None:
