@@ -69,9 +69,11 @@ STORM = Options(
 
 
 def test_without_feasibility_rings_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not any(1 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    # Before these, two runs count to infinity for a minute each once the guard is off.
+    seeds = range(3, 15)
+    assert not any(1 in broken(run(replace(STORM, seed=seed))) for seed in seeds)
     monkeypatch.setattr(feasibility, "feasible", lambda offered, remembered: True)
-    assert any(1 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    assert any(1 in broken(run(replace(STORM, seed=seed))) for seed in seeds)
 
 
 class Islands(Simulation):
