@@ -67,7 +67,7 @@ class Checks(Watch):
         """Nothing can go wrong when an end stops."""
         self.last_change_s = self._clock.now
 
-    def acted(self, gateway: Gateway, actions: int) -> None:
+    def acts(self, gateway: Gateway, actions: int) -> None:
         """See whether what a gateway keeps and says stays within bounds (invariant 6)."""
         tree, links = gateway.tree, len(gateway.ends)
         self.most_actions = max(self.most_actions, actions / (links + 1))

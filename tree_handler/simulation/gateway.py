@@ -75,8 +75,8 @@ class Watch:
     def discards(self, end: End) -> None:
         """An end stops to forward."""
 
-    def acted(self, gateway: Gateway, actions: int) -> None:
-        """A gateway has done all that the tree asked for after one event."""
+    def acts(self, gateway: Gateway, actions: int) -> None:
+        """A gateway is about to do all that the tree asks for after one event."""
 
 
 class Gateway:
@@ -177,9 +177,9 @@ class Gateway:
         actions = self.tree.take_actions()
         before = len(self.ends)
         moved = False
+        self._watch.acts(self, len(actions))
         for action in actions:
             moved = self._do(action) or moved
-        self._watch.acted(self, len(actions))
         if moved or before != len(self.ends):
             self.changed()
         due_s = self.tree.next_timer()
