@@ -143,4 +143,5 @@ async def test_gateways_on_one_segment_find_each_other_by_multicast(tmp_path: Pa
         async with Gateways(net, tmp_path, discovery=True) as gateways:
             await asyncio.gather(*(gateways.start(host) for host in range(3)))
             parents = await gateways.settled(COMES_BACK_S)
-            assert parents == {0: None, 1: 0, 2: 0}
+            # The most capable is the root; whose child another one is, is a matter of round trips.
+            assert [host for host in range(3) if parents[host] is None] == [0]
