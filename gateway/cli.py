@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gateway.commands.errors import FailedError, WrongUseError
 
@@ -331,10 +331,6 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

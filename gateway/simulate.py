@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
+from gateway.commands.output import print_json
 from tree_handler.simulation import exploration
 from tree_handler.simulation import growth as simulation_growth
 from tree_handler.simulation import retained as simulation_retained
@@ -61,7 +61,7 @@ def draw(
             sys.stdout.write(f"{report}\n")
             sys.stdout.flush()
     if as_json:
-        _print_json({"runs": runs, "failed": failed, "reports": reports})
+        print_json({"runs": runs, "failed": failed, "reports": reports})
     else:
         sys.stdout.write(f"{runs} runs, {failed} of them failed; {events} events\n")
     return not failed
@@ -147,7 +147,3 @@ def _as_json(report: Report) -> dict[str, Any]:
         "replay": report.options.replay,
         **document,
     }
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")

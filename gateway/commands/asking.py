@@ -14,6 +14,7 @@ from dtls.errors import KeystoreError
 from gateway.coap import client
 from gateway.coap.client import Client, Response
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.output import print_json
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
@@ -183,8 +184,3 @@ def _gateway(options: argparse.Namespace) -> str:
     if address is None:
         raise FailedError(f"{settings.gateway.id} has no {scheme} listener")
     return f"{scheme}://{address}"
-
-
-def print_json(document: Any) -> None:
-    """For scripts."""
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")

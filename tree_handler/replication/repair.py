@@ -48,19 +48,6 @@ class Summary:
         for key in self.have:
             yield key, self.kept(key)
 
-    def gone(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that was here once and is trimmed, by stream."""
-        for key, first in self.kept_from.items():
-            have = self.have.get(key)
-            if have is not None and first > 1:
-                yield key, have.without(self.kept(key))
-
-    def without(self, key: Epoch, ranges: Intervals) -> Summary:
-        """The same less some numbers."""
-        if key not in self.have or not len(ranges):
-            return self
-        return Summary(self.have | {key: self.have[key].without(ranges)}, self.kept_from)
-
     def encode(self) -> bytes:
         """The wire form."""
         packed: bytes = msgpack.packb(
@@ -114,10 +101,6 @@ class Request:
                 taken.setdefault(stream, Intervals()).add(first, end)
                 limit -= end - first + 1
         return cls(taken)
-
-    def of_stream(self, stream: Epoch) -> Intervals:
-        """What is asked for of a stream."""
-        return self.wanted.get(stream, _NOTHING)
 
     def encode(self) -> bytes:
         """The wire form."""

@@ -45,6 +45,13 @@ class Account:
     claim_at: float = math.inf
     wait_s: float = CLAIM_AFTER_S
 
+    @property
+    def owed(self) -> Intervals:
+        """The numbers for it that it has not said it has."""
+        if not self.covered:
+            return self.wanted
+        return self.wanted.without(Intervals([(1, self.covered)]))
+
 
 @dataclass(slots=True)
 class OwnStream:
@@ -116,7 +123,7 @@ class Accounts:
         account = self._account(gateway_id, epoch)
         if account is None:
             return Intervals()
-        return ranges.without(ranges.without(account.wanted))
+        return ranges.common(account.wanted)
 
     def before(self, gateway_id: str, epoch: int, number: int) -> int:
         """The last number for a gateway before this one."""
@@ -192,8 +199,7 @@ class Accounts:
             dropped = Intervals([(1, first - 1)])
             for account in stream.accounts.values():
                 left = account.wanted.without(dropped)
-                said = Intervals([(1, account.covered)]) if account.covered else Intervals()
-                self.lost += account.wanted.without(left).without(said).count()
+                self.lost += account.owed.common(dropped).count()
                 account.wanted = left
                 if not self._is_open(epoch, account):
                     account.claim_at = math.inf
@@ -204,9 +210,7 @@ class Accounts:
         for stream in self.streams.values():
             for gateway_id, account in stream.accounts.items():
                 if account.wanted.last > account.covered:
-                    said = Intervals([(1, account.covered)]) if account.covered else Intervals()
-                    count = account.wanted.without(said).count()
-                    found[gateway_id] = found.get(gateway_id, 0) + count
+                    found[gateway_id] = found.get(gateway_id, 0) + account.owed.count()
         return found
 
     def save(self) -> list[Any]:
