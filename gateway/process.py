@@ -135,7 +135,6 @@ class GatewayProcess:
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
-        self._node.outlived = self._outlived
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
@@ -189,6 +188,7 @@ class GatewayProcess:
             admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
             floods_clients=tree.mode == "flood",
+            outlived=self._outlived,
         )
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
