@@ -9,31 +9,29 @@ matched anew here, level by level); and no gateway logs a message that was not s
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Append, Replication, Route
+from tree_handler.replication.replication import Append, Route
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.routing.routed import Routed, Run, Ways
 from tree_handler.routing.wire import Ask
 from tree_handler.simulation.checks import component, usable_paths
-from tree_handler.simulation.gateway import Gateway, LocalClock, Watch
-from tree_handler.simulation.network import Clock, End, Network
-from tree_handler.simulation.runs import Simulation
-from tree_handler.simulation.traffic import (
-    REPAIR_INTERVAL_S,
-    Disk,
-    ReplicatingGateway,
-    Traffic,
-)
+from tree_handler.simulation.disk import Disk
+from tree_handler.simulation.gateway import Gateway, MakeTree, Start
+from tree_handler.simulation.network import End, Network
+from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.runs import Options, Simulation
+from tree_handler.simulation.traffic import Traffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 TOPICS = ("a", "a/b", "a/b/c", "b", "b/c", "c//d")
@@ -68,47 +66,50 @@ class _Routed:
     payload: bytes
 
 
+@dataclass(eq=False)
 class RoutedTraffic(Traffic):
-    """Messages of one network in routed mode; see `Traffic`."""
+    """Messages of one network in routed mode; see `Traffic`.
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.ledger = Ledger()
-        self.saved: dict[str, tuple[int, list[bytes], list[Any]]] = {}
-        """By gateway, what it has saved: position in its log, records, accounts."""
-        self.subscriptions: dict[str, list[str]] = defaultdict(list)
-        """By gateway; sessions are durable."""
+    Attributes:
+        ledger: what became of every message.
+        saved: by gateway, what it has saved: position in its log, records, accounts.
+        subscriptions: by gateway; sessions are durable.
 
-    def gateway(
-        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch, local: LocalClock
-    ) -> RoutedGateway:
+    """
+
+    ledger: Ledger = field(default_factory=Ledger, init=False)
+    saved: dict[str, tuple[int, list[bytes], list[Any]]] = field(default_factory=dict, init=False)
+    subscriptions: dict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list), init=False
+    )
+
+    def gateway(self, start: Start) -> RoutedGateway:
         """See `Traffic`."""
-        disk = self.disks[tree.identity.gateway_id]
-        return RoutedGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
+        return RoutedGateway(start, self.disks[start.tree.identity.gateway_id], self)
 
     def lose_disk(self, gateway_id: str) -> None:
         """See `Traffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
 
-    def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
-        gateway, chance = gateways.get(gateway_id), self._random
-        if isinstance(gateway, RoutedGateway) and gateway.paused_until_s <= self._clock.now:
-            if chance.random() < 0.3:
-                self._change_subscriptions(gateway)
-            if chance.random() < 0.1:
-                gateway.save()
-            qos = chance.choice((0, 1, 1, 2))
-            retain = qos > 0 and chance.random() < 0.1
-            entries = [
-                Entry(chance.choice(TOPICS), b"", qos=qos, retain=retain)
-                for _ in range(chance.randrange(1, 4))
-            ]
-            self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
-        self._next(gateways, gateway_id, until_s)
+    def clients_of(self, gateway: ReplicatingGateway) -> None:
+        """See `Traffic`."""
+        assert isinstance(gateway, RoutedGateway)
+        chance = self.chance
+        if chance.random() < 0.3:
+            self._change_subscriptions(gateway)
+        if chance.random() < 0.1:
+            gateway.save()
+        qos = chance.choice((0, 1, 1, 2))
+        retain = qos > 0 and chance.random() < 0.1
+        entries = [
+            Entry(chance.choice(TOPICS), b"", qos=qos, retain=retain)
+            for _ in range(chance.randrange(1, 4))
+        ]
+        self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
-        there, chance = self.subscriptions[gateway.gateway_id], self._random
+        there, chance = self.subscriptions[gateway.gateway_id], self.chance
         if there and chance.random() < 0.4:
             gateway.unsubscribe(there.pop(chance.randrange(len(there))))
         else:
@@ -152,52 +153,36 @@ class RoutedTraffic(Traffic):
 
 
 class RoutedGateway(ReplicatingGateway):
-    """A gateway in routed mode; see `ReplicatingGateway`."""
+    """A gateway in routed mode; see `ReplicatingGateway`.
+
+    Args:
+        start: see there.
+        disk: see there.
+        traffic: see there.
+        ways: who knows shorter ways.
+
+    """
+
+    floods_clients: ClassVar = False
+    origin_gone_s: ClassVar = math.inf
+    """Nothing is given up, so whatever would be waited for without end shows."""
 
     def __init__(
-        self,
-        tree: SpanningTree,
-        clock: Clock,
-        network: Network,
-        watch: Watch,
-        local: LocalClock,
-        *,
-        disk: Disk,
-        traffic: RoutedTraffic,
+        self, start: Start, disk: Disk, traffic: RoutedTraffic, ways: Ways | None = None
     ) -> None:
-        self._routed: Routed | None = None
-        self._routed_due_s = -1.0
+        super().__init__(start, disk, traffic)
+        own = start.tree.identity
         self._ledger = traffic.ledger
         self._saved = traffic.saved
         self._run = Run([], frozenset())
-        super().__init__(tree, clock, network, watch, local, disk=disk, traffic=traffic)
-        own = tree.identity
-        self.replication = Replication(
-            own.gateway_id,
-            own.boot_epoch,
-            disk.start(),
-            floods_clients=False,
-            repair_interval_s=REPAIR_INTERVAL_S,
-            told=disk.told(),
-        )
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
-        self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
+        self.routed = Routed(self.replication, self.interests, self.locator, ways)
         self.own = OwnInterest(own.gateway_id, own.boot_epoch, transit=own.transit)
         for topic_filter in traffic.subscriptions[own.gateway_id]:
             self.own.subscribed(topic_filter)
         self._recall()
-        self._set_timer()
-
-    def ways(self) -> Ways | None:
-        """Who knows shorter ways; a subclass may know somebody."""
-        return None
-
-    @property
-    def routed(self) -> Routed:
-        """The core."""
-        assert self._routed is not None
-        return self._routed
+        self._routed_timer = self.timer(self._routed_due)
 
     # -- what a restart finds --------------------------------------------------------------------
 
@@ -264,10 +249,9 @@ class RoutedGateway(ReplicatingGateway):
     def _follow_tree(self) -> None:
         gone = self._told - self.ends.keys()
         super()._follow_tree()
-        if self._routed is not None:
-            for link in gone:
-                self._tell_behind(self.locator.link_down(link))
-            self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
+        for link in gone:
+            self._tell_behind(self.locator.link_down(link))
+        self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
 
     def _tell_behind(self, news: dict[int, Behind]) -> None:
         for link, behind in news.items():
@@ -331,22 +315,9 @@ class RoutedGateway(ReplicatingGateway):
 
     def _set_timer(self) -> None:
         super()._set_timer()
-        if self._routed is None:
-            return
-        due_s = min(self._routed.next_timer(), self.own.next_timer())
-        if due_s != self._routed_due_s and due_s < float("inf"):
-            self._routed_due_s = due_s
-            virtual_s = self._local.virtual_s(max(due_s, self.now))
-            self._clock.at(virtual_s, partial(self._routed_tick, due_s))
+        self._routed_timer.set(min(self.routed.next_timer(), self.own.next_timer()))
 
-    def _routed_tick(self, due_s: float) -> None:
-        if not self.alive or due_s != self._routed_due_s:
-            return
-        if self.paused_until_s > self._clock.now:
-            self._clock.at(self.paused_until_s, partial(self._routed_tick, due_s))
-            return
-        self._routed_due_s = -1.0
-        now = max(due_s, self.now)
+    def _routed_due(self, now: float) -> None:
         self._replicate(self.routed.handle_timer(now))
         self._tell_interest(now)
         self._set_timer()
@@ -364,6 +335,15 @@ def _matches(wanted: list[str], levels: list[str]) -> bool:
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    def make_traffic(self) -> Traffic:
-        """See `Simulation`."""
-        return RoutedTraffic(self.clock, self.checks, self.options.traffic_per_s, self._random)
+    traffic_of = RoutedTraffic
+
+
+class RoutedOptions(Options):
+    """A run of a `RoutedSimulation`, drawn as `Options` are."""
+
+    __slots__ = ()
+    subject = "routed"
+
+    def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
+        """See `Options`."""
+        return RoutedSimulation(self, make_tree)
