@@ -11,6 +11,8 @@ from tree_handler.simulation.network import Edge
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, Simulation, run, run_many
 from tree_handler.spanning import agreement, feasibility
+from tree_handler.spanning.agreement import Agreements
+from tree_handler.spanning.election import Root
 from tree_handler.spanning.spanning_tree import Parameters
 
 CALM = FaultOptions(rate_per_s=0.0)
@@ -113,6 +115,23 @@ def test_without_agreement_rings_form(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not islands.checks.violations
     islands.join_while_news_are_held_up()
     assert 1 in {violation.invariant for violation in islands.checks.violations}
+
+
+def test_without_stopping_the_old_trees_children_rings_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def keeps_them(self: Agreements, root: Root) -> None:
+        for other in (self.candidate, self._place.parent):
+            if other is not None:
+                self.leave(other)
+
+    monkeypatch.setattr(Agreements, "change_root", keeps_them)
+    islands = Islands()
+    assert not islands.checks.violations
+    islands.join_while_news_are_held_up()
+    # Each of the bridges' ends has a child of the tree that it was in before.
+    ring = next(v for v in islands.checks.violations if v.invariant == 1).what
+    assert all(gateway_id in ring for bridge in Islands.bridges for gateway_id in bridge)
 
 
 # -- how fast ------------------------------------------------------------------------------------
