@@ -25,7 +25,7 @@ from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInteres
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.routing.routed import Routed, Run, Ways
 from tree_handler.routing.wire import Ask
-from tree_handler.simulation.checks import component, usable_paths
+from tree_handler.simulation.checks import right_roots
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.network import End, Network
@@ -118,13 +118,14 @@ class RoutedTraffic(Traffic):
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
         """See `Traffic`; of clients' messages those that are due."""
-        paths = usable_paths(gateways, network)
+        roots = right_roots(gateways, network)
         missing: list[str] = []
         for gateway_id in sorted(gateways):
             missing += self._astray(gateway_id)
-            reach = component(gateway_id, paths.__getitem__) - {gateway_id}
-            for other in sorted(reach):
-                missing += self._missing_of(gateway_id, other)
+            # The tree is the only way there: a leaf between two islands does not join them.
+            for other in sorted(gateways.keys() - {gateway_id}):
+                if roots[other] == roots[gateway_id]:
+                    missing += self._missing_of(gateway_id, other)
         return missing
 
     def _astray(self, gateway_id: str) -> Iterator[str]:
