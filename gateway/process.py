@@ -275,10 +275,10 @@ class GatewayProcess:
         own = self._settings.console
         if not own.enabled:
             return None
-        core, node = self._broker.core, self._node
+        core, node, routed = self._broker.core, self._node, self._routed
         console = Console(
             {
-                "/metrics": lambda: metrics.page(core, node),
+                "/metrics": lambda: metrics.page(core, node, routed),
                 "/healthz": lambda: health.page(node.log),
             }
         )

@@ -240,6 +240,7 @@ class RoutedPart:
                 }
                 for record in self.interests
             },
+            "owed": self.core.accounts.owed(),
             "counters": dict(self.core.counters) | {"lost_for_others": self.core.accounts.lost},
             "overlays": None if self._overlays is None else self._overlays.status(),
         }
