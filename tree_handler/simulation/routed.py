@@ -176,6 +176,7 @@ class RoutedGateway(ReplicatingGateway):
         self._ledger = traffic.ledger
         self._saved = traffic.saved
         self._run = Run([], frozenset())
+        self._full: set[int] = set()
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
         self.routed = Routed(self.replication, self.interests, self.locator, ways)
@@ -254,6 +255,16 @@ class RoutedGateway(ReplicatingGateway):
             self._tell_behind(self.locator.link_down(link))
         self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
 
+    def link_full(self, end: End) -> None:
+        """See `Gateway`; the origin's log is the queue."""
+        super().link_full(end)
+        self._full.add(end.link)
+
+    def link_drained(self, end: End) -> None:
+        """See `Gateway`."""
+        super().link_drained(end)
+        self._full.discard(end.link)
+
     def _tell_behind(self, news: dict[int, Behind]) -> None:
         for link, behind in news.items():
             self._say(link, _Behind(behind.encode()))
@@ -268,7 +279,10 @@ class RoutedGateway(ReplicatingGateway):
                     self._note(frame, header)
                     self._replicate(self.routed.accepted(frame, header, self._run, self.now))
                 case Send(link, payload):
-                    self._say(link, _Routed(payload))
+                    if link in self._full and action.is_batch and not action.unlogged:
+                        self.routed.counters["link_full"] += 1
+                    else:
+                        self._say(link, _Routed(payload))
                 case Settle(stream, last):
                     self._replicate(self.routed.settle(stream, last))
                 case ServeRouted(ask, wanted):
