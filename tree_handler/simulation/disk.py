@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ class Disk:
         full_until_s: nothing can be appended before this virtual time.
         boot_epoch: of the last start, None if there was none on this disk.
         latest: the epoch of each origin of which clients were handed logged messages last.
+        most_batches: a longer log is trimmed.
+        trimmed: how many batches were dropped.
 
     """
 
@@ -33,6 +36,8 @@ class Disk:
     full_until_s: float = 0.0
     boot_epoch: int | None = None
     latest: dict[str, int] = field(default_factory=dict)
+    most_batches: float = math.inf
+    trimmed: int = 0
 
     def start(self) -> dict[Epoch, Intervals]:
         """What a new life finds."""
@@ -54,6 +59,22 @@ class Disk:
         self.have[header.stream].add(header.first, header.last)
         if header.passed:
             self.passed[header.stream].add(header.first, header.last)
+
+    def trim(self) -> bool:
+        """Drop the oldest batches, if there are too many."""
+        if len(self.log) <= self.most_batches:
+            return False
+        dropped = len(self.log) - int(self.most_batches) // 2
+        del self.log[:dropped]
+        self.trimmed += dropped
+        return True
+
+    def kept_from(self) -> dict[Epoch, int]:
+        """The lowest number that the log still has, by stream."""
+        lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
+        for _, header in self.log:
+            lowest[header.stream] = min(lowest[header.stream], header.first)
+        return lowest
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""

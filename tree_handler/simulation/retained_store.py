@@ -24,7 +24,6 @@ class RetainedDisk(Disk):
     Attributes:
         messages: content and place of each topic's message, by topic.
         graves: tombstones and their ages, as of the last write to the disk.
-        trims: how many batches are kept.
         written: versions of this gateway's own writes that are on this disk, by topic.
         news: numbers that clients were given as news, by stream.
 
@@ -32,23 +31,9 @@ class RetainedDisk(Disk):
 
     messages: dict[str, Retained] = field(default_factory=dict)
     graves: dict[str, Retained] = field(default_factory=dict)
-    trims: int = LOG_BATCHES
+    most_batches: float = LOG_BATCHES
     written: dict[str, Version] = field(default_factory=dict)
     news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
-
-    def trim(self) -> bool:
-        """Drop the oldest batches, if there are too many."""
-        if len(self.log) <= self.trims:
-            return False
-        del self.log[: len(self.log) - self.trims // 2]
-        return True
-
-    def kept_from(self) -> dict[Epoch, int]:
-        """The lowest number that the log still has, by stream."""
-        lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
-        for _, header in self.log:
-            lowest[header.stream] = min(lowest[header.stream], header.first)
-        return lowest
 
 
 class RetainedStore:

@@ -10,16 +10,17 @@ matched anew here, level by level); and no gateway logs a message that was not s
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Append, Route
+from tree_handler.replication.replication import Append, Lost, Route
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.locator import Behind, Locator
@@ -36,6 +37,8 @@ from tree_handler.spanning.spanning_tree import SpanningTree
 
 TOPICS = ("a", "a/b", "a/b/c", "b", "b/c", "c//d")
 FILTERS = ("#", "a/#", "a/+", "+/b", "+", "a/b/c", "b/#", "+/+/d", "$share/g/b/c")
+BATCHES_FOR_EACH = 5
+"""A log that is trimmed holds so many for each gateway: it must hold all their records."""
 SERVED_AT_ONCE = 20
 """Batches sent for one request."""
 READING_S = 0.002
@@ -74,6 +77,7 @@ class RoutedTraffic(Traffic):
         ledger: what became of every message.
         saved: by gateway, what it has saved: position in its log, records, accounts.
         subscriptions: by gateway; sessions are durable.
+        most_batches: a longer log is trimmed.
 
     """
 
@@ -82,10 +86,17 @@ class RoutedTraffic(Traffic):
     subscriptions: dict[str, list[str]] = field(
         default_factory=lambda: defaultdict(list), init=False
     )
+    most_batches: float = field(default=math.inf, init=False)
 
     def gateway(self, start: Start) -> RoutedGateway:
         """See `Traffic`."""
-        return RoutedGateway(start, self.disks[start.tree.identity.gateway_id], self)
+        return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
+
+    def disk(self, gateway_id: str) -> Disk:
+        """The disk of a gateway."""
+        disk = self.disks[gateway_id]
+        disk.most_batches = self.most_batches
+        return disk
 
     def lose_disk(self, gateway_id: str) -> None:
         """See `Traffic`; what was saved was on it too."""
@@ -126,6 +137,7 @@ class RoutedTraffic(Traffic):
             for other in sorted(gateways.keys() - {gateway_id}):
                 if roots[other] == roots[gateway_id]:
                     missing += self._missing_of(gateway_id, other)
+                    missing += self._unknown_to(gateways[gateway_id], gateways[other])
         return missing
 
     def _astray(self, gateway_id: str) -> Iterator[str]:
@@ -151,6 +163,24 @@ class RoutedTraffic(Traffic):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
             elif len(kept_back := due.without(disk.handed[header.stream])):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
+
+    def _unknown_to(self, gateway: Gateway, other: Gateway) -> Iterator[str]:
+        assert isinstance(gateway, RoutedGateway)
+        assert isinstance(other, RoutedGateway)
+        told = other.interests.get(other.gateway_id)
+        if gateway.interests.get(other.gateway_id) != told:
+            yield f"{gateway.gateway_id} does not know what {other.gateway_id} wants: {told}"
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """See `Traffic`; clients' messages are had from their origin alone."""
+        origin = lost.stream[0]
+        if origin.startswith(CONTROL_PREFIX):
+            super().lost(gateway_id, network, lost)
+            return
+        self.given_up += lost.last - lost.first + 1
+        wanted = Intervals([(lost.first, lost.last)])
+        if any(not header.passed for _, header in self.disks[origin].read(lost.stream, wanted)):
+            self.checks.found(3, f"{gateway_id} gives up {lost}, which {origin} has")
 
 
 class RoutedGateway(ReplicatingGateway):
@@ -191,20 +221,35 @@ class RoutedGateway(ReplicatingGateway):
     def save(self) -> None:
         """Keep what the log need not be read for again."""
         self._saved[self.gateway_id] = (
-            len(self._disk.log),
+            self._disk.trimmed + len(self._disk.log),
             [record.encode() for record in self.interests],
             self.routed.accounts.save(),
         )
 
     def _recall(self) -> None:
         position, records, accounts = self._saved.get(self.gateway_id, (0, [], []))
-        if position > len(self._disk.log):  # another disk
+        if position > self._disk.trimmed + len(self._disk.log):  # another disk
             position, records, accounts = 0, [], []
         for record in records:
             self.interests.update(Interest.decode(record))
         self.routed.accounts.load(accounts, self.now)
-        for frame, header in self._disk.log[position:]:
+        for frame, header in self._disk.log[max(0, position - self._disk.trimmed) :]:
             self.routed.recall(frame, header, self.now)
+        self._trimmed()
+
+    def _repair_due(self, now: float) -> None:
+        super()._repair_due(now)
+        if len(self._disk.log) > self._disk.most_batches:
+            self.save()  # the file is never older than the log
+            self._disk.trim()
+            self._trimmed()
+            self._set_timer()
+
+    def _trimmed(self) -> None:
+        kept_from = self._disk.kept_from()
+        self.replication.trimmed(kept_from)
+        self.routed.trimmed(kept_from)
+        self.own.trimmed(kept_from)
 
     # -- clients ---------------------------------------------------------------------------------
 
@@ -297,7 +342,9 @@ class RoutedGateway(ReplicatingGateway):
     def _learn(self, frame: bytes, header: Header) -> None:
         for entry in batch.decode(frame, header):
             if entry.topic.startswith(TOPIC):
-                self.routed.update(Interest.decode(entry.payload), self.now)
+                record = Interest.decode(entry.payload)
+                self.routed.update(record, self.now)
+                self.own.logged(record, header.first)
 
     def _serve(self, ask: Ask, wanted: Intervals) -> None:
         if not self.alive:
@@ -350,14 +397,32 @@ def _matches(wanted: list[str], levels: list[str]) -> bool:
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
+    traffic: RoutedTraffic
     traffic_of = RoutedTraffic
 
+    def __init__(self, options: RoutedOptions, make_tree: MakeTree = SpanningTree) -> None:
+        super().__init__(options, make_tree)
+        self.traffic.most_batches = options.most_batches
 
+
+@dataclass(frozen=True)
 class RoutedOptions(Options):
-    """A run of a `RoutedSimulation`, drawn as `Options` are."""
+    """A run of a `RoutedSimulation`, drawn as `Options` are.
 
-    __slots__ = ()
-    subject = "routed"
+    Attributes:
+        most_batches: a longer log is trimmed.
+
+    """
+
+    subject: ClassVar[str] = "routed"
+    most_batches: float = math.inf
+
+    @classmethod
+    def drawn(cls, seed: int, gateways: int) -> Self:
+        """The options of a seed, those of `Options` included."""
+        chance = random.Random(f"routed {seed} {gateways}")  # a seed, no secret
+        most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
+        return replace(super().drawn(seed, gateways), most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
         """See `Options`."""

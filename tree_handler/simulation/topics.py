@@ -18,8 +18,13 @@ from tree_handler.simulation.gateway import MakeTree, Start
 from tree_handler.simulation.network import End
 from tree_handler.simulation.overlay_checks import OverlayChecks
 from tree_handler.simulation.overlay_driver import OverlayDriver
-from tree_handler.simulation.routed import FILTERS, RoutedGateway, RoutedSimulation, RoutedTraffic
-from tree_handler.simulation.runs import Options
+from tree_handler.simulation.routed import (
+    FILTERS,
+    RoutedGateway,
+    RoutedOptions,
+    RoutedSimulation,
+    RoutedTraffic,
+)
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03
@@ -48,7 +53,7 @@ class TopicTraffic(RoutedTraffic):
 
     def gateway(self, start: Start) -> TopicGateway:
         """See `Traffic`."""
-        return TopicGateway(start, self.disks[start.tree.identity.gateway_id], self)
+        return TopicGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
         if self.chance.random() < RESTLESS:
@@ -137,10 +142,9 @@ class TopicSimulation(RoutedSimulation):
         self.traffic.overlay_checks.check_settled(gateways)
 
 
-class TopicOptions(Options):
+class TopicOptions(RoutedOptions):
     """A run of a `TopicSimulation`."""
 
-    __slots__ = ()
     subject = "topic"
 
     @classmethod
