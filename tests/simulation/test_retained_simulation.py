@@ -42,6 +42,11 @@ def test_in_the_end_all_gateways_in_reach_retain_the_same_and_the_newest() -> No
     assert seen["faults"] > 50
 
 
+def test_what_a_gateway_wrote_before_it_lost_its_disk_may_be_news_to_its_clients() -> None:
+    report = run(RetainedOptions.drawn(199, 4))
+    assert not report.violations, str(report)
+
+
 def test_without_the_comparison_of_digests_newcomers_lack_what_logs_no_longer_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

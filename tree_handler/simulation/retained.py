@@ -68,7 +68,9 @@ class RetainedTraffic(Traffic):
 
     def lose_disk(self, gateway_id: str) -> None:
         """See `Traffic`. Which epoch follows is asked where no clock is wrong (`simulation`)."""
-        self.disks[gateway_id] = RetainedDisk(boot_epoch=self.disks[gateway_id].boot_epoch)
+        epoch = self.disks[gateway_id].boot_epoch
+        lost_epoch = -1 if epoch is None else epoch
+        self.disks[gateway_id] = RetainedDisk(boot_epoch=epoch, lost_epoch=lost_epoch)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
         """See `Traffic`."""
@@ -95,9 +97,14 @@ class RetainedTraffic(Traffic):
         disk.handed[header.stream].add(first, header.last)
 
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
-        """Check that clients had it neither from the log nor as news before (invariant 4)."""
+        """Check that clients had it neither from the log nor as news before (invariant 4).
+
+        What this gateway wrote before it lost its disk, the log brings back and hands to nobody.
+        """
         disk = self.disk(gateway_id)
-        had = told.number in disk.handed[told.stream]
+        origin, epoch = told.stream
+        is_brought_back = origin == gateway_id and epoch <= disk.lost_epoch
+        had = told.number in disk.handed[told.stream] and not is_brought_back
         if had or not disk.news[told.stream].add(told.number, told.number):
             what = f"{gateway_id} gives {told.topic} {told.version} as news a second time"
             self.checks.found(4, what)

@@ -26,6 +26,7 @@ class RetainedDisk(Disk):
         graves: tombstones and their ages, as of the last write to the disk.
         written: versions of this gateway's own writes that are on this disk, by topic.
         news: numbers that clients were given as news, by stream.
+        lost_epoch: what this gateway wrote up to this boot epoch was on a disk that is lost.
 
     """
 
@@ -34,6 +35,7 @@ class RetainedDisk(Disk):
     most_batches: float = LOG_BATCHES
     written: dict[str, Version] = field(default_factory=dict)
     news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    lost_epoch: int = -1
 
 
 class RetainedStore:
