@@ -110,7 +110,9 @@ class Chaos:
                 traffic.count.keeps_arrivals = False
                 try:
                     await traffic.subscribe()
-                    await traffic.known()
+                    spool = Spool(self.folder / "spool")
+                    async with asyncio.timeout(HEALED_S):
+                        await traffic.known(lambda: spool.heard_all(traffic))
                     traffic.begin()
                     await self._break(net, gateways)
                     self._note("healed")
@@ -238,6 +240,12 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def heard_all(self, traffic: Traffic) -> bool:
+        """Whether it has something of every publisher: from then on all are owed to it."""
+        self.read(traffic)
+        heard = traffic.count.received[COLLECTOR_NAME]
+        return all(stream.number in heard for stream in traffic.streams.values())
 
     def read(self, traffic: Traffic) -> None:
         """Note all clients' messages in it as arrivals at the collector, counted anew."""
