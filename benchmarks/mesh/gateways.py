@@ -61,7 +61,6 @@ class Gateways:
     ) -> None:
         self.network = network
         self.folder = folder
-        self.tls = tls
         self.link_port = PORT if tls == "off" else TLS_PORT
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         (folder / "tree.key").write_text(secrets.token_hex(32))
