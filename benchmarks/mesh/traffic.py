@@ -104,10 +104,10 @@ class Traffic(Listening):
                 await asyncio.sleep(max(0.0, due - loop.time()))
 
     def end(self) -> None:
-        """Publish no more."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            self._ticking = None
+        """Publish no more; raises what ended publishing before, if anything did."""
+        ticking, self._ticking = self._ticking, None
+        if ticking is not None and not ticking.cancel():
+            ticking.result()
 
     async def settle(self, limit_s: float = SETTLE_S) -> bool:
         """Wait until all that was acknowledged has arrived everywhere; whether it has."""
