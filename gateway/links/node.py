@@ -68,7 +68,7 @@ class TreeNode:
         duplicates: links that ended because there was another one to the same gateway.
 
     Args:
-        credentials: id, tree name and key.
+        credentials: id, tree name, key and mode.
         identity: what the spanning tree elects by.
         parameters: timers of the spanning tree.
         log: the open message log, or the collector's spool.
