@@ -20,6 +20,7 @@ from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durability.durable import Durable, History
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.lasting_clock import Clocks, LastingClock
 from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
@@ -115,21 +116,23 @@ class BrokerCore:
         self.is_closed_to_clients = False
         """Whether every CONNECT is refused, while links stay."""
 
-    def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
+    def recover(
+        self, history: History, store: Store, saved: Checkpoint, clocks: Clocks
+    ) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
 
         Args:
             history: the log.
             store: for checkpoints.
             saved: the last of them.
-            wall_us: this machine's time, microseconds since 1970.
+            clocks: of this machine.
 
         Raises:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
         self.retention.own = history.own
-        found = Recovery(self, history, wall_us).run(saved)
+        found = Recovery(self, history, LastingClock(clocks, history.own[1])).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)
         self.acceptance.durable = self.durable
@@ -358,14 +361,16 @@ class BrokerCore:
     def _detach(self, session: Session, connection: Outgoing) -> None:
         session.connection = None
         self._connected -= 1
-        self.is_offline(session)
+        self.is_offline(session, self.now())
+        if self.durable is not None:
+            self.durable.session_away(session)
         self._touch(session)
         if self.hooks.events is not None:
             self.hooks.events.disconnected(session)
 
-    def is_offline(self, session: Session) -> None:
-        """A session waits for its client from now on."""
-        session.detach(self.now())
+    def is_offline(self, session: Session, since_s: float) -> None:
+        """A session waits for its client, who went then."""
+        session.detach(since_s)
         self.offline.add(session)
 
     def _touch(self, session: Session) -> None:
@@ -471,6 +476,7 @@ class BrokerCore:
         for connection in list(self.connections):
             if self.durable is not None and connection.session is not None:
                 self.durable.wills.ended(connection.session.client_id)
+                self.durable.session_away(connection.session)  # in time for the last checkpoint
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:
                 connection.abort()

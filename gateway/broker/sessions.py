@@ -71,7 +71,8 @@ class Session:
         client: who it is, as of its last connection.
         connection: the connection that serves it, or None.
         expiry_s: how long it is kept without a connection.
-        ends_at_s: when it ends, on the loop's clock; None while connected.
+        away_since_s: when its last connection ended, on the loop's clock.
+        ends_at_s: when it ends, on the same; None while connected.
         subscriptions: by filter.
         incoming: QoS 2 identifiers of the client's messages that are not released.
         dropped: messages that found the queue full, or had expired in it.
@@ -92,6 +93,7 @@ class Session:
         "_unsent",
         "_version",
         "_window",
+        "away_since_s",
         "client",
         "connection",
         "dropped",
@@ -111,6 +113,7 @@ class Session:
         self.client = client
         self.connection: Connection | None = None
         self.expiry_s = 0
+        self.away_since_s = 0.0
         self.ends_at_s: float | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.incoming: set[int] = set()
@@ -195,11 +198,12 @@ class Session:
         self._unsent = deque(self.inflight)
         return self.send_waiting(now_s)
 
-    def detach(self, now_s: float) -> None:
-        """No connection serves it any more."""
+    def detach(self, since_s: float) -> None:
+        """No connection serves it any more, since then."""
         self._open = False
         self._unsent.clear()
-        self.ends_at_s = now_s + self.expiry_s
+        self.away_since_s = since_s
+        self.ends_at_s = since_s + self.expiry_s
         if self.expiry_s == NEVER_EXPIRES_S:
             self.ends_at_s = float("inf")
 

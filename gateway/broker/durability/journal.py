@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from gateway.broker.durability.lasting_clock import Mark
 from tree_handler.batch import Epoch
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Event(enum.IntEnum):
 
     OPENED = 0
     """session, client id, user name, roles, protocol version, expiry in seconds; again if they
-    change. The roles are None for a client without a certificate."""
+    change and when the client comes back. The roles are None for a client without a certificate."""
     ENDED = 1
     """session"""
     SUBSCRIBED = 2
@@ -57,6 +58,10 @@ class Event(enum.IntEnum):
     """a will that stands from now on (`standing_wills.SavedWill`)"""
     WILL_ENDED = 9
     """number of a will that is not to be published"""
+    AWAY = 10
+    """session, when its client went (microseconds on the lasting clock)"""
+    CLOCK = 11
+    """`lasting_clock.Mark`"""
 
 
 class Operation(enum.IntEnum):
@@ -97,6 +102,10 @@ class Frame:
     """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
     less its number, index, 0."""
 
+    def marks(self) -> list[Mark]:
+        """What it says of the time."""
+        return [Mark(*fields) for kind, *fields in self.events if kind is Event.CLOCK]
+
     @classmethod
     def decode(cls, data: bytes) -> Frame:
         """Read a frame.
@@ -128,17 +137,19 @@ class SessionRecord:
         version: the last frame that says anything of it.
         operations: what the next frame says of its messages.
         known: client and expiry as the journal knows them.
+        away_us: when its client went, on the lasting clock; None while it is there.
         journal: which it is part of.
 
     """
 
-    __slots__ = ("journal", "known", "number", "operations", "ticket", "version")
+    __slots__ = ("away_us", "journal", "known", "number", "operations", "ticket", "version")
 
     def __init__(self, number: int, journal: Journal) -> None:
         self.number = number
         self.ticket = self.version = 0
         self.operations: list[tuple[Any, ...]] = []
         self.known: tuple[Client, int] | None = None
+        self.away_us: int | None = None
         self.journal = journal
 
     def sent(self, packet_id: int, flags: int, ref: Ref | None) -> None:
@@ -224,12 +235,24 @@ class Journal:
         return record
 
     def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
-        """A session is durable, or its client or expiry has changed."""
+        """A session is durable, has its client back, or another expiry."""
+        record.away_us = None
         self._decisive(
             record,
             *(Event.OPENED, record.number, client.client_id, client.username),
             *(client.roles, client.version, expiry_s),
         )
+
+    def away(self, record: SessionRecord, since_us: int) -> None:
+        """A session's client has gone."""
+        record.away_us = since_us
+        record.version = self.written + 1
+        self._event(None, Event.AWAY, record.number, since_us)
+
+    def marked(self, mark: Mark) -> None:
+        """What the clocks say, for what follows."""
+        self._event(None, Event.CLOCK, *mark)
+        self.precedes = True
 
     def ended(self, record: SessionRecord) -> None:
         """A session is no more, nor are its subscriptions."""
