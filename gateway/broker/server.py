@@ -30,6 +30,8 @@ from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
+from gateway.broker.retained_owed import Owing
+from gateway.broker.retained_sending import RetainedSending
 from gateway.broker.retention import Retention
 from gateway.broker.runs import Run
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
@@ -63,6 +65,7 @@ class BrokerCore:
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
         offline: sessions that wait for their client.
+        owing: sessions that were not sent all that was retained when they subscribed.
         dirty: connections with something to write.
         turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
@@ -112,6 +115,7 @@ class BrokerCore:
         self._connected = 0
         self._tasks: set[asyncio.Future[Any]] = set()
         self.upkeep = Upkeep(self)
+        self.owing = Owing()
         self._is_stopping = False
         self.is_closed_to_clients = False
         """Whether every CONNECT is refused, while links stay."""
@@ -244,6 +248,8 @@ class BrokerCore:
         route = self.routes.get(message.key) or self.route(message.key)
         if message.retain and self.retention.retain(message):
             self.bridged.retained(message.topic, publisher)
+            if message.qos:
+                self.owing.replaced(message.topic)
         self.delivery.deliver(message, route, publisher, now_s)
 
     # -- subscriptions -------------------------------------------------------------------------
@@ -323,6 +329,8 @@ class BrokerCore:
             self.durable.wills.connected(client, connection.will)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
+        if session.owed is not None:
+            RetainedSending(connection, session).go_on(session.owed)
         self.turns.kick()
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
@@ -351,6 +359,7 @@ class BrokerCore:
         session.subscriptions.clear()
         self.publish_will(session)
         session.end()
+        self.owing.settled(session)
         self.offline.discard(session)
         self.upkeep.delayed.discard(session)
         if self.sessions.get(session.client_id) is session:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gateway.broker.connection import Connection
     from gateway.broker.hooks import Client
     from gateway.broker.limits import Budget, Limits
+    from gateway.broker.retained_owed import Owed
 
 PACKET_ID_MAX = 65_535
 NEVER_EXPIRES_S = 0xFFFF_FFFF
@@ -77,6 +78,7 @@ class Session:
         incoming: QoS 2 identifiers of the client's messages that are not released.
         dropped: messages that found the queue full, or had expired in it.
         no_local: whether it has, or had, a subscription without its own messages.
+        owed: what is retained for it and was not sent yet; None if nothing.
         record: its side of the journal; None unless it is to outlive a crash.
 
     """
@@ -103,6 +105,7 @@ class Session:
         "inflight",
         "last_packet_id",
         "no_local",
+        "owed",
         "queue",
         "record",
         "subscriptions",
@@ -121,6 +124,7 @@ class Session:
         self.will: tuple[float, Will] | None = None
         """When it is published, on the loop's clock, unless the client comes back; and what."""
         self.no_local = False
+        self.owed: Owed | None = None
         self.record: SessionRecord | None = None
         self._limits = limits
         self._budget = budget

@@ -30,6 +30,7 @@ from tree_handler.batch import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.hooks import Client
+    from gateway.broker.retained_owed import Wanted
     from gateway.broker.sessions import Subscription
 
 
@@ -62,6 +63,9 @@ class Event(enum.IntEnum):
     """session, when its client went (microseconds on the lasting clock)"""
     CLOCK = 11
     """`lasting_clock.Mark`"""
+    OWED = 12
+    """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
+    RETAINED says in the same frame and later was. No filters: all was."""
 
 
 class Operation(enum.IntEnum):
@@ -177,6 +181,14 @@ class SessionRecord:
         """It was given a retained message because it subscribed."""
         self.journal.retained(self, topic, flags, identifiers)
 
+    def owed(self, wanted: tuple[Wanted, ...]) -> None:
+        """What is retained for these filters was not all sent; none: it was."""
+        self.journal.owed(self, wanted)
+
+    def has_changed(self) -> None:
+        """The next checkpoint has to say more of it than the journal does."""
+        self.version = self.journal.written + 1
+
     def _note(self, operation: tuple[Any, ...]) -> None:
         if not self.operations:
             self.journal.touched.append(self)
@@ -276,6 +288,10 @@ class Journal:
         """A session was given a retained message because it subscribed."""
         # After a mark: which message is retained depends on what had been delivered.
         self._decisive(record, Event.RETAINED, record.number, topic, flags, identifiers)
+
+    def owed(self, record: SessionRecord, wanted: tuple[Wanted, ...]) -> None:
+        """A session is owed what is retained for these filters; none: nothing more."""
+        self._event(record, Event.OWED, record.number, wanted)
 
     def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
         """A message went to this member of a shared subscription; None: one that is not durable."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
+from gateway.broker.retained_owed import Owed, Wanted
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
@@ -132,6 +134,8 @@ class Recovery:
         self._ended: list[int] = []
         self._retained: set[str] = set()
         self._odd = 0
+        self._given: defaultdict[int, set[str]] = defaultdict(set)
+        """Topics of retained messages that the frame gives, by session."""
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
 
@@ -176,6 +180,8 @@ class Recovery:
         session.incoming.update(saved.incoming)
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
+        if saved.owed is not None:
+            self._core.owing.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
         for delivery in saved.inflight:
@@ -297,7 +303,8 @@ class Recovery:
             left_s = float(message.properties[EXPIRY]) - self._waited_s(came_us)
             self._expire(message, left_s)
         if message.retain:
-            self._core.retention.retain(message)
+            if self._core.retention.retain(message) and message.qos:
+                self._core.owing.replaced(message.topic)
             self._retained.add(message.topic)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
@@ -316,6 +323,7 @@ class Recovery:
         for mark in said.marks():
             self._dating.marked(mark)
         self._date(header)
+        self._given.clear()
         self._frames_key = header.stream
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
@@ -359,9 +367,14 @@ class Recovery:
         if session is None:
             self._strange(f"{kind.name} of session {fields[0]}, which there is not")
             return
+        self._of_session(kind, session, fields)
+
+    def _of_session(self, kind: Event, session: Session, fields: list[Any]) -> None:
         match kind:
             case Event.ENDED:
                 self._end(session, fields[0])
+            case Event.OWED:
+                self._owed(session, *fields)
             case Event.AWAY:
                 self._away_us[fields[0]] = fields[1]
             case Event.SUBSCRIBED:
@@ -371,10 +384,20 @@ class Recovery:
                     self._core.routes.touched(fields[1])
                     self._core.leave(session, fields[1])
             case Event.RETAINED:
-                _, topic, flags, identifiers = fields
+                number, topic, flags, identifiers = fields
+                self._given[number].add(topic)
+                if session.owed is not None:
+                    session.owed.given.add(topic)
                 message = self._core.retained.get(topic)
                 if message is not None:
                     session.deliver(message, flags, tuple(identifiers), self._now_s)
+
+    def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
+        if wanted:
+            owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
+            self._core.owing.owe(session, owed)
+        else:
+            self._core.owing.settled(session)
 
     def _opened(self, number: int, *fields: Any) -> None:
         *of_client, expiry_s = fields
@@ -398,6 +421,8 @@ class Recovery:
         learnt.retain(self._core.retention)
         self._retained.add(learnt.message.topic)
         if learnt.is_news:
+            if learnt.message.qos:
+                self._core.owing.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
 
     def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
@@ -434,6 +459,7 @@ class Recovery:
         for topic_filter in session.subscriptions:
             self._core.leave(session, topic_filter)
         del self._sessions[number]
+        self._core.owing.settled(session)
         self._away_us.pop(number, None)
         self._ended.append(number)
         self._delivery.ended(session)

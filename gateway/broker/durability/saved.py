@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.retained_owed import Owed
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.hybrid_clock import Version
@@ -82,6 +83,7 @@ class SavedSession:
         queue: messages that wait; without those of the checkpoint before if it is not `is_whole`.
         is_whole: whether the queue is, as after a start; else only what is new is in it.
         away_us: when its client went, on the lasting clock; None if it was there.
+        owed: what is retained for it and was not sent yet.
 
     """
 
@@ -99,6 +101,7 @@ class SavedSession:
     queue: list[SavedDelivery]
     is_whole: bool = True
     away_us: int | None = None
+    owed: Owed | None = None
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from gateway.broker.durability.saved import (
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills
 from gateway.broker.hooks import Client
 from gateway.broker.message import Message
+from gateway.broker.retained_owed import Owed
 from gateway.broker.sessions import Delivery, Session, Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.versions import Tombstone
@@ -58,6 +59,7 @@ class _Copy:
     fresh: list[Delivery]
     is_whole: bool
     away_us: int | None
+    owed: Owed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class Taken:
             self._deliveries(((0, delivery) for delivery in copy.fresh), copy.new_from),
             copy.is_whole,
             copy.away_us,
+            copy.owed,
         )
 
     def _deliveries(
@@ -235,4 +238,5 @@ def _copy(session: Session, record: SessionRecord, before: Cursor | None) -> _Co
         list(islice(session.queue, new_from - start, None)),
         before is None,
         record.away_us,
+        None if session.owed is None else Owed(session.owed.wanted, set(session.owed.given)),
     )

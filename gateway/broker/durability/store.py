@@ -27,6 +27,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.retained_owed import Owed, Wanted
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
 from tree_handler.retained.hybrid_clock import Version
@@ -56,6 +57,9 @@ CREATE TABLE IF NOT EXISTS session (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS away (
     session INTEGER PRIMARY KEY, since_us INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS owed (
+    session INTEGER PRIMARY KEY, wanted BLOB NOT NULL, given BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS subscription (
     session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL,
@@ -159,6 +163,7 @@ class Store:
                 ("subscription", "session"),
                 ("delivery", "session"),
                 ("away", "session"),
+                ("owed", "session"),
             ):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  # names of ours
         for session in checkpoint.sessions:
@@ -243,6 +248,11 @@ class Store:
             db.execute("DELETE FROM away WHERE session = ?", (number,))
         else:
             db.execute("REPLACE INTO away VALUES (?, ?)", (number, session.away_us))
+        if session.owed is None:
+            db.execute("DELETE FROM owed WHERE session = ?", (number,))
+        else:
+            owed = (msgpack.packb(session.owed.wanted), msgpack.packb(list(session.owed.given)))
+            db.execute("REPLACE INTO owed VALUES (?, ?, ?)", (number, *owed))
         db.execute("DELETE FROM subscription WHERE session = ?", (number,))
         db.executemany(
             "INSERT INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
@@ -360,7 +370,14 @@ class Store:
             queue[0].place if queue else 0,
             queue,
             away_us=away_us,
+            owed=self._owed(number),
         )
+
+    def _owed(self, number: int) -> Owed | None:
+        for wanted, given in self._rows("SELECT wanted, given FROM owed WHERE session = ?", number):
+            filters = msgpack.unpackb(wanted, use_list=False)
+            return Owed(tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given)))
+        return None
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with closing(self._db.execute(statement, values)) as cursor:
