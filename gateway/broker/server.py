@@ -162,7 +162,10 @@ class BrokerCore:
         try:
             message = Message.of(entry, now_s)
             message.ref = ref
-            self._deliver(message, None, now_s)
+            if not message.expired(now_s):
+                self._deliver(message, None, now_s)
+            elif message.retain:  # it waited too long on its way; its version counts
+                self.retention.retain(message)
         except PacketError as error:
             self.refused("message of the tree that no packet can carry", str(error))
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
+from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch
@@ -83,6 +84,7 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
+        self._held = Held()
         self.outlived: Callable[[int], None] = lambda _: None
         """Called when a neighbour has messages of a later life of this gateway, with its epoch."""
         self._times_full = 0
@@ -236,6 +238,9 @@ class Exchange:
             if (backlog := self._backlogs.get(action.source or 0)) is not None:
                 backlog.came_from_it(action.header)
             self.carry_out(self._core.appended(action))
+            header = action.header
+            if header.logged and self._core.handed_out(header.stream) < header.last:
+                self._held.wait(header, self._loop.time())
         elif action.source is not None:
             self._repairs.refused.add(action.source)
 
@@ -275,6 +280,8 @@ class Exchange:
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]
+            if self._held:
+                self._held.handed_out(header, rows, self._loop.time())
         except ProtocolError as error:
             _log.error("%s from %s can't be read: %s", header, header.origin, error)
             return
