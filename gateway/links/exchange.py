@@ -194,11 +194,8 @@ class Exchange:
                 case DeliverLogged(key, first, last):
                     for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
-                case Lost(stream, first, last):
-                    _log.warning(
-                        "lost: %d to %d of %s, epoch %d: nobody within reach has them",
-                        *(first, last, *stream),
-                    )
+                case Lost(stream, first, last, why):
+                    _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Route():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
@@ -283,7 +280,8 @@ class Exchange:
             if self._held:
                 self._held.handed_out(header, rows, self._loop.time())
         except ProtocolError as error:
-            _log.error("%s from %s can't be read: %s", header, header.origin, error)
+            self._core.counters.set_aside += header.count
+            _log.error("set aside: %s can't be read: %s", header, error)
             return
         if header.control:
             for row in rows:

@@ -261,6 +261,16 @@ async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
     assert b.node.replication.counters.lost == 0
 
 
+async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await start("a", 1.0)
+    frame, header = batch.make("o", 1, 1, [("t", "1", b"")], flags=_CONTROL, origin_time_us=0)
+    a.node.exchange.take(a.node.replication.take(frame, header))
+    assert "set aside: batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
+    assert a.node.status()["counters"]["set_aside"] == 1
+
+
 async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
