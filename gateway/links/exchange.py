@@ -58,6 +58,8 @@ class Exchange:
         reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
             them are passed on undecoded.
         spool_unlogged: append QoS 0 batches too.
+        outlived: called when a neighbour has messages of a later life of this gateway, with its
+            epoch.
 
     """
 
@@ -73,6 +75,7 @@ class Exchange:
         control: Callable[[Entry, Header], None],
         reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
+        outlived: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._core = core
@@ -82,11 +85,10 @@ class Exchange:
         self._control = control
         self._reads_unlogged = reads_unlogged
         self._spool_unlogged = spool_unlogged
+        self._outlived = outlived
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
         self._held = Held()
-        self.outlived: Callable[[int], None] = lambda _: None
-        """Called when a neighbour has messages of a later life of this gateway, with its epoch."""
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -151,7 +153,7 @@ class Exchange:
             summary = Summary.decode(payload)
             later = boot_epoch.latest(core.origin, summary.have)
             if later > core.epoch:
-                self.outlived(later)
+                self._outlived(later)
             else:
                 self.carry_out(core.receive_summary(number, summary, now))
         elif topic == _REQUEST:
