@@ -193,10 +193,8 @@ class Durable:
         whose a message was.
         """
         journal = self.journal
-        if (
-            abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S
-        ):  # what follows has the new time in its headers
-            self._tell_time()
+        if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
+            self._tell_time()  # what follows has the new time in its headers
         index = 0
         for run in runs if journal.has_sessions or any(run.will for run in runs) else ():
             session = run.session
