@@ -76,6 +76,9 @@ class MachineClocks:
     def wall_us(self) -> int:
         return self.wall
 
+    def wall_ahead_s(self) -> float:
+        return (self.wall - self.since_boot) / 1e6
+
     def is_synchronised(self) -> bool:
         return self.is_right
 

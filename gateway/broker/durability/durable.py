@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.durability.lasting_clock import LastingClock, Mark
+from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
@@ -117,7 +117,7 @@ class Durable:
         self._position = 0
         self._checkpoint_at_s = core.now()
         self._saving: asyncio.Task[None] | None = None
-        self._mark: Mark
+        self._wall_ahead_s: float
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
         self._tell_time()
@@ -193,8 +193,8 @@ class Durable:
         whose a message was.
         """
         journal = self.journal
-        if self._clock.was_set(self._mark):  # what follows has the new time in its headers
-            self._tell_time()
+        if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
+            self._tell_time()  # what follows has the new time in its headers
         index = 0
         for run in runs if journal.has_sessions or any(run.will for run in runs) else ():
             session = run.session
@@ -278,9 +278,9 @@ class Durable:
             connection.let_go(packets)
 
     def _tell_time(self) -> None:
-        self._mark = self._clock.mark()
+        self._wall_ahead_s = self._clock.wall_ahead_s()
         self._marked = (self._core.now(), -1)
-        self.journal.marked(self._mark)
+        self.journal.marked(self._clock.mark())
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 from tree_handler.retained.hybrid_clock import EARLIEST_US, is_plausible
 
-STEP_US = 1_000_000
+STEP_S = 1.0
 """A wall clock that has moved by so much against the kernel's has been set."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -48,6 +48,9 @@ class Clocks(Protocol):
     def wall_us(self) -> int:
         """Since 1970, on a clock that may be wrong."""
 
+    def wall_ahead_s(self) -> float:
+        """The wall clock less one that nobody sets, in seconds; asked for each batch."""
+
     def is_synchronised(self) -> bool:
         """Whether the wall clock is known to be right."""
 
@@ -66,6 +69,10 @@ class KernelClocks:
     def wall_us(self) -> int:
         """Microseconds since 1970, by the wall clock."""
         return time.time_ns() // 1000
+
+    def wall_ahead_s(self) -> float:
+        """The wall clock less the monotonic one, in seconds."""
+        return time.time() - time.monotonic()
 
     def is_synchronised(self) -> bool:
         """Whether a time service keeps the wall clock right, by adjtimex(2)."""
@@ -134,10 +141,9 @@ class LastingClock:
             is_synchronised=clocks.is_synchronised(),
         )
 
-    def was_set(self, mark: Mark) -> bool:
-        """Whether the wall clock has been set since this mark of this life."""
-        clocks = self._clocks
-        return abs(clocks.wall_us() - mark.wall_us - clocks.boot_us() + mark.boot_us) > STEP_US
+    def wall_ahead_s(self) -> float:
+        """The wall clock less one that nobody sets: it changes when the wall clock is set."""
+        return self._clocks.wall_ahead_s()
 
 
 class Dating:

@@ -6,15 +6,12 @@ subscriptions that follows it, or before a message of it was sent; and in the en
 So each message reaches the sessions that had subscribed when it was accepted, once. What a
 journal frame then says of its exchange is done to the session by the same calls as in life.
 
-Nothing is connected yet, so every message goes to a queue; limits on queues do not count here,
-since what left a queue at once in life waits here for its record.
+Nothing is connected yet, so every message goes to a queue.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,20 +24,16 @@ from gateway.broker.durability.journal import (
     JournalError,
     Operation,
     Ref,
-    SessionRecord,
 )
 from gateway.broker.durability.lasting_clock import Dating, LastingClock
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
-from gateway.broker.durability.saved import Checkpoint, SavedMessage, SavedSession
+from gateway.broker.durability.saved import Checkpoint, SavedMessage
+from gateway.broker.durability.sessions_again import SessionsAgain
 from gateway.broker.durability.standing_wills import WillsAgain
-from gateway.broker.hooks import Client
-from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
-from gateway.broker.retained_owed import Owed, Wanted
-from gateway.broker.sessions import Session, Subscription
-from gateway.broker.topics import FilterError
+from gateway.broker.sessions import Session
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError
@@ -115,27 +108,15 @@ class Recovery:
         self._clock = clock
         self._dating = Dating(clock, None)
         self._undated: list[_Batch] = []
-        self._away_us: dict[int, int] = {}
-        """Since when sessions' clients were away, on the lasting clock."""
-        self._limits = dataclasses.replace(
-            core.limits,
-            queue_messages=int(RANGES["queue_messages"][1]),
-            queue_bytes=int(RANGES["queue_bytes"][1]),
-        )
-        self._budget = Budget(_UNLIMITED)
-        self._sessions: dict[int, Session] = {}
         self._origins: dict[Epoch, _Origin] = {}
         self._wills = WillsAgain()
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery()
-        self._next_session = 1
-        self._ended: list[int] = []
+        self._sessions = SessionsAgain(core, self._delivery, self._strange)
         self._retained: set[str] = set()
         self._odd = 0
-        self._given: defaultdict[int, set[str]] = defaultdict(set)
-        """Topics of retained messages that the frame gives, by session."""
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
 
@@ -158,7 +139,7 @@ class Recovery:
     # -- the checkpoint --------------------------------------------------------------------------
 
     def _load(self, saved: Checkpoint) -> None:
-        self._next_session = saved.next_session
+        self._sessions.next_number = saved.next_session
         for key, last in saved.delivered.items():
             self._origins[key] = _Origin(last)
         messages: dict[Ref, Message] = {}
@@ -166,37 +147,13 @@ class Recovery:
             if one.ref not in messages:
                 messages[one.ref] = self._message(one)
         for session in saved.sessions:
-            self._load_session(session, messages)
+            self._sessions.load(session, messages)
         for retained in saved.retained.values():
             assert retained is not None
             self._core.retention.retain(messages[retained.ref])
         for topic, grave in saved.tombstones.items():
             assert grave is not None
             self._core.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
-
-    def _load_session(self, saved: SavedSession, messages: dict[Ref, Message]) -> None:
-        client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
-        session = self._open(saved.number, client, saved.expiry_s)
-        session.incoming.update(saved.incoming)
-        if saved.away_us is not None:
-            self._away_us[saved.number] = saved.away_us
-        if saved.owed is not None:
-            self._core.owing.owe(session, saved.owed)
-        for topic_filter, subscription in saved.subscriptions.items():
-            self._subscribe(session, topic_filter, subscription)
-        for delivery in saved.inflight:
-            if delivery.message is None:
-                session.restore_inflight(delivery.packet_id, None)
-            else:
-                message = messages[delivery.message.ref]
-                session.restore_inflight(
-                    delivery.packet_id, (message, delivery.flags, delivery.identifiers)
-                )
-        session.last_packet_id = saved.last_packet_id
-        for delivery in saved.queue:
-            assert delivery.message is not None
-            message = messages[delivery.message.ref]
-            session.deliver(message, delivery.flags, delivery.identifiers, self._now_s)
 
     def _message(self, saved: SavedMessage) -> Message:
         message = Message.of(saved.entry, self._now_s)
@@ -323,7 +280,7 @@ class Recovery:
         for mark in said.marks():
             self._dating.marked(mark)
         self._date(header)
-        self._given.clear()
+        self._sessions.frame_begins()
         self._frames_key = header.stream
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
@@ -349,67 +306,17 @@ class Recovery:
 
     def _event(self, kind: Event, fields: list[Any]) -> None:
         match kind:
-            case Event.OPENED:
-                self._opened(*fields)
-                return
             case Event.DELIVERED:
                 origin, epoch, last = fields
                 self._advance((origin, epoch), last)
-                return
             case Event.SHARED:
                 share, topic_filter, origin, epoch, number, member = fields
                 ref = ((origin, epoch), number)
                 self._advance(*ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
-                return
-        session = self._sessions.get(fields[0])
-        if session is None:
-            self._strange(f"{kind.name} of session {fields[0]}, which there is not")
-            return
-        self._of_session(kind, session, fields)
-
-    def _of_session(self, kind: Event, session: Session, fields: list[Any]) -> None:
-        match kind:
-            case Event.ENDED:
-                self._end(session, fields[0])
-            case Event.OWED:
-                self._owed(session, *fields)
-            case Event.AWAY:
-                self._away_us[fields[0]] = fields[1]
-            case Event.SUBSCRIBED:
-                self._subscribe(session, fields[1], Subscription(*fields[2:]))
-            case Event.UNSUBSCRIBED:
-                if session.subscriptions.pop(fields[1], None) is not None:
-                    self._core.routes.touched(fields[1])
-                    self._core.leave(session, fields[1])
-            case Event.RETAINED:
-                number, topic, flags, identifiers = fields
-                self._given[number].add(topic)
-                if session.owed is not None:
-                    session.owed.given.add(topic)
-                message = self._core.retained.get(topic)
-                if message is not None:
-                    session.deliver(message, flags, tuple(identifiers), self._now_s)
-
-    def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
-        if wanted:
-            owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
-            self._core.owing.owe(session, owed)
-        else:
-            self._core.owing.settled(session)
-
-    def _opened(self, number: int, *fields: Any) -> None:
-        *of_client, expiry_s = fields
-        client = Client.away(*of_client)
-        session = self._sessions.get(number)
-        if session is None:
-            self._open(number, client, expiry_s)
-        else:
-            session.client = client
-            session.expiry_s = expiry_s
-            self._away_us.pop(number, None)
-        self._next_session = max(self._next_session, number + 1)
+            case _:
+                self._sessions.event(kind, fields)
 
     def _learnt(self, fields: list[Any]) -> None:
         try:
@@ -445,54 +352,18 @@ class Recovery:
             case Operation.RELEASED:
                 session.incoming.discard(packet_id)
 
-    # -- sessions --------------------------------------------------------------------------------
-
-    def _open(self, number: int, client: Client, expiry_s: int) -> Session:
-        session = Session(client, self._limits, self._budget)
-        session.expiry_s = expiry_s
-        self._sessions[number] = session
-        self._core.sessions[client.client_id] = session
-        return session
-
-    def _end(self, session: Session, number: int) -> None:
-        self._core.routes.touched_by(session.subscriptions)
-        for topic_filter in session.subscriptions:
-            self._core.leave(session, topic_filter)
-        del self._sessions[number]
-        self._core.owing.settled(session)
-        self._away_us.pop(number, None)
-        self._ended.append(number)
-        self._delivery.ended(session)
-        if self._core.sessions.get(session.client_id) is session:
-            del self._core.sessions[session.client_id]
-
-    def _subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> None:
-        try:
-            self._core.place(session, topic_filter, subscription)
-        except FilterError as error:
-            self._strange(f"{session.client}: {error}")
-
     # -- the end ---------------------------------------------------------------------------------
 
     def _finish(self) -> Recovered:
         """Hand over to the new journal, which begins with what was decided here."""
-        journal = Journal(self._history.own, self._next_session)
+        journal = Journal(self._history.own, self._sessions.next_number)
         for key, origin in self._origins.items():
             journal.has_delivered(key, origin.delivered)
-        found = Recovered(journal, self._clock, len(self._sessions), 0, self._ended)
+        found = Recovered(journal, self._clock, len(self._sessions), 0, self._sessions.ended)
         found.retained, found.odd, found.wills = self._retained, self._odd, self._wills
-        now_us = self._clock.now_us()
-        for number, session in self._sessions.items():
-            session.adopt(self._core.limits, self._core.budget)
-            session.record = SessionRecord(number, journal)
-            session.record.known = (session.client, session.expiry_s)
-            away_us = session.record.away_us = self._away_us.get(number)
-            if away_us is None:  # its client was there when the process ended
-                away_us = now_us
-                journal.away(session.record, now_us)
-            self._core.is_offline(session, self._now_s - (now_us - away_us) / 1_000_000)
+        self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
-        found.waiting = sum(s.queued_count + s.inflight_count for s in self._sessions.values())
+        found.waiting = sum(s.queued_count + s.inflight_count for s in self._sessions)
         return found
 
     def _strange(self, what: str) -> None:

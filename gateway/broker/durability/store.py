@@ -27,6 +27,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.retained_owed import Owed, Wanted
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
@@ -34,56 +35,6 @@ from tree_handler.retained.hybrid_clock import Version
 
 _log = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Of the tables; a file of another format is not read."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS delivered (
-    origin TEXT NOT NULL, epoch INTEGER NOT NULL, last INTEGER NOT NULL,
-    PRIMARY KEY (origin, epoch)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS message (
-    id INTEGER PRIMARY KEY,
-    origin TEXT NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL,
-    topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, retain INTEGER NOT NULL,
-    properties BLOB NOT NULL, expires_us INTEGER,
-    UNIQUE (origin, epoch, number)
-) STRICT;
-CREATE TABLE IF NOT EXISTS session (
-    number INTEGER PRIMARY KEY,
-    client_id TEXT NOT NULL, username TEXT, roles BLOB NOT NULL, version INTEGER NOT NULL,
-    expiry_s INTEGER NOT NULL, last_packet_id INTEGER NOT NULL, incoming BLOB NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS away (
-    session INTEGER PRIMARY KEY, since_us INTEGER NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS owed (
-    session INTEGER PRIMARY KEY, wanted BLOB NOT NULL, given BLOB NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS subscription (
-    session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL,
-    no_local INTEGER NOT NULL, retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL,
-    PRIMARY KEY (session, filter)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS delivery (
-    session INTEGER NOT NULL, packet_id INTEGER NOT NULL, place INTEGER NOT NULL,
-    message INTEGER, flags INTEGER NOT NULL, identifiers BLOB NOT NULL,
-    PRIMARY KEY (session, packet_id, place)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS tombstone (
-    topic TEXT PRIMARY KEY,
-    physical_us INTEGER NOT NULL, logical INTEGER NOT NULL, origin TEXT NOT NULL,
-    epoch INTEGER NOT NULL, number INTEGER NOT NULL, qos INTEGER, since_us INTEGER NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS will (
-    number INTEGER PRIMARY KEY,
-    client_id TEXT NOT NULL, username TEXT, roles BLOB NOT NULL, version INTEGER NOT NULL,
-    topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, retain INTEGER NOT NULL,
-    properties BLOB NOT NULL
-) STRICT;
-"""
 # Nothing refers to it any more: most often because it was acknowledged.
 _SWEEP = """
 DELETE FROM message WHERE id NOT IN (
@@ -123,7 +74,7 @@ class Store:
             found = self._db.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, FORMAT):
                 raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
-            self._db.executescript(_TABLES)
+            self._db.executescript(TABLES)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
         except sqlite3.OperationalError as error:
             raise StoreError(f"{path}: {error}") from error

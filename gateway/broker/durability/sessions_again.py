@@ -1,0 +1,202 @@
+"""Durable sessions, as the history is read: from the checkpoint, then as the journal goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gateway.broker.durability.journal import Event, Journal, Ref, SessionRecord
+from gateway.broker.durability.saved import SavedSession
+from gateway.broker.hooks import Client
+from gateway.broker.limits import RANGES, Budget
+from gateway.broker.message import Message
+from gateway.broker.retained_owed import Owed, Wanted
+from gateway.broker.sessions import Session, Subscription
+from gateway.broker.topics import FilterError
+
+if TYPE_CHECKING:
+    from gateway.broker.durability.replayed_delivery import ReplayedDelivery
+    from gateway.broker.server import BrokerCore
+
+_UNLIMITED = 1 << 62
+
+
+class SessionsAgain:
+    """The sessions of one broker that has no connections yet.
+
+    Limits on queues do not count before `hand_over`: what left a queue at once in life waits here
+    for its record.
+
+    Args:
+        core: the broker.
+        delivery: is told which sessions have ended.
+        strange: is told what does not fit.
+
+    Attributes:
+        next_number: of the next new session.
+        ended: sessions that have ended since the checkpoint, by number.
+
+    """
+
+    def __init__(
+        self, core: BrokerCore, delivery: ReplayedDelivery, strange: Callable[[str], None]
+    ) -> None:
+        self._core = core
+        self._now_s = core.now()
+        self._delivery = delivery
+        self._strange = strange
+        self._limits = dataclasses.replace(
+            core.limits,
+            queue_messages=int(RANGES["queue_messages"][1]),
+            queue_bytes=int(RANGES["queue_bytes"][1]),
+        )
+        self._budget = Budget(_UNLIMITED)
+        self._sessions: dict[int, Session] = {}
+        self._away_us: dict[int, int] = {}
+        """Since when sessions' clients were away, on the lasting clock."""
+        self._given: defaultdict[int, set[str]] = defaultdict(set)
+        """Topics of retained messages that the frame gives, by session."""
+        self.next_number = 1
+        self.ended: list[int] = []
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def get(self, number: int) -> Session | None:
+        """The session of a number, if there is one."""
+        return self._sessions.get(number)
+
+    # -- the checkpoint --------------------------------------------------------------------------
+
+    def load(self, saved: SavedSession, messages: Mapping[Ref, Message]) -> None:
+        """A session of the checkpoint, and the messages that it names."""
+        client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
+        session = self._open(saved.number, client, saved.expiry_s)
+        session.incoming.update(saved.incoming)
+        if saved.away_us is not None:
+            self._away_us[saved.number] = saved.away_us
+        if saved.owed is not None:
+            self._core.owing.owe(session, saved.owed)
+        for topic_filter, subscription in saved.subscriptions.items():
+            self._subscribe(session, topic_filter, subscription)
+        for delivery in saved.inflight:
+            if delivery.message is None:
+                session.restore_inflight(delivery.packet_id, None)
+            else:
+                message = messages[delivery.message.ref]
+                session.restore_inflight(
+                    delivery.packet_id, (message, delivery.flags, delivery.identifiers)
+                )
+        session.last_packet_id = saved.last_packet_id
+        for delivery in saved.queue:
+            assert delivery.message is not None
+            message = messages[delivery.message.ref]
+            session.deliver(message, delivery.flags, delivery.identifiers, self._now_s)
+
+    # -- the journal -----------------------------------------------------------------------------
+
+    def frame_begins(self) -> None:
+        """What follows was noted in one turn."""
+        self._given.clear()
+
+    def event(self, kind: Event, fields: list[Any]) -> None:
+        """The journal says what happened to a session."""
+        session = self._sessions.get(fields[0])
+        if kind is Event.OPENED:
+            self._opened(session, *fields)
+        elif session is None:
+            self._strange(f"{kind.name} of session {fields[0]}, which there is not")
+        else:
+            self._happened(kind, session, fields)
+
+    def _happened(self, kind: Event, session: Session, fields: list[Any]) -> None:
+        match kind:
+            case Event.ENDED:
+                self._end(session, fields[0])
+            case Event.OWED:
+                self._owed(session, *fields)
+            case Event.AWAY:
+                self._away_us[fields[0]] = fields[1]
+            case Event.SUBSCRIBED:
+                self._subscribe(session, fields[1], Subscription(*fields[2:]))
+            case Event.UNSUBSCRIBED:
+                if session.subscriptions.pop(fields[1], None) is not None:
+                    self._core.routes.touched(fields[1])
+                    self._core.leave(session, fields[1])
+            case Event.RETAINED:
+                number, topic, flags, identifiers = fields
+                self._given[number].add(topic)
+                if session.owed is not None:
+                    session.owed.given.add(topic)
+                message = self._core.retained.get(topic)
+                if message is not None:
+                    session.deliver(message, flags, tuple(identifiers), self._now_s)
+
+    def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
+        if wanted:
+            owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
+            self._core.owing.owe(session, owed)
+        else:
+            self._core.owing.settled(session)
+
+    def _opened(self, session: Session | None, number: int, *fields: Any) -> None:
+        *of_client, expiry_s = fields
+        client = Client.away(*of_client)
+        if session is None:
+            self._open(number, client, expiry_s)
+        else:
+            session.client = client
+            session.expiry_s = expiry_s
+            self._away_us.pop(number, None)
+        self.next_number = max(self.next_number, number + 1)
+
+    def _open(self, number: int, client: Client, expiry_s: int) -> Session:
+        session = Session(client, self._limits, self._budget)
+        session.expiry_s = expiry_s
+        self._sessions[number] = session
+        self._core.sessions[client.client_id] = session
+        return session
+
+    def _end(self, session: Session, number: int) -> None:
+        self._core.routes.touched_by(session.subscriptions)
+        for topic_filter in session.subscriptions:
+            self._core.leave(session, topic_filter)
+        del self._sessions[number]
+        self._core.owing.settled(session)
+        self._away_us.pop(number, None)
+        self.ended.append(number)
+        self._delivery.ended(session)
+        if self._core.sessions.get(session.client_id) is session:
+            del self._core.sessions[session.client_id]
+
+    def _subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> None:
+        try:
+            self._core.place(session, topic_filter, subscription)
+        except FilterError as error:
+            self._strange(f"{session.client}: {error}")
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def hand_over(self, journal: Journal, lasting_us: int) -> None:
+        """All wait for their clients from now on, and go on in this journal.
+
+        Args:
+            journal: the new one.
+            lasting_us: now, on the lasting clock.
+
+        """
+        for number, session in self._sessions.items():
+            session.adopt(self._core.limits, self._core.budget)
+            session.record = SessionRecord(number, journal)
+            session.record.known = (session.client, session.expiry_s)
+            away_us = session.record.away_us = self._away_us.get(number)
+            if away_us is None:  # its client was there when the process ended
+                away_us = lasting_us
+                journal.away(session.record, lasting_us)
+            self._core.is_offline(session, self._now_s - (lasting_us - away_us) / 1_000_000)
