@@ -9,6 +9,7 @@ from functools import partial
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
+from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch
@@ -87,6 +88,7 @@ class Exchange:
         self._outlived = outlived
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
+        self._held = Held()
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -194,11 +196,8 @@ class Exchange:
                 case DeliverLogged(key, first, last):
                     for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
-                case Lost(stream, first, last):
-                    _log.warning(
-                        "lost: %d to %d of %s, epoch %d: nobody within reach has them",
-                        *(first, last, *stream),
-                    )
+                case Lost(stream, first, last, why):
+                    _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Route():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
@@ -238,6 +237,9 @@ class Exchange:
             if (backlog := self._backlogs.get(action.source or 0)) is not None:
                 backlog.came_from_it(action.header)
             self.carry_out(self._core.appended(action))
+            header = action.header
+            if header.logged and self._core.handed_out(header.stream) < header.last:
+                self._held.wait(header, self._loop.time())
         elif action.source is not None:
             self._repairs.refused.add(action.source)
 
@@ -277,8 +279,11 @@ class Exchange:
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]
+            if self._held:
+                self._held.handed_out(header, rows, self._loop.time())
         except ProtocolError as error:
-            _log.error("%s from %s can't be read: %s", header, header.origin, error)
+            self._core.counters.set_aside += header.count
+            _log.error("set aside: %s can't be read: %s", header, error)
             return
         if header.control:
             for row in rows:
