@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -76,3 +78,19 @@ def test_options_that_no_seed_draws_are_told_in_full(subject: str) -> None:
     assert options.replay.startswith(f"runs.run({type(options).__name__}(1, ")
     assert "faults_s=0.5" in options.replay
     assert run(options).options == options
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_run_is_the_same_in_each_process(subject: str) -> None:
+    def reports(hash_seed: str) -> str:
+        sweep = "--subject", subject, "--runs", "3", "--gateways", "5", "--seed", "70", "--json"
+        return subprocess.run(
+            [sys.executable, "-m", "gateway.cli", "simulate", *sweep],
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        ).stdout
+
+    assert reports("1") == reports("2") != ""

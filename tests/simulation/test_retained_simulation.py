@@ -47,6 +47,11 @@ def test_what_a_gateway_wrote_before_it_lost_its_disk_may_be_news_to_its_clients
     assert not report.violations, str(report)
 
 
+def test_what_logs_had_trimmed_may_be_news_to_the_clients_of_a_gateway_that_restarted() -> None:
+    report = run(RetainedOptions.drawn(314, 3))
+    assert not report.violations, str(report)
+
+
 def test_without_the_comparison_of_digests_newcomers_lack_what_logs_no_longer_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -164,7 +164,7 @@ class Overlays:
         most = self.settings.max_overlays
         self.plan = plan = Plan.of(self._audiences, records, own_id, most)
         own = {name: m for name, m in plan.overlays.items() if own_id in m}
-        for name in self.instances.keys() - own.keys():
+        for name in sorted(self.instances.keys() - own.keys()):
             self._end(name)
         new = {name: m for name, m in own.items() if name not in self.instances}
         if new:

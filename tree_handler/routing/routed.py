@@ -154,10 +154,11 @@ class Routed:
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
+        to = sorted(run.to)  # a set's order is another one in each process
         if not header.logged:
-            before = [(gateway_id, 0) for gateway_id in run.to]
+            before = [(gateway_id, 0) for gateway_id in to]
         else:
-            before = self.accounts.accepted(header.epoch, header.first, header.last, run.to, now)
+            before = self.accounts.accepted(header.epoch, header.first, header.last, to, now)
         if not before:
             return []
         self.counters["originated"] += 1
@@ -200,7 +201,7 @@ class Routed:
             if not header.local:
                 rows = [entry.row() for entry in batch.decode(frame, header)]
                 to = to.union(*(run.to for run in self.runs(rows)))
-            self.accounts.accepted(header.epoch, header.first, header.last, to, now)
+            self.accounts.accepted(header.epoch, header.first, header.last, sorted(to), now)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""

@@ -48,10 +48,10 @@ class Disk:
         return [(frame, header) for frame, header in self.log if header.control]
 
     def not_again(self, core: Replication) -> None:
-        """What a new life takes for handed out is not handed out again."""
+        """What a new life takes for handed out comes no more; what was passed over never came."""
         for epoch in self.have:
             if last := core.handed_out(epoch):
-                self.handed[epoch].add(1, last)
+                self.handed[epoch].update(Intervals([(1, last)]).without(self.passed[epoch]))
 
     def append(self, frame: bytes, header: Header) -> None:
         """Append a batch."""
