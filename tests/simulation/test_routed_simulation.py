@@ -36,7 +36,7 @@ def test_every_message_reaches_whom_the_origin_knew_to_want_it_once_and_in_order
         assert not report.violations, report
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(52, 3), (26, 4), (50, 4)])
+@pytest.mark.parametrize(("seed", "gateways"), [(6, 3), (26, 4)])
 def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
     seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

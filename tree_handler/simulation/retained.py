@@ -22,7 +22,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.replication import Action, Append, Lost
+from tree_handler.replication.replication import Action, Lost
 from tree_handler.retained.hybrid_clock import EARLIEST_US, HybridClock, Version
 from tree_handler.retained.message import VERSION, Retained, stamped_version
 from tree_handler.retained.sync import RetainedSync, Send
@@ -53,7 +53,6 @@ class RetainedDisk(Disk):
     Attributes:
         messages: content and place of each topic's message, by topic.
         graves: tombstones and their ages, as of the last write to the disk.
-        trims: how many batches are kept.
         written: versions of this gateway's own writes that are on this disk, by topic.
         news: numbers that clients were given as news, by stream.
 
@@ -61,23 +60,8 @@ class RetainedDisk(Disk):
 
     messages: dict[str, Retained] = field(default_factory=dict)
     graves: dict[str, Retained] = field(default_factory=dict)
-    trims: int = LOG_BATCHES
     written: dict[str, Version] = field(default_factory=dict)
     news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
-
-    def trim(self) -> bool:
-        """Drop the oldest batches, if there are too many."""
-        if len(self.log) <= self.trims:
-            return False
-        del self.log[: len(self.log) - self.trims // 2]
-        return True
-
-    def kept_from(self) -> dict[Epoch, int]:
-        """The lowest number that the log still has, by stream."""
-        lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
-        for _, header in self.log:
-            lowest[header.stream] = min(lowest[header.stream], header.first)
-        return lowest
 
 
 class RetainedStore:
@@ -303,7 +287,6 @@ class RetainedGateway(ReplicatingGateway):
         for version in self.store.versions.state().values():
             self._hybrid.observe(version.stamp, self._wall_us)
         self._sync = RetainedSync(self.store, self.replication, SETTLE_S)
-        self.replication.trimmed(disk.kept_from())
 
     @property
     def _wall_us(self) -> int:
@@ -348,8 +331,6 @@ class RetainedGateway(ReplicatingGateway):
                 case DeliverLogged(stream, first, last):
                     for frame, header in self._disk.read(stream, Intervals([(first, last)])):
                         self._hand_out(frame, header, max(first, header.first))
-                case Append() if self._retained_disk.trim():
-                    self.replication.trimmed(self._retained_disk.kept_from())
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.control or header.passed:
@@ -446,6 +427,7 @@ class RetainedOptions(Options):
             skew=chance.choice((0.0, 0.001)),
             traffic_per_s=chance.choice((2.0, 8.0)),
             quiet_s=35.0,
+            log_batches=LOG_BATCHES,
             faults=FaultOptions(
                 rate_per_s=chance.choice((1.0, 4.0)),
                 outage_s=chance.choice((0.5, 2.0)),

@@ -29,6 +29,7 @@ from tree_handler.simulation.gateway import Gateway, LocalClock, Watch
 from tree_handler.simulation.network import Clock, End, Network
 from tree_handler.simulation.runs import Simulation
 from tree_handler.simulation.traffic import (
+    KEPT_LIVES,
     REPAIR_INTERVAL_S,
     Disk,
     ReplicatingGateway,
@@ -147,7 +148,10 @@ class RoutedTraffic(Traffic):
             got = disk.have[header.stream].without(disk.passed[header.stream])
             if len(lost := due.without(got)):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
-            elif len(kept_back := due.without(disk.handed[header.stream])):
+            kept_back = got.common(due).without(disk.handed[header.stream])
+            if self.log_batches and len(kept_back):  # some waited until it was trimmed
+                kept_back = kept_back.common(disk.holds()[header.stream])
+            if len(kept_back):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
 
 
@@ -178,8 +182,11 @@ class RoutedGateway(ReplicatingGateway):
             disk.start(),
             floods_clients=False,
             repair_interval_s=REPAIR_INTERVAL_S,
+            kept_lives=KEPT_LIVES,
             told=disk.told(),
         )
+        if traffic.log_batches:
+            self.replication.trimmed(disk.kept_from())
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
         self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
@@ -204,20 +211,26 @@ class RoutedGateway(ReplicatingGateway):
     def save(self) -> None:
         """Keep what the log need not be read for again."""
         self._saved[self.gateway_id] = (
-            len(self._disk.log),
+            self._disk.trimmed + len(self._disk.log),
             [record.encode() for record in self.interests],
             self.routed.accounts.save(),
         )
 
     def _recall(self) -> None:
         position, records, accounts = self._saved.get(self.gateway_id, (0, [], []))
-        if position > len(self._disk.log):  # another disk
+        if position > self._disk.trimmed + len(self._disk.log):  # another disk
             position, records, accounts = 0, [], []
         for record in records:
             self.interests.update(Interest.decode(record))
         self.routed.accounts.load(accounts, self.now)
-        for frame, header in self._disk.log[position:]:
+        for frame, header in self._disk.log[max(0, position - self._disk.trimmed) :]:
             self.routed.recall(frame, header, self.now)
+        self.routed.trimmed(self._disk.kept_from())
+
+    def trimmed(self, kept_from: dict[Epoch, int]) -> None:
+        """See `ReplicatingGateway`."""
+        super().trimmed(kept_from)
+        self.routed.trimmed(kept_from)
 
     # -- clients ---------------------------------------------------------------------------------
 

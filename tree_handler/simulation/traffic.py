@@ -23,6 +23,7 @@ from tree_handler.replication.repair import Request, Seek, Sought, Summary, answ
 from tree_handler.replication.replication import (
     Action,
     Append,
+    Forget,
     Look,
     Lost,
     Push,
@@ -35,7 +36,7 @@ from tree_handler.replication.replication import (
     SendSummary,
     Serve,
 )
-from tree_handler.simulation.checks import Checks, component, usable_paths
+from tree_handler.simulation.checks import Checks, component, linked, usable_paths
 from tree_handler.simulation.gateway import Gateway, LocalClock, Watch
 from tree_handler.simulation.network import DATA, Clock, End, Network
 from tree_handler.spanning import boot_epoch
@@ -43,6 +44,8 @@ from tree_handler.spanning.spanning_tree import SpanningTree
 
 REPAIR_INTERVAL_S = 1.0
 ORIGIN_GONE_S = 3.0
+KEPT_LIVES = 0
+"""Epochs are forgotten as early as it may be, so that much is."""
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 
@@ -53,7 +56,8 @@ class Disk:
 
     Attributes:
         log: batches in the order in which they were appended.
-        have: the numbers that the log holds.
+        have: the numbers that the log holds, or held before it was trimmed, and was told to forget.
+        trimmed: how many of its oldest batches the log has dropped.
         handed: for each origin and epoch, the numbers that clients got, or can't get any more
             because their gateway died after it had logged them.
         passed: the numbers that statements pass over, those of lost messages too.
@@ -68,6 +72,7 @@ class Disk:
     handed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     passed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     full_until_s: float = 0.0
+    trimmed: int = 0
     boot_epoch: int | None = None
     latest: dict[str, int] = field(default_factory=dict)
 
@@ -82,7 +87,7 @@ class Disk:
     def not_again(self, core: Replication) -> None:
         """What a new life takes for handed out is not handed out again."""
         for epoch in self.have:
-            if last := core.handed_out(epoch):
+            if last := min(core.handed_out(epoch), self.have[epoch].last):
                 self.handed[epoch].add(1, last)
 
     def append(self, frame: bytes, header: Header) -> None:
@@ -91,6 +96,30 @@ class Disk:
         self.have[header.stream].add(header.first, header.last)
         if header.passed:
             self.passed[header.stream].add(header.first, header.last)
+
+    def trim(self, batches: int) -> bool:
+        """Drop the oldest half, if there are more than so many; whether any went."""
+        if not batches or len(self.log) <= batches:
+            return False
+        dropped = len(self.log) - batches // 2
+        self.trimmed += dropped
+        del self.log[:dropped]
+        return True
+
+    def kept_from(self) -> dict[Epoch, int]:
+        """The lowest number that the log still has, by stream."""
+        lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
+        for _, header in self.log:
+            lowest[header.stream] = min(lowest[header.stream], header.first)
+        return lowest
+
+    def holds(self) -> dict[Epoch, Intervals]:
+        """The messages that are in the log."""
+        found: dict[Epoch, Intervals] = defaultdict(Intervals)
+        for _, header in self.log:
+            if not header.passed:
+                found[header.stream].add(header.first, header.last)
+        return found
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""
@@ -137,6 +166,10 @@ class Traffic:
         self.disks: dict[str, Disk] = defaultdict(Disk)
         self.given_up = 0
         """Messages that gateways gave up, each counted once for each of them."""
+        self.forgotten = 0
+        """Streams that gateways forgot, each counted once for each of them."""
+        self.log_batches = 0
+        """A log is trimmed when it has more batches; 0 for never."""
         self._lost_disks: set[str] = set()
         self._gateways: dict[str, Gateway] = {}
         self._clock = clock
@@ -203,6 +236,8 @@ class Traffic:
         """Check that what a gateway gives up is nowhere within its reach (invariant 3)."""
         self.given_up += lost.last - lost.first + 1
         paths = usable_paths(self._gateways, network)
+        if self.log_batches:  # whoever is not linked yet may hold what others have trimmed
+            paths = linked(self._gateways, network)
         wanted = Intervals([(lost.first, lost.last)])
         for other in component(gateway_id, paths.__getitem__):
             if any(not header.passed for _, header in self.disks[other].read(lost.stream, wanted)):
@@ -223,7 +258,9 @@ class Traffic:
             left -= reach
             together: dict[Epoch, Intervals] = defaultdict(Intervals)
             for gateway_id in reach:
-                for epoch, numbers in self.disks[gateway_id].have.items():
+                disk = self.disks[gateway_id]
+                found = disk.holds() if self.log_batches else disk.have
+                for epoch, numbers in found.items():
                     if numbers != together[epoch]:
                         together[epoch].update(numbers)
             for gateway_id in sorted(reach):
@@ -235,20 +272,17 @@ class Traffic:
         for epoch, numbers in together.items():
             if epoch[0].startswith(NOTE_PREFIX):
                 continue
-            if disk.have[epoch] != numbers:
-                lost = numbers.without(disk.have[epoch])
+            if len(lost := numbers.without(disk.have[epoch])):
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
-            due = numbers.contiguous_from(1)
-            if (
-                due
-                and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id
-                and len(
-                    kept_back := Intervals([(1, due)])
-                    .without(disk.handed[epoch])
-                    .without(disk.passed[epoch])
-                )
-            ):
+            due = disk.have[epoch].contiguous_from(1)
+            if not due or epoch[0].removeprefix(CONTROL_PREFIX) == gateway_id:
+                continue
+            kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
+            kept_back = kept_back.without(disk.passed[epoch])
+            if self.log_batches and len(kept_back):  # some waited until it was trimmed
+                kept_back = kept_back.common(disk.holds()[epoch])
+            if len(kept_back):
                 yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
 
     def check_bounded(self, gateway: ReplicatingGateway) -> None:
@@ -299,8 +333,11 @@ class ReplicatingGateway(Gateway):
             disk.start(),
             repair_interval_s=REPAIR_INTERVAL_S,
             origin_gone_s=ORIGIN_GONE_S,
+            kept_lives=KEPT_LIVES,
             told=disk.told(),
         )
+        if traffic.log_batches:
+            self.replication.trimmed(disk.kept_from())
         disk.not_again(self.replication)
         self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
         super().__init__(tree, clock, network, watch, local)
@@ -333,7 +370,7 @@ class ReplicatingGateway(Gateway):
             case _Batch(frame, repair):
                 self._replicate(core.receive_batch(link, frame, repair=repair))
             case Summary():
-                latest = boot_epoch.latest(self.gateway_id, message.have)
+                latest = boot_epoch.latest(self.gateway_id, message.epochs())
                 if latest > self.tree.identity.boot_epoch:
                     self.outlived(latest)
                 self._replicate(core.receive_summary(link, message, now))
@@ -396,16 +433,14 @@ class ReplicatingGateway(Gateway):
     def _replicate(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
-                case Append(_, _) if self._disk.full_until_s > self._clock.now:
-                    pass
-                case Append(frame, header):
-                    self._disk.append(frame, header)
-                    self._replicate(self.replication.appended(action))
-                case Serve(link, request):
+                case Append():
+                    self._append(action)
+                case Forget(streams):
+                    self._traffic.forgotten += len(streams)
+                case Serve(link, request) | Push(link, request):
                     self._look(link, request.wanted)
-                    self._say(link, _DONE)
-                case Push(link, request):
-                    self._look(link, request.wanted)
+                    if isinstance(action, Serve):
+                        self._say(link, _DONE)
                 case Look(link, number, wanted):
                     self._replicate(self.replication.looked(number, self._look(link, wanted)))
                 case Lost():
@@ -418,6 +453,14 @@ class ReplicatingGateway(Gateway):
                             self._traffic.handed(self, header, max(first, header.first))
                 case _:
                     self._send(action)
+
+    def _append(self, action: Append) -> None:
+        if self._disk.full_until_s > self._clock.now:
+            return
+        self._disk.append(action.frame, action.header)
+        self._replicate(self.replication.appended(action))
+        if self._disk.trim(self._traffic.log_batches):
+            self.trimmed(self._disk.kept_from())
 
     def _send(self, action: Action) -> None:
         match action:
@@ -433,6 +476,10 @@ class ReplicatingGateway(Gateway):
                 self._say(link, Seek.decode(seek.encode()))
             case SendSought(link, sought):
                 self._say(link, Sought.decode(sought.encode()))
+
+    def trimmed(self, kept_from: dict[Epoch, int]) -> None:
+        """The log has dropped its oldest."""
+        self._replicate(self.replication.trimmed(kept_from))
 
     def _look(self, link: int, wanted: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
         found: dict[Epoch, Intervals] = {}

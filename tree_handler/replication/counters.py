@@ -1,0 +1,20 @@
+"""What happened to batches, for status and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Messages, but for `forwarded` and `discarded` (batches) and `forgotten` (streams)."""
+
+    published: int = 0
+    received: int = 0
+    forwarded: int = 0
+    duplicates: int = 0
+    discarded: int = 0
+    repaired: int = 0
+    malformed: int = 0
+    lost: int = 0
+    forgotten: int = 0
