@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import starmap
 from pathlib import Path
+from typing import Any
 
 from benchmarks import broker_figures as figures
 from benchmarks.load_generator import SOURCES
@@ -27,6 +29,8 @@ _INSTALL_LIMIT_S = 20.0
 
 Prepare = Callable[[Path, int], list[str]]
 """Writes a configuration into a folder for a port, and gives the command."""
+Tables = Callable[[Path, int], Mapping[str, Mapping[str, Any]]]
+"""What a gateway's configuration has besides, by section, for a folder and a port."""
 
 
 class MissingPeerError(RuntimeError):
@@ -62,6 +66,7 @@ def ours(
     with_rules: bool = True,
     with_neighbour: bool = True,
     with_log: bool = True,
+    tables: Tables = lambda _folder, _port: {},
 ) -> Broker:
     """A gateway with a policy of access and a neighbour, unless something is to be left out.
 
@@ -72,6 +77,7 @@ def ours(
         with_rules: whether it has a policy (that allows all).
         with_neighbour: whether it has a link, so that it stamps QoS 0 messages too.
         with_log: whether it appends to its log at all.
+        tables: see `Tables`; asked once for each gateway that is started.
 
     """
     keeps = {
@@ -87,15 +93,18 @@ def ours(
             policy = folder / "access.toml"
             policy.write_text('[default]\npublish = ["#"]\nsubscribe = ["#"]\n')
             rules = {"policy_file": str(policy)}
+        configuration: dict[str, dict[str, Any]] = {
+            "gateway": {"id": gateway_id(port), "state_dir": str(folder / "state")},
+            "mqtt": {"port": port},
+            "coap": {"port": 0},
+            "tree": {"key_file": str(folder / "tree.key"), "tls": "off", "discovery": False},
+            "log": {"durability": durability},
+            "access": {"anonymous": True, **rules},
+        }
+        for section, values in tables(folder, port).items():
+            configuration[section] |= values
         config = folder / "gateway.toml"
-        config.write_text(
-            _toml_table("gateway", id="bench", state_dir=str(folder / "state"))
-            + _toml_table("mqtt", port=port)
-            + _toml_table("coap", port=0)
-            + _toml_table("tree", key_file=str(folder / "tree.key"), tls="off", discovery=False)
-            + _toml_table("log", durability=durability)
-            + _toml_table("access", anonymous=True, **rules)
-        )
+        config.write_text("".join(starmap(_toml_table, configuration.items())))
         return [sys.executable, "-m", program, "run", "--config", str(config)]
 
     def neighbour(folder: Path, port: int) -> list[str]:
@@ -111,6 +120,11 @@ def ours(
         {CHOICE_VARIABLE: loop} if loop else {},
         neighbour if with_neighbour else None,
     )
+
+
+def gateway_id(port: int) -> str:
+    """Of the gateway of ours that has its clients at a port."""
+    return f"bench-{port}"
 
 
 def variants() -> list[Broker]:
@@ -261,7 +275,7 @@ def _first_line(command: list[str]) -> str:
     return (done.stdout + done.stderr).partition("\n")[0].strip()
 
 
-def _toml_table(name: str, **values: str | int | bool) -> str:
+def _toml_table(name: str, values: Mapping[str, Any]) -> str:
     """A table of plain values; JSON's notation of those is TOML's too."""
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
     return f"[{name}]\n{lines}"

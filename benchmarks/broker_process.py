@@ -107,7 +107,7 @@ def launched(broker: Broker, folder: Path) -> Iterator[LaunchedBroker]:
         folder: an empty one for its configuration, state and log.
 
     """
-    port = _free_port()
+    port = free_port()
     command = broker.prepare(folder, port)
     log = folder / "log"
     with log.open("wb") as output:
@@ -145,7 +145,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -31,7 +31,7 @@ async def run(port: int, key_file: Path, folder: Path) -> None:
     log = MessageLog(folder / "log", max_bytes=_LOG_BYTES)
     log.open()
     node = TreeNode(
-        Credentials("neighbour", tree.name, tree.key()),
+        Credentials("neighbour", tree.name, tree.key(), mode=tree.mode),
         Identity("neighbour", 1, 0.0, _ADDRESS, transit=False),
         Parameters(hello_s=tree.hello_s),
         log,

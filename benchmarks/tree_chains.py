@@ -14,10 +14,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from benchmarks import broker_figures as figures
-from benchmarks.broker_peers import Broker, MissingPeerError, mosquitto, ours
-from benchmarks.broker_process import RunningBroker, StartError, launched
+from benchmarks.broker_peers import Broker, MissingPeerError, gateway_id, mosquitto, ours
+from benchmarks.broker_process import RunningBroker, StartError, free_port, launched
+from benchmarks.fleet_certificates import FleetCertificates
 from gateway.broker.packets import Connect, Publish, Subscribe, SubscriptionRequest, Version, encode
 
 _THROUGH_LIMIT_S = 30.0
@@ -95,30 +97,44 @@ def running(kind: Kind, hops: int, folder: Path) -> Iterator[Chain]:
         yield chain
 
 
-def gateways(name: str, durability: str = "write", *, with_log: bool = True) -> Kind:
-    """A chain of gateways; each dials the one before it."""
-    broker = ours(name, durability, with_neighbour=False, with_log=with_log)
+def gateways(
+    name: str, durability: str = "write", *, with_log: bool = True, tls: str = "off"
+) -> Kind:
+    """A chain of gateways; each dials the one before it.
 
-    def link(broker: Broker, port: int) -> Broker:
-        def prepare(folder: Path, own_port: int) -> list[str]:
-            command = broker.prepare(folder, own_port)
-            config = folder / "gateway.toml"
-            text = config.read_text().replace('id = "bench"', f'id = "bench-{own_port}"')
-            dialled = f'[tree]\nneighbours = ["127.0.0.1:{port}"]\n'
-            config.write_text(text.replace("[tree]\n", dialled))
-            return command
+    Args:
+        name: as it is shown.
+        durability: ``write`` or ``sync``.
+        with_log: whether they append to their logs at all.
+        tls: of the links, see `TreeSection`.
 
-        return replace(broker, prepare=prepare)
+    """
+    link_ports: dict[int, int] = {}
+    """Where a gateway takes links, by where it takes clients."""
 
-    return Kind(broker, link)
+    def member(name: str, before: Sequence[int] = ()) -> Broker:
+        def tables(folder: Path, port: int) -> dict[str, dict[str, Any]]:
+            dialled = [f"127.0.0.1:{link_ports[one]}" for one in before]
+            tree = {"tls": tls, "neighbours": dialled}
+            link_ports[port] = port if tls == "off" else free_port()
+            if tls == "off":
+                return {"tree": tree}
+            own = gateway_id(port)
+            certificates = FleetCertificates(folder.parent / "certificates", [own]).mqtt(own)
+            return {"tree": tree, "mqtt": {"tls_port": link_ports[port], **certificates}}
+
+        return ours(name, durability, with_neighbour=False, with_log=with_log, tables=tables)
+
+    return Kind(member(name), lambda broker, port: member(broker.name, [port]))
 
 
 def our_kinds() -> list[Kind]:
-    """Chains of ours: the one that is compared, one that syncs, and one without a log."""
+    """Chains of ours: the one that is compared, one that syncs, and then what shows a price."""
     return [
         gateways(figures.OURS),
         gateways(figures.OURS_SYNCED, "sync"),
         gateways("hedgerow without a log", with_log=False),
+        gateways("hedgerow, links in TLS", tls="required"),
     ]
 
 

@@ -129,7 +129,7 @@ class Collector:
         self._spool.open()
         epoch = next_boot_epoch(own.spool_dir)
         self.node = TreeNode(
-            Credentials(own.id, tree.name, key),
+            Credentials(own.id, tree.name, key, mode=tree.mode),
             Identity(own.id, epoch, 0.0, tree.discovery_interface, transit=False),
             Parameters(hello_s=tree.hello_s),
             self._spool,

@@ -176,7 +176,7 @@ class GatewayProcess:
         own, tree = self._settings.gateway, self._settings.tree
         self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
         return TreeNode(
-            Credentials(own.id, tree.name, key),
+            Credentials(own.id, tree.name, key, mode=tree.mode),
             Identity(own.id, self._epoch, self._capability, self._settings.address),
             Parameters(hello_s=tree.hello_s),
             log,

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from gateway import event_loop
+from gateway.config import MODES
 
 # How long one example takes says something of the machine, not of the code.
 settings.register_profile("hedgerow", deadline=None)
@@ -47,3 +48,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run long checks in full length")
     parser.addoption("--seed", type=int, default=1, help="of the tests that kill a broker")
     parser.addoption("--chaos-s", type=float, default=None, help="how long the chaos goes on")
+    parser.addoption("--chaos-mode", choices=MODES, default=None, help="the tree's mode in it")

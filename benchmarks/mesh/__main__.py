@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from benchmarks import comparison
 from benchmarks.comparison import Comparison
 from benchmarks.mesh import distribution, healing, namespaces, zenoh_mesh
+from benchmarks.mesh.failures import Figures
 from benchmarks.mesh.gateways import MeshError
 from gateway import event_loop
 
@@ -25,6 +26,7 @@ Note = Callable[[str], None]
 
 OPEN_FILES = 8_192
 TRIES = 5
+TRIES_WITHOUT_TLS = 2
 ZENOH_TRIES = 2
 EXIT_OURS_FAILED = 1
 EXIT_WRONG_USE = 2
@@ -61,16 +63,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _healing(found: list[Comparison], note: Note, *, quick: bool) -> bool:
     ours = event_loop.run(healing.ours(1 if quick else TRIES, quick=quick, note=note))
-    peer = None
+    others: dict[str, Figures] = {}
     if quick:
-        print("left out with --quick: Zenoh, silent cuts, healing, other modes than flood, crowds")
-    elif zenoh_mesh.is_installed():
-        peer = event_loop.run(healing.zenoh(ZENOH_TRIES, note=note))
+        left_out = "Zenoh, links without TLS, silent cuts, healing, other modes than flood, crowds"
+        print(f"left out with --quick: {left_out}")
     else:
-        print(f"MISSING, left out: {zenoh_mesh.NAME}: pip install {zenoh_mesh.PACKAGE}")
-    print("\n".join(healing.lines(ours, peer)), flush=True)
-    found += healing.comparisons(ours, peer)
-    return healing.has_faults(ours)
+        without_tls = healing.ours(TRIES_WITHOUT_TLS, quick=False, note=note, tls="off")
+        others[healing.WITHOUT_TLS] = event_loop.run(without_tls)
+        if zenoh_mesh.is_installed():
+            others[zenoh_mesh.NAME] = event_loop.run(healing.zenoh(ZENOH_TRIES, note=note))
+        else:
+            print(f"MISSING, left out: {zenoh_mesh.NAME}: pip install {zenoh_mesh.PACKAGE}")
+    print("\n".join(healing.lines(ours, others)), flush=True)
+    found += healing.comparisons(ours, others)
+    return healing.has_faults(ours) or (
+        healing.WITHOUT_TLS in others and healing.has_faults(others[healing.WITHOUT_TLS])
+    )
 
 
 def _distribution(found: list[Comparison], note: Note, *, quick: bool) -> bool:

@@ -45,6 +45,7 @@ class Case:
         topics: in all.
         payload_bytes: of each message.
         max_rate_hz: of each publisher.
+        tls: of links, as in `Gateways`; one for all cases that are measured together.
 
     """
 
@@ -56,6 +57,7 @@ class Case:
     subscribers: int = 5
     hosts: int = HOSTS
     max_rate_hz: float = 10.0
+    tls: str = "required"
 
     @property
     def rate_hz(self) -> float:
@@ -77,7 +79,8 @@ class Case:
         crowd = (self.publishers, self.subscribers, self.hosts)
         told = "" if crowd == (20, 5, HOSTS) else ", {:,} -> {:,} at {}".format(*crowd)
         what = f"{self.locality} % local, {self.topics} topics, {self.payload_bytes:,} B"
-        return f"{self.mode}, {what}{told}"
+        links = ", links without TLS" if self.tls == "off" else ""
+        return f"{self.mode}, {what}{told}{links}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,8 @@ async def measure(mode: str, cases: list[Case]) -> list[tuple[Case, Delays]]:
     ):
         tree: dict[str, Any] = {} if mode in (CENTRAL, "flood") else {"mode": mode}
         limits = {"connections": MANY, "connections_per_address": MANY}
-        async with Gateways(net, Path(folder), tree=tree, limits=limits) as gateways:
+        tls = cases[0].tls
+        async with Gateways(net, Path(folder), tree=tree, limits=limits, tls=tls) as gateways:
             hosts = [0] if mode == CENTRAL else list(range(cases[0].hosts))
             await asyncio.gather(*(gateways.start(host) for host in hosts))
             await gateways.settled()

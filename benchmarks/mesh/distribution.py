@@ -17,13 +17,13 @@ DISTANT = 3
 
 
 def modes(*, quick: bool, note: Callable[[str], None]) -> Found:
-    """Row C8, for each mode, and for one central broker."""
+    """Row C8, for each mode, and for one central broker; once more with links without TLS."""
     if quick:
         return _measured("flood", [Case("flood")], note)
     found: Found = []
     for mode in (CENTRAL, *MODES):
         found += _measured(mode, delays.cases(mode), note)
-    return found
+    return found + _measured("flood", [Case("flood", tls="off")], note)
 
 
 def crowds(note: Callable[[str], None]) -> Found:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fleet_certificates import FleetCertificates
 from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
@@ -24,6 +25,7 @@ START_S = 180.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
+TLS_PORT = 8883
 GATEWAY = "gateway.cli"
 """The module that runs a gateway."""
 
@@ -42,6 +44,7 @@ class Gateways:
         limits: likewise.
         discovery: whether they find each other by multicast; else each knows its neighbours.
         durability: see `LogSection`.
+        tls: of links, see `TreeSection`; clients come without. "off" shows what it costs.
 
     """
 
@@ -54,24 +57,30 @@ class Gateways:
         limits: Mapping[str, Any] | None = None,
         discovery: bool = False,
         durability: str = "write",
+        tls: str = "required",
     ) -> None:
         self.network = network
         self.folder = folder
+        self.link_port = PORT if tls == "off" else TLS_PORT
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         (folder / "tree.key").write_text(secrets.token_hex(32))
-        for host in range(len(network.hosts)):
+        hosts = range(len(network.hosts))
+        self.certificates: FleetCertificates | None = None
+        if tls != "off":
+            ids = map(self.id, hosts)
+            self.certificates = FleetCertificates(folder / "certificates", ids)
+        for host in hosts:
             own = network.address(host)
-            neighbours = [f"{network.address(n)}:{PORT}" for n in network.neighbours(host)]
             tables: dict[str, dict[str, Any]] = {
                 "gateway": {"id": self.id(host), "state_dir": str(self.state(host))},
-                "mqtt": {"host": own, "port": PORT, "sys_interval_s": 0},
+                "mqtt": {"host": own, "port": PORT, "sys_interval_s": 0, **self._secured(host)},
                 "coap": {"host": own, "port": COAP_PORT},
                 "tree": {
                     "key_file": str(folder / "tree.key"),
-                    "tls": "off",
+                    "tls": tls,
                     "discovery": discovery,
                     "discovery_interface": own,
-                    "neighbours": [] if discovery else neighbours,
+                    "neighbours": [] if discovery else self.neighbours(host),
                     # The first is the most capable and so the root.
                     "capability": 1000.0 - host,
                     **(tree or {}),
@@ -87,6 +96,16 @@ class Gateways:
                     for name, table in tables.items()
                 )
             )
+
+    def _secured(self, host: int) -> dict[str, Any]:
+        if self.certificates is None:
+            return {}
+        return {"tls_port": TLS_PORT, **self.certificates.mqtt(self.id(host))}
+
+    def neighbours(self, host: int) -> list[str]:
+        """Where the neighbours of a host take links."""
+        network = self.network
+        return [f"{network.address(n)}:{self.link_port}" for n in network.neighbours(host)]
 
     async def __aenter__(self) -> Gateways:
         return self

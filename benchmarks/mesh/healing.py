@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.comparison import Comparison, shown
@@ -20,6 +20,7 @@ from benchmarks.mesh.traffic import Traffic
 PUBLISHED_CONVERGENCE_MS = 19_500.0
 PUBLISHED_REPAIR_MS = 59_100.0
 PUBLISHED = "published (row C8)"
+WITHOUT_TLS = "ours, links without TLS"
 ZENOH_CUT_S = 16.0
 """Longer than its lease for a neighbour that says nothing, which is 10 s."""
 ORPHANS = "a parent is killed: all pairs with one of its children"
@@ -35,14 +36,16 @@ TARGETS_MS = {
 REPAIRS = (failures.DEATH, failures.ROOT_DEATH, failures.CUT, failures.CUT_DOWN, failures.CUT_UP)
 
 
-async def ours(tries: int, *, quick: bool, note: Callable[[str], None]) -> Figures:
-    """Gateways, try after try, each from an empty state."""
+async def ours(
+    tries: int, *, quick: bool, note: Callable[[str], None], tls: str = "required"
+) -> Figures:
+    """Gateways, try after try, each from an empty state; ``tls`` as in `Gateways`."""
     figures = Figures()
     with network.mesh(failures.HOSTS) as net:
         for number in range(tries):
             net.heal()
             with _folder() as folder:
-                async with Gateways(net, folder) as gateways:
+                async with Gateways(net, folder, tls=tls) as gateways:
                     traffic = Traffic(net, rate_hz=failures.RATE_HZ)
                     try:
                         await _one(gateways, traffic, figures, quick=quick, note=note)
@@ -127,46 +130,56 @@ def _add_zenoh_counts(figures: Figures, mesh: zenoh_mesh.ZenohMesh) -> None:
 # -- what is told ----------------------------------------------------------------------------------
 
 
-def lines(figures: Figures, peer: Figures | None) -> Iterator[str]:
-    """The table, and which targets were missed."""
-    yield f"{'ms; p50 / p95 / worst of the tries':<64}{'ours':>27}{zenoh_mesh.NAME:>27}"
+def lines(figures: Figures, others: Mapping[str, Figures]) -> Iterator[str]:
+    """The table, ours beside others by name, and which targets we missed."""
+    every = (figures, *others.values())
+    names = "".join(f"{name:>27}" for name in ("ours", *others))
+    yield f"{'ms; p50 / p95 / worst of the tries':<64}{names}"
     for event in (failures.START, failures.COLD_START):
-        yield _row(event, figures.back_ms[event], peer.back_ms[event] if peer else [])
+        yield _row(event, *(one.back_ms[event] for one in every))
     yield "the longest silence that any subscriber noticed of any publisher:"
-    for event, values in figures.silences_ms.items():
-        yield _row(event, values, peer.silences_ms.get(event, []) if peer else [])
-    yield _row(ORPHANS, figures.orphans_ms, [])
-    yield _row("after healing: the root is the parent again", figures.back_ms[failures.HEAL], [])
+    for event in list(figures.silences_ms):
+        yield _row(event, *(one.silences_ms[event] for one in every))
+    yield _row(ORPHANS, *(one.orphans_ms for one in every))
+    healed = (one.back_ms[failures.HEAL] for one in every)
+    yield _row("after healing: the root is the parent again", *healed)
     published = f"convergence {PUBLISHED_CONVERGENCE_MS:,.0f}; repair {PUBLISHED_REPAIR_MS:,.0f}"
     yield f"{PUBLISHED}: {published}"
     yield f"ours: {_counted(figures)}"
-    if peer is not None:
-        yield f"{zenoh_mesh.NAME} (hosts whose router was never killed): {_counted(peer)}"
+    for name, other in others.items():
+        which = " (hosts whose router was never killed)" if name == zenoh_mesh.NAME else ""
+        yield f"{name}{which}: {_counted(other)}"
     for event, (target_ms, which) in TARGETS_MS.items():
         values = figures.silences_ms.get(event) or figures.back_ms.get(event, [])
         values = figures.orphans_ms if event == ORPHANS else values
         if values and (found := _of(values, which)) > target_ms:
             yield f"MISSED: {event}: {which} {shown(found)} ms, target {target_ms:,.0f} ms"
-    yield from figures.notes
+    for one in every:
+        yield from one.notes
 
 
-def comparisons(figures: Figures, peer: Figures | None) -> Iterator[Comparison]:
-    """Ours beside the published figures and the peer's, medians."""
+def comparisons(figures: Figures, others: Mapping[str, Figures]) -> Iterator[Comparison]:
+    """Ours beside the published figures and those of others by name, medians."""
     start = figures.back_ms[failures.COLD_START]
     if start:
         ours_ms = percentile(start, 50)
         yield Comparison(
             "convergence of 5", ours_ms, PUBLISHED_CONVERGENCE_MS, PUBLISHED, "ms", "lower"
         )
+        for name, other in others.items():
+            if other_start := other.back_ms[failures.COLD_START]:
+                other_ms = percentile(other_start, 50)
+                yield Comparison("convergence of 5", ours_ms, other_ms, name, "ms", "lower")
     for event in REPAIRS:
         if not figures.silences_ms[event]:
             continue
         ours_ms = percentile(figures.silences_ms[event], 50)
         case = f"repair: {event}"
         yield Comparison(case, ours_ms, PUBLISHED_REPAIR_MS, PUBLISHED, "ms", "lower")
-        if peer is not None and peer.silences_ms[event]:
-            peer_ms = percentile(peer.silences_ms[event], 50)
-            yield Comparison(case, ours_ms, peer_ms, zenoh_mesh.NAME, "ms", "lower")
+        for name, other in others.items():
+            if other.silences_ms[event]:
+                other_ms = percentile(other.silences_ms[event], 50)
+                yield Comparison(case, ours_ms, other_ms, name, "ms", "lower")
 
 
 def has_faults(figures: Figures) -> bool:
@@ -174,8 +187,8 @@ def has_faults(figures: Figures) -> bool:
     return any(figures.counts[what] for what in ("lost", "doubled", "disordered", "sessions lost"))
 
 
-def _row(event: str, values: list[float], peer: list[float]) -> str:
-    return f"  {event:<62}{_three(values):>27}{_three(peer):>27}"
+def _row(event: str, *values: list[float]) -> str:
+    return f"  {event:<62}" + "".join(f"{_three(one):>27}" for one in values)
 
 
 def _three(values: list[float]) -> str:

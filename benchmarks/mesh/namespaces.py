@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -22,6 +23,8 @@ from pathlib import Path
 FOLDER = Path("/run/netns")
 """Where iproute2 keeps the names."""
 TUN = Path("/dev/net/tun")
+KILLED_S = 10.0
+"""A process that was killed has ended by then, or is left to the kernel."""
 PROGRAMS = (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"))
 """What is needed, and the Debian package that has it."""
 
@@ -141,9 +144,26 @@ def _remove(name: str) -> None:
     with contextlib.suppress(BedError):  # it may be gone
         for pid in run("ip", "netns", "pids", name).split():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                _kill(int(pid))
     with contextlib.suppress(BedError):
         run("ip", "netns", "del", name)
+
+
+def _kill(pid: int) -> None:
+    """SIGKILL, and wait until the process runs no more: it may hold the network a while yet.
+
+    Raises:
+        ProcessLookupError: it has gone by itself.
+
+    """
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        end = select.poll()
+        end.register(process, select.POLLIN)
+        end.poll(KILLED_S * 1000)
+    finally:
+        os.close(process)
 
 
 def _enter_path(path: Path) -> None:

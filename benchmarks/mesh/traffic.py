@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from benchmarks.mesh.client import Client, Publisher, Subscriber
 from benchmarks.mesh.count import Count
@@ -73,9 +73,14 @@ class Traffic(Listening):
             *(p.was_connected.wait() for p in self.publishers.values()),
         )
 
-    async def known(self) -> None:
-        """Wait until every gateway knows of every subscription; what that takes does not count."""
-        while not self.heard_all():
+    async def known(self, others: Callable[[], bool] = lambda: True) -> None:
+        """Wait until every gateway knows of every subscription; what that takes does not count.
+
+        Args:
+            others: whether receivers that are not of this traffic have heard everybody too.
+
+        """
+        while not (self.heard_all() and others()):
             for publisher in self.publishers.values():
                 publisher.publish()
             await asyncio.sleep(PROBE_S)
@@ -99,10 +104,10 @@ class Traffic(Listening):
                 await asyncio.sleep(max(0.0, due - loop.time()))
 
     def end(self) -> None:
-        """Publish no more."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            self._ticking = None
+        """Publish no more; raises what ended publishing before, if anything did."""
+        ticking, self._ticking = self._ticking, None
+        if ticking is not None and not ticking.cancel():
+            ticking.result()
 
     async def settle(self, limit_s: float = SETTLE_S) -> bool:
         """Wait until all that was acknowledged has arrived everywhere; whether it has."""

@@ -30,7 +30,7 @@ async def dial(
 
     Raises:
         OSError: unreachable, timed out (TimeoutError), closed, or no TLS came about.
-        HandshakeError: another tree, the wrong key or certificate, or this gateway itself.
+        HandshakeError: another tree or mode, the wrong key or certificate, or this gateway itself.
         ProtocolError: what answers is no gateway.
 
     """

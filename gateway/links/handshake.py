@@ -1,11 +1,11 @@
 """Both ends of a link prove that they hold the tree's key, and learn each other's name.
 
 Three messages, sans-I/O. The dialling gateway's CONNECT carries its id, the tree's name and a
-nonce; the accepting one answers with its id, a nonce of its own and a MAC over both names and
-both nonces; the dialling one answers with the port at which it takes links itself (B1), and a MAC
-over all that under another label. A MAC can't be replayed, since each end contributes a fresh
-nonce, nor reflected, since the labels differ. Where mutual TLS guards the link, this runs inside
-it.
+nonce; the accepting one answers with its id, a nonce of its own, its mode and a MAC over both
+names and all that; the dialling one answers with the port at which it takes links itself (B1),
+and a MAC over all that under another label. A MAC can't be replayed, since each end contributes a
+fresh nonce, nor reflected, since the labels differ. Where mutual TLS guards the link, this runs
+inside it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOPIC = b"$hedgerow/auth"
 
 
 class HandshakeError(ProtocolError):
-    """The other end is of another tree, is this gateway itself, or lacks the key."""
+    """The other end is of another tree or mode, is this gateway itself, or lacks the key."""
 
 
 class SelfDialError(HandshakeError):
@@ -41,6 +41,7 @@ class Credentials:
         tree: the tree's name.
         key: the tree's key.
         port: where it takes links itself, 0 if it doesn't.
+        mode: how the tree forwards; all of its gateways must forward alike.
 
     """
 
@@ -48,6 +49,7 @@ class Credentials:
     tree: str
     key: bytes
     port: int = 0
+    mode: str = "flood"
 
     def __repr__(self) -> str:
         return f"Credentials({self.gateway_id!r}, {self.tree!r})"
@@ -67,12 +69,14 @@ class Dialler:
             HandshakeError: see the class.
 
         """
-        peer_id, nonce, mac = _answer(payload)
+        peer_id, nonce, mode, mac = _answer(payload)
         if peer_id == self._own.gateway_id:
             raise SelfDialError("this gateway itself", peer_id)
-        transcript = (self._own.gateway_id, peer_id, self.connect.nonce, nonce)
+        transcript = (self._own.gateway_id, peer_id, self.connect.nonce, nonce, mode)
         if not hmac.compare_digest(mac, _mac(self._own, b"accept", transcript)):
             raise HandshakeError("the neighbour does not hold the tree's key", peer_id)
+        if mode != self._own.mode:
+            raise HandshakeError(f"tree.mode of {peer_id} is not {self._own.mode}", mode)
         mac = _mac(self._own, b"dial", transcript, self._own.port)
         return peer_id, msgpack.packb([mac, self._own.port])
 
@@ -91,12 +95,13 @@ class Acceptor:
         if len(connect.nonce) != NONCE_BYTES or not connect.gateway_id:
             raise HandshakeError("CONNECT without identifier or nonce", connect.gateway_id)
         self.peer_id = connect.gateway_id
-        transcript = (connect.gateway_id, own.gateway_id, connect.nonce, nonce)
+        transcript = (connect.gateway_id, own.gateway_id, connect.nonce, nonce, own.mode)
         self._own = own
         self._transcript = transcript
         self.peer_port = 0
         """Where the dialling gateway takes links itself, once it has proved who it is."""
-        packed: bytes = msgpack.packb([own.gateway_id, nonce, _mac(own, b"accept", transcript)])
+        mac = _mac(own, b"accept", transcript)
+        packed: bytes = msgpack.packb([own.gateway_id, nonce, own.mode, mac])
         self.answer = packed
         """The message to send after the CONNACK."""
 
@@ -117,16 +122,16 @@ class Acceptor:
 
 
 def _mac(
-    own: Credentials, label: bytes, transcript: tuple[str, str, bytes, bytes], port: int = 0
+    own: Credentials, label: bytes, transcript: tuple[str, str, bytes, bytes, str], port: int = 0
 ) -> bytes:
     signed = msgpack.packb([label, own.tree, *transcript, port])
     return hmac.digest(own.key, signed, hashlib.sha256)
 
 
-def _answer(payload: bytes) -> tuple[str, bytes, bytes]:
+def _answer(payload: bytes) -> tuple[str, bytes, str, bytes]:
     match row := _unpacked("answer", payload):
-        case [str(peer_id), bytes(nonce), bytes(mac)] if len(nonce) == NONCE_BYTES:
-            return peer_id, nonce, mac
+        case [str(peer_id), bytes(nonce), str(mode), bytes(mac)] if len(nonce) == NONCE_BYTES:
+            return peer_id, nonce, mode, mac
     raise HandshakeError("answer", row)
 
 

@@ -69,7 +69,7 @@ class TreeNode:
         outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
 
     Args:
-        credentials: id, tree name and key.
+        credentials: id, tree name, key and mode.
         identity: what the spanning tree elects by.
         parameters: timers of the spanning tree.
         log: the open message log, or the collector's spool.

@@ -1,9 +1,10 @@
 """Ten gateways and a collector, to which everything happens at once, for as long as one likes.
 
-Gateways are killed, stopped and paused; edges are reset, cut without a word in one direction or
-both, and lose packets; several of these at a time, by a seeded choice. A publisher and a subscriber
-with a durable session at each gateway go on meanwhile. At the end all is healed, and everything
-that was acknowledged must be at every subscriber and in the collector's spool: once, in order.
+Links run inside mutual TLS. Gateways are killed, stopped and paused; edges are reset, cut without
+a word in one direction or both, and lose packets; several of these at a time, by a seeded choice.
+A publisher and a subscriber with a durable session at each gateway go on meanwhile. At the end all
+is healed, and everything that was acknowledged must be at every subscriber and in the collector's
+spool: once, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.mesh import network
-from benchmarks.mesh.client import PORT
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import Shape
@@ -51,12 +51,18 @@ class ChaosGateways(Gateways):
 
     def __init__(self, net: Network, folder: Path, mode: str) -> None:
         super().__init__(net, folder, tree={"mode": mode})
-        neighbours = [f"{net.address(n)}:{PORT}" for n in net.neighbours(COLLECTOR)]
+        assert self.certificates is not None
+        own = self.certificates.collector(self.id(COLLECTOR))
         self.config(COLLECTOR).write_text(
-            f'[collector]\nid = "{COLLECTOR_NAME}"\nspool_dir = "{folder}/spool"\n'
-            f'[tree]\nkey_file = "{folder}/tree.key"\ntls = "off"\ndiscovery = false\n'
-            f'mode = "{mode}"\nneighbours = {json.dumps(neighbours)}\n'
+            f'[collector]\nid = "{self.id(COLLECTOR)}"\nspool_dir = "{folder}/spool"\n'
+            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in own.items())
+            + f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
+            f'mode = "{mode}"\nneighbours = {json.dumps(self.neighbours(COLLECTOR))}\n'
         )
+
+    @staticmethod
+    def id(host: int) -> str:
+        return COLLECTOR_NAME if host == COLLECTOR else Gateways.id(host)
 
     def program(self, host: int) -> str:
         return "cloud_ingest.collector" if host == COLLECTOR else super().program(host)
@@ -104,7 +110,9 @@ class Chaos:
                 traffic.count.keeps_arrivals = False
                 try:
                     await traffic.subscribe()
-                    await traffic.known()
+                    spool = Spool(self.folder / "spool")
+                    async with asyncio.timeout(HEALED_S):
+                        await traffic.known(lambda: spool.heard_all(traffic))
                     traffic.begin()
                     await self._break(net, gateways)
                     self._note("healed")
@@ -232,6 +240,12 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def heard_all(self, traffic: Traffic) -> bool:
+        """Whether it has something of every publisher: from then on all are owed to it."""
+        self.read(traffic)
+        heard = traffic.count.received[COLLECTOR_NAME]
+        return all(stream.number in heard for stream in traffic.streams.values())
 
     def read(self, traffic: Traffic) -> None:
         """Note all clients' messages in it as arrivals at the collector, counted anew."""

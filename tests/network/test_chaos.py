@@ -1,7 +1,8 @@
 """Whatever happens to ten gateways, what was acknowledged arrives everywhere: once, in order.
 
-`--chaos-s` says for how long things happen, `--seed` which; `--soak` makes it twenty minutes. Both
-go through all modes of the tree.
+`--seed` says what happens, `--chaos-s` for how long in each mode of the tree; `--soak` makes it one
+hour in all, twenty minutes in each mode. Both go through all modes, or through the one of
+`--chaos-mode`, to which `--soak` gives the whole hour. Without them it is 25 seconds of flood.
 """
 
 from __future__ import annotations
@@ -13,19 +14,27 @@ from chaos import Chaos
 
 from gateway.config import MODES
 
-SOAK_S = 1200.0
+SOAK_S = 3600.0
+"""Over all modes that it goes through."""
+
+
+def modes(config: pytest.Config) -> tuple[str, ...]:
+    chosen: str | None = config.getoption("--chaos-mode")
+    if chosen is not None:
+        return (chosen,)
+    is_long = config.getoption("--soak") or config.getoption("--chaos-s")
+    return MODES if is_long else MODES[:1]
 
 
 def seconds(config: pytest.Config) -> float:
     given: float | None = config.getoption("--chaos-s")
     if given is not None:
         return given
-    return SOAK_S if config.getoption("--soak") else 25.0
+    return SOAK_S / len(modes(config)) if config.getoption("--soak") else 25.0
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_long = metafunc.config.getoption("--soak") or metafunc.config.getoption("--chaos-s")
-    metafunc.parametrize("mode", MODES if is_long else MODES[:1])
+    metafunc.parametrize("mode", modes(metafunc.config))
 
 
 @pytest.mark.timeout(0)

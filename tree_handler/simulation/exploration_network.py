@@ -2,6 +2,8 @@
 
 Each step makes a new `State` from an old one, so that `exploration` can go back. A state is the
 production class `SpanningTree` of each gateway, pickled, and what is under way between them.
+What a gateway makes of an event depends on its own tree alone, and the orders of events are many
+more than the trees that they lead to: each step of a tree is taken once and remembered.
 Links break with an error that each end meets in its own time; a gateway that dies closes its
 links behind what it sent. Each gateway has a clock of its own, which its timers alone move.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tree_handler.simulation.exploration_key import message_key, tree_key
@@ -61,13 +63,25 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A gateway: its tree, pickled, and its clock. One that is dead has no ``tree``."""
+    """A gateway: its tree, pickled, and its clock. One that is dead has no ``tree``.
+
+    Attributes:
+        key: the same for trees that do the same from now on.
+        number: of the last BPDU that it numbered.
+
+    """
 
     identity: Identity
     tree: bytes = b""
     now: float = 0.0
-    key: object = None
+    key: int = 0
     number: int = 0
+
+    @classmethod
+    def of(cls, identity: Identity, tree: SpanningTree, now: float) -> Node:
+        """Put a tree away."""
+        number = tree._announcer.number
+        return cls(identity, pickle.dumps(tree), now, hash(tree_key(tree, now)), number)
 
     def revived(self) -> SpanningTree:
         """Its tree, to be changed."""
@@ -86,6 +100,22 @@ class Wire:
     forwards: tuple[bool, bool] = (False, False)
     coming: tuple[tuple[Bpdu | None, ...], tuple[Bpdu | None, ...]] = ((), ())
     """What is under way to each end."""
+    _keys: dict[tuple[int, int], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def key(self, numbers: tuple[int, int]) -> int:
+        """The same for connections over which the same comes, given the last number that each end
+        has given to a BPDU."""
+        key = self._keys.get(numbers)
+        if key is None:
+            coming = tuple(
+                tuple(message_key(bpdu, numbers[1 - side], numbers[side]) for bpdu in bpdus)
+                for side, bpdus in enumerate(self.coming)
+            )
+            key = hash((self.ends, self.number, self.whole, self.open, self.forwards, coming))
+            self._keys[numbers] = key
+        return key
 
     @property
     def live(self) -> bool:
@@ -104,25 +134,12 @@ class State:
     @property
     def key(self) -> int:
         """The same for states from which the same can happen."""
-        numbers = [node.number for node in self.nodes]
-        under_way = tuple(
-            (
-                wire.ends,
-                wire.number,
-                wire.whole,
-                wire.open,
-                wire.forwards,
-                tuple(
-                    tuple(
-                        message_key(bpdu, numbers[wire.ends[1 - side]], numbers[wire.ends[side]])
-                        for bpdu in wire.coming[side]
-                    )
-                    for side in (0, 1)
-                ),
-            )
+        nodes = self.nodes
+        wires = tuple(
+            wire.key((nodes[wire.ends[0]].number, nodes[wire.ends[1]].number))
             for wire in self.wires
         )
-        return hash((tuple(node.key for node in self.nodes), under_way, self.budget))
+        return hash((tuple(node.key for node in nodes), wires, self.budget))
 
 
 class InvariantError(Exception):
@@ -130,6 +147,9 @@ class InvariantError(Exception):
 
 
 Event = tuple[str, int, int]
+_Met = tuple[str, int, object]
+"""What a tree meets: of which kind, on which link, and with what."""
+_Step = tuple[Node, tuple[Action, ...]]
 
 
 class Network:
@@ -142,6 +162,7 @@ class Network:
 
     def __init__(self, pairs: tuple[tuple[int, int], ...]) -> None:
         self.pairs = pairs
+        self._steps: dict[tuple[bytes, float, _Met], _Step] = {}
 
     def cold(self, gateways: int, budget: Budget) -> State:
         """All gateways have just started and all links were just made."""
@@ -246,50 +267,59 @@ class Network:
         number = 1 + max((wire.number for wire in state.wires), default=0)
         state = replace(state, wires=(*state.wires, Wire(pair, number)))
         for end, other in (pair, pair[::-1]):
-            tree = state.nodes[end].revived()
-            tree.link_up(number, state.nodes[other].identity.gateway_id, state.nodes[end].now)
-            state = _carried_out(state, end, tree)
+            peer_id = state.nodes[other].identity.gateway_id
+            state = self._step(state, end, ("link up", number, peer_id))
         return state
 
     def _arrives(self, state: State, i: int, side: int) -> State:
         wire = state.wires[i]
         bpdu, *later = wire.coming[side]
-        node_index = wire.ends[side]
-        node = state.nodes[node_index]
         wire = replace(wire, coming=_with(wire.coming, side, tuple(later)))
-        tree = node.revived()
+        met: _Met = ("BPDU", wire.number, bpdu)
         if bpdu is CLOSED:
+            met = ("link down", wire.number, None)
             wire = replace(wire, open=_with(wire.open, side, False))
-            wires = _with(state.wires, i, wire) if any(wire.open) else _without(state.wires, i)
-            tree.link_down(wire.number, node.now)
-        else:
-            wires = _with(state.wires, i, wire)
-            tree.receive(wire.number, bpdu, node.now)
-        return _carried_out(replace(state, wires=wires), node_index, tree)
+        wires = _with(state.wires, i, wire) if any(wire.open) else _without(state.wires, i)
+        return self._step(replace(state, wires=wires), wire.ends[side], met)
 
     def _timer(self, state: State, i: int) -> State:
+        return self._step(state, i, ("timer", 0, None))
+
+    def _step(self, state: State, i: int, met: _Met) -> State:
+        """Have gateway ``i`` meet something, and do what its tree asks for."""
         node = state.nodes[i]
-        tree = node.revived()
-        now = max(node.now, tree.next_timer())
-        tree.handle_timer(now)
-        state = replace(state, nodes=_with(state.nodes, i, replace(node, now=now)))
-        return _carried_out(state, i, tree)
+        key = (node.tree, node.now, met)
+        step = self._steps.get(key)
+        if step is None:
+            step = self._steps[key] = _met(node, met)
+        after, actions = step
+        wires = state.wires
+        if actions:
+            changed = list(wires)
+            for action in actions:
+                _do(action, i, changed)
+            wires = tuple(changed)
+        return State(_with(state.nodes, i, after), wires, state.budget)
 
 
 def _started(identity: Identity) -> Node:
-    tree = SpanningTree(identity, PARAMETERS, 0.0)
-    return Node(identity, pickle.dumps(tree), 0.0, tree_key(tree, 0.0), 0)
+    return Node.of(identity, SpanningTree(identity, PARAMETERS, 0.0), 0.0)
 
 
-def _carried_out(state: State, i: int, tree: SpanningTree) -> State:
-    """Do what the tree of gateway ``i`` asks for, and put it back."""
-    wires = list(state.wires)
-    for action in tree.take_actions():
-        _do(action, i, wires)
-    node = state.nodes[i]
-    number = tree._announcer.number
-    again = Node(node.identity, pickle.dumps(tree), node.now, tree_key(tree, node.now), number)
-    return replace(state, nodes=_with(state.nodes, i, again), wires=tuple(wires))
+def _met(node: Node, met: _Met) -> _Step:
+    tree, now = node.revived(), node.now
+    match met:
+        case ("timer", _, _):
+            now = max(now, tree.next_timer())
+            tree.handle_timer(now)
+        case ("BPDU", link, Bpdu() as bpdu):
+            tree.receive(link, bpdu, now)
+        case ("link up", link, str() as peer_id):
+            tree.link_up(link, peer_id, now)
+        case (_, link, _):
+            tree.link_down(link, now)
+    actions = tuple(tree.take_actions())
+    return Node.of(node.identity, tree, now), actions
 
 
 def _do(action: Action, i: int, wires: list[Wire]) -> None:

@@ -11,6 +11,7 @@ from benchmarks import load_generator, tree, tree_cases, tree_chains
 from benchmarks.load_generator import Programs
 from benchmarks.tree_cases import ChainLoad
 from benchmarks.tree_chains import Kind
+from gateway.config import GatewaySettings, load
 
 needs_cc = pytest.mark.peer("cc", "gcc")
 
@@ -56,6 +57,17 @@ def test_a_chain_of_gateways_carries_every_message_once_and_in_order(
     programs: Programs, tmp_path: Path
 ) -> None:
     assert carried(tree_chains.gateways(figures.OURS), programs, tmp_path) == ["", "", ""]
+
+
+@needs_cc
+def test_a_chain_of_gateways_with_links_in_tls_does(programs: Programs, tmp_path: Path) -> None:
+    kind = tree_chains.our_kinds()[-1]
+    assert kind.name == "hedgerow, links in TLS"
+    assert carried(kind, programs, tmp_path) == ["", "", ""]
+    files = [tmp_path / "chain" / number / "gateway.toml" for number in ("0", "1")]
+    first, second = (load(file, GatewaySettings) for file in files)
+    assert first.tree.tls == second.tree.tls == "required"
+    assert second.tree.neighbours == [f"127.0.0.1:{first.mqtt.tls_port}"]
 
 
 @needs_cc

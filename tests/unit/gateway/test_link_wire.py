@@ -101,6 +101,21 @@ def test_an_acceptor_without_the_key_is_refused() -> None:
         dialler.receive(impostor.answer)
 
 
+def test_a_neighbour_that_forwards_in_another_mode_is_refused_by_name() -> None:
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    routed = dataclasses.replace(own("gw-b"), mode="routed")
+    with pytest.raises(HandshakeError, match=r"tree.mode of gw-b is not flood: 'routed'"):
+        dialler.receive(Acceptor(routed, NONCE_A, dialler.connect).answer)
+
+
+def test_the_mode_is_part_of_what_the_acceptor_proves() -> None:
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    routed = dataclasses.replace(own("gw-b"), mode="routed")
+    peer_id, nonce, _, mac = msgpack.unpackb(Acceptor(routed, NONCE_A, dialler.connect).answer)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        dialler.receive(msgpack.packb([peer_id, nonce, "flood", mac]))
+
+
 def test_an_answer_can_not_be_reflected_as_the_proof() -> None:
     acceptor = Acceptor(own("gw-b"), NONCE_A, Connect("gw-a", "t", NONCE_D))
     with pytest.raises(HandshakeError):
