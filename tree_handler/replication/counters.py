@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Messages, but for `forwarded` and `discarded` (batches) and `forgotten` (streams)."""
+    """Messages, but for `forwarded` and `discarded` (batches), `forgotten` (streams) and `left_out`
+    (rows that neighbours told over a limit)."""
 
     published: int = 0
     received: int = 0
@@ -18,3 +19,4 @@ class Counters:
     malformed: int = 0
     lost: int = 0
     forgotten: int = 0
+    left_out: int = 0

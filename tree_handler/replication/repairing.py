@@ -141,6 +141,7 @@ class Repairing:
         if link not in self._flooding:
             return []
         has_told_all = self._neighbours.told(link, summary)
+        self.counters.left_out = self._neighbours.left_out
         asks = self._neighbours.ask(link, now)
         return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
 

@@ -120,5 +120,5 @@ def test_what_a_neighbour_tells_of_too_many_streams_is_left_out_and_counted(
     core = Replication("gw", 1)
     core.link_up(1, 0.0)
     core.receive_summary(1, Summary(many(15), completes=True), 0.0)
-    assert core._neighbours.left_out == 5
+    assert core.counters.left_out == 5
     assert len(core._neighbours._neighbours[1].picture.have) == 10
