@@ -154,7 +154,7 @@ def _simulate(options: argparse.Namespace) -> int:
             fewest,
             most,
             options.seed,
-            subject="retained" if options.retained else "tree",
+            subject=options.subject,
             as_json=options.json,
         )
     return 0 if held else EXIT_FAILED
@@ -256,8 +256,8 @@ def _parser() -> argparse.ArgumentParser:
 
     simulate = commands.add_parser(
         "simulate",
-        help="run the tree in a simulated network and check its invariants",
-        description="Drive the production tree in virtual time through crashes and cuts. A "
+        help="run gateways in a simulated network and check their invariants",
+        description="Drive the production cores in virtual time through crashes and cuts. A "
         "violated invariant is printed with the command that replays it, and exits with 1.",
     )
     simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
@@ -270,7 +270,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
     simulate.add_argument(
-        "--retained", action="store_true", help="retained messages, trimmed logs, wrong clocks"
+        "--subject",
+        default="tree",
+        choices=["tree", "routed", "topic", "overlays", "retained"],
+        help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
+        "retained messages",
     )
     instead = simulate.add_mutually_exclusive_group()
     instead.add_argument(

@@ -135,7 +135,6 @@ class GatewayProcess:
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log)
-        self._node.outlived = self._outlived
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
@@ -189,6 +188,7 @@ class GatewayProcess:
             admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
             floods_clients=tree.mode == "flood",
+            outlived=self._outlived,
         )
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
@@ -275,10 +275,10 @@ class GatewayProcess:
         own = self._settings.console
         if not own.enabled:
             return None
-        core, node = self._broker.core, self._node
+        core, node, routed = self._broker.core, self._node, self._routed
         console = Console(
             {
-                "/metrics": lambda: metrics.page(core, node),
+                "/metrics": lambda: metrics.page(core, node, routed),
                 "/healthz": lambda: health.page(node.log),
             }
         )

@@ -14,19 +14,15 @@ from typing import Any, TypeVar
 from gateway.commands.output import print_json
 from tree_handler.simulation import exploration
 from tree_handler.simulation import growth as simulation_growth
-from tree_handler.simulation import retained as simulation_retained
 from tree_handler.simulation import runs as simulation
 from tree_handler.simulation import timing as simulation_timing
-from tree_handler.simulation.retained import RetainedOptions
-from tree_handler.simulation.runs import Options, Report
+from tree_handler.simulation.report import Report
+from tree_handler.simulation.subjects import SUBJECTS
 
 GROWTH = (10, 100, 1_000, 10_000)
 """Gateways in the networks of the table of growth."""
 AT_ONCE = 4
 """Runs that a process takes at a time."""
-
-SUBJECTS = {"tree": Options, "retained": RetainedOptions}
-"""What runs are drawn of."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -52,7 +48,7 @@ def draw(
     ]
     failed, events = 0, 0
     reports = []
-    for report in _on_all_cores(_run, options):
+    for report in _on_all_cores(simulation.run, options):
         failed += bool(report.violations)
         events += report.events
         if as_json:
@@ -129,12 +125,6 @@ def _then_collect(work: Callable[[], _Result]) -> _Result:
         return work()
     finally:
         gc.collect()
-
-
-def _run(options: Options) -> Report:
-    if isinstance(options, RetainedOptions):
-        return simulation_retained.run(options)
-    return simulation.run(options)
 
 
 def _as_json(report: Report) -> dict[str, Any]:

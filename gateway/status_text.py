@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+MOST_TOLD = 6
+"""Of a list in one line: the greatest."""
 _COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", "address")
 
 
@@ -25,6 +27,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
         *(_broker(status["broker"]) if "broker" in status else ()),
+        *(_routed(routed) if (routed := status.get("routed")) else ()),
         "",
         *_table(status["neighbours"]),
     ]
@@ -48,7 +51,29 @@ def _broker(broker: Mapping[str, Any]) -> list[str]:
         lines.append("more than half used: " + ", ".join(near))
     if broker["refusals"]:
         counts = sorted(broker["refusals"].items(), key=lambda pair: -pair[1])
-        lines.append("refused: " + ", ".join(f"{kind} {count}" for kind, count in counts[:6]))
+        lines.append(
+            "refused: " + ", ".join(f"{kind} {count}" for kind, count in counts[:MOST_TOLD])
+        )
+    return lines
+
+
+def _routed(routed: Mapping[str, Any]) -> list[str]:
+    counts = [f"{name} {count}" for name, count in sorted(routed["counters"].items())]
+    lines = ["routed: " + ", ".join(counts)]
+    owed = sorted(routed.get("owed", {}).items(), key=lambda pair: -pair[1])
+    if owed:
+        most = ", ".join(f"{gateway_id} {count}" for gateway_id, count in owed[:MOST_TOLD])
+        more = f" and {len(owed) - MOST_TOLD} more" if len(owed) > MOST_TOLD else ""
+        lines.append(f"messages owed to gateways: {most}{more}")
+    if (topics := routed["overlays"]) is not None:
+        settled = sum(overlay["settled"] for overlay in topics["overlays"])
+        left_out = topics["over_limit"] + topics["disconnected"]
+        counts = [f"{name} {count}" for name, count in sorted(topics["counters"].items())]
+        overlays = (
+            f"overlays: in {len(topics['overlays'])}, {settled} settled, root of "
+            f"{topics['rooted']}, {left_out} left out"
+        )
+        lines.append(", ".join([overlays, *counts]))
     return lines
 
 

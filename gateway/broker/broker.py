@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from gateway.broker.access.plugins import check as check_plugins
 from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
+from gateway.broker.durability.lasting_clock import KernelClocks
 from gateway.broker.durability.store import open_store
 from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict, WhyNoLink
 from gateway.broker.limits import Limits
@@ -187,7 +187,7 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         if self._history is None or self._state_file is None:
             return
         store, saved = open_store(self._state_file)
-        found = self.core.recover(self._history, store, saved, time.time_ns() // 1000)
+        found = self.core.recover(self._history, store, saved, KernelClocks())
         if found.sessions:
             _log.info(
                 "sessions recovered: %d, messages for them: %d", found.sessions, found.waiting

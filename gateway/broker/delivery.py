@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gateway.broker.in_flight import Ready
 from gateway.broker.message import RETAIN, Message, plain_packets
 from gateway.broker.packets import Version
-from gateway.broker.sessions import Ready, Session, Subscription
+from gateway.broker.sessions import Session, Subscription
 from gateway.broker.targets import Grant, Members, Route
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.broker.aliases import OutgoingAliases
+from gateway.broker.in_flight import PUBREL
 from gateway.broker.limits import TOO_LARGE, UNREAD
 from gateway.broker.packets import (
     ConnAck,
@@ -23,7 +24,6 @@ from gateway.broker.packets import (
     encode,
 )
 from gateway.broker.packets.reason_codes import REASONS
-from gateway.broker.sessions import PUBREL
 from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:

@@ -193,6 +193,8 @@ class Retention:
             core.durable.retained_learnt(retained, is_news=is_news)
         if is_news:
             core.delivery.deliver(message, route, None, now)
+            if message.qos:
+                core.owing.replaced(topic)
         elif retained.qos is not None and (message.payload or had):
             self._silent[topic] = retained.version
             if len(self._silent) > PUT_OFF_MAX:

@@ -20,6 +20,7 @@ from gateway.broker.connection import Connection
 from gateway.broker.delivery import Delivery
 from gateway.broker.durability.durable import Durable, History
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.lasting_clock import Clocks, LastingClock
 from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
@@ -29,6 +30,8 @@ from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
 from gateway.broker.outgoing import Outgoing
 from gateway.broker.packets import PacketError, ReasonCode
+from gateway.broker.retained_owed import Owing
+from gateway.broker.retained_sending import RetainedSending
 from gateway.broker.retention import Retention
 from gateway.broker.runs import Run
 from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
@@ -62,6 +65,7 @@ class BrokerCore:
         statistics: the broker's own retained messages, ``$SYS``.
         traffic: what has passed.
         offline: sessions that wait for their client.
+        owing: sessions that were not sent all that was retained when they subscribed.
         dirty: connections with something to write.
         turns: ends turns of the event loop: commits and writes.
         durable: keeps durable sessions; None for a broker that forgets them at its end.
@@ -111,25 +115,28 @@ class BrokerCore:
         self._connected = 0
         self._tasks: set[asyncio.Future[Any]] = set()
         self.upkeep = Upkeep(self)
+        self.owing = Owing()
         self._is_stopping = False
         self.is_closed_to_clients = False
         """Whether every CONNECT is refused, while links stay."""
 
-    def recover(self, history: History, store: Store, saved: Checkpoint, wall_us: int) -> Recovered:
+    def recover(
+        self, history: History, store: Store, saved: Checkpoint, clocks: Clocks
+    ) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
 
         Args:
             history: the log.
             store: for checkpoints.
             saved: the last of them.
-            wall_us: this machine's time, microseconds since 1970.
+            clocks: of this machine.
 
         Raises:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
         self.retention.own = history.own
-        found = Recovery(self, history, wall_us).run(saved)
+        found = Recovery(self, history, LastingClock(clocks, history.own[1])).run(saved)
         self.durable = Durable(self, history, store, found)
         self.durable.start(saved.position)
         self.acceptance.durable = self.durable
@@ -155,7 +162,10 @@ class BrokerCore:
         try:
             message = Message.of(entry, now_s)
             message.ref = ref
-            self._deliver(message, None, now_s)
+            if not message.expired(now_s):
+                self._deliver(message, None, now_s)
+            elif message.retain:  # it waited too long on its way; its version counts
+                self.retention.retain(message)
         except PacketError as error:
             self.refused("message of the tree that no packet can carry", str(error))
 
@@ -241,6 +251,8 @@ class BrokerCore:
         route = self.routes.get(message.key) or self.route(message.key)
         if message.retain and self.retention.retain(message):
             self.bridged.retained(message.topic, publisher)
+            if message.qos:
+                self.owing.replaced(message.topic)
         self.delivery.deliver(message, route, publisher, now_s)
 
     # -- subscriptions -------------------------------------------------------------------------
@@ -320,6 +332,8 @@ class BrokerCore:
             self.durable.wills.connected(client, connection.will)
         if self.hooks.events is not None:
             self.hooks.events.connected(session)
+        if session.owed is not None:
+            RetainedSending(connection, session).go_on(session.owed)
         self.turns.kick()
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
@@ -348,6 +362,7 @@ class BrokerCore:
         session.subscriptions.clear()
         self.publish_will(session)
         session.end()
+        self.owing.settled(session)
         self.offline.discard(session)
         self.upkeep.delayed.discard(session)
         if self.sessions.get(session.client_id) is session:
@@ -358,14 +373,16 @@ class BrokerCore:
     def _detach(self, session: Session, connection: Outgoing) -> None:
         session.connection = None
         self._connected -= 1
-        self.is_offline(session)
+        self.is_offline(session, self.now())
+        if self.durable is not None:
+            self.durable.session_away(session)
         self._touch(session)
         if self.hooks.events is not None:
             self.hooks.events.disconnected(session)
 
-    def is_offline(self, session: Session) -> None:
-        """A session waits for its client from now on."""
-        session.detach(self.now())
+    def is_offline(self, session: Session, since_s: float) -> None:
+        """A session waits for its client, who went then."""
+        session.detach(since_s)
         self.offline.add(session)
 
     def _touch(self, session: Session) -> None:
@@ -471,6 +488,7 @@ class BrokerCore:
         for connection in list(self.connections):
             if self.durable is not None and connection.session is not None:
                 self.durable.wills.ended(connection.session.client_id)
+                self.durable.session_away(connection.session)  # in time for the last checkpoint
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
             if connection.is_paused or connection.is_lingering:
                 connection.abort()

@@ -37,8 +37,8 @@ def message(will: Will, now_s: float) -> Message:
 def left_standing(core: BrokerCore, client: Client, will: Will) -> None:
     """Publish a will that stood when the process before ended, for its client has gone with it.
 
-    One with a delay waits for the client, whose session is there again. What the client may
-    publish is asked anew.
+    One with a delay waits for the client, whose session is there again, for what is left of it.
+    What the client may publish is asked anew.
     """
     may_publish = core.hooks.may_publish
     verdict = True if may_publish is None else may_publish(client, will.topic)
@@ -62,7 +62,7 @@ def _leave(core: BrokerCore, client: Client, will: Will, *, allowed: bool) -> No
     elif session is None:
         core.accept(message(will, core.now()), client.client_id)
     elif session.connection is None:
-        session.will = (core.now() + delay_s(will), will)
+        session.will = (session.away_since_s + delay_s(will), will)
         core.upkeep.delayed.add(session)
         if not delay_s(will):
             core.publish_will(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from gateway.broker.log.message_log import MessageLog
     from gateway.broker.server import BrokerCore
     from gateway.links.node import TreeNode
+    from gateway.links.routed_part import RoutedPart
 
 _process = psutil.Process()
 
 
-def page(core: BrokerCore, node: TreeNode) -> Page:
+def page(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Page:
     """The page of all metrics."""
-    return Page(CONTENT_TYPE, render(collect(core, node)))
+    return Page(CONTENT_TYPE, render(collect(core, node, routed)))
 
 
-def collect(core: BrokerCore, node: TreeNode) -> Iterator[Metric]:
+def collect(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Iterator[Metric]:
     """All metrics now."""
     yield Metric(
         "hedgerow_build_info",
@@ -49,6 +50,8 @@ def collect(core: BrokerCore, node: TreeNode) -> Iterator[Metric]:
     yield from _limits(core)
     yield from _log(node.log)
     yield from _tree(node)
+    if routed is not None:
+        yield from _routed(routed)
     yield from process_metrics()
 
 
@@ -198,6 +201,55 @@ def _tree(node: TreeNode) -> Iterator[Metric]:
         yield gauge(
             "hedgerow_tree_cost_seconds", "Cost of the way to the root.", report["cost_ms"] / 1000
         )
+
+
+def _routed(part: RoutedPart) -> Iterator[Metric]:
+    report = part.status()
+    yield by_label(
+        "counter",
+        "hedgerow_routed_events_total",
+        "What routed mode counted, by event.",
+        "event",
+        report["counters"],
+    )
+    owed = report["owed"]
+    yield gauge(
+        "hedgerow_routed_owed_messages",
+        "Messages of this gateway's clients that gateways have not said they have.",
+        sum(owed.values()),
+    )
+    yield gauge("hedgerow_routed_owed_gateways", "Gateways that are owed any.", len(owed))
+    yield gauge(
+        "hedgerow_routed_interests",
+        "Gateways of which it is known what they want.",
+        len(report["interests"]),
+    )
+    if (overlays := report["overlays"]) is not None:
+        yield from _overlays(overlays)
+
+
+def _overlays(report: dict[str, Any]) -> Iterator[Metric]:
+    yield by_label(
+        "counter",
+        "hedgerow_overlay_events_total",
+        "What topic overlays counted, by event.",
+        "event",
+        report["counters"],
+    )
+    yield gauge("hedgerow_overlays", "Overlays that this gateway is in.", len(report["overlays"]))
+    yield gauge(
+        "hedgerow_overlays_settled",
+        "Those of them that messages take.",
+        sum(overlay["settled"] for overlay in report["overlays"]),
+    )
+    yield gauge("hedgerow_overlays_rooted", "Those of which it is the root.", report["rooted"])
+    yield by_label(
+        "gauge",
+        "hedgerow_overlays_left_out",
+        "Overlays that are not run, by the reason.",
+        "reason",
+        {reason: report[reason] for reason in ("over_limit", "disconnected")},
+    )
 
 
 def process_metrics() -> Iterator[Metric]:

@@ -9,6 +9,7 @@ from functools import partial
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
+from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from tree_handler import batch
@@ -58,6 +59,8 @@ class Exchange:
         reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
             them are passed on undecoded.
         spool_unlogged: append QoS 0 batches too.
+        outlived: called when a neighbour has messages of a later life of this gateway, with its
+            epoch.
 
     """
 
@@ -73,6 +76,7 @@ class Exchange:
         control: Callable[[Entry, Header], None],
         reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
+        outlived: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._core = core
@@ -82,10 +86,10 @@ class Exchange:
         self._control = control
         self._reads_unlogged = reads_unlogged
         self._spool_unlogged = spool_unlogged
+        self._outlived = outlived
         self._repairs = Repairs(commit.log)
         self._backlogs: dict[int, Backlog] = {}
-        self.outlived: Callable[[int], None] = lambda _: None
-        """Called when a neighbour has messages of a later life of this gateway, with its epoch."""
+        self._held = Held()
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -150,7 +154,7 @@ class Exchange:
             summary = Summary.decode(payload)
             later = boot_epoch.latest(core.origin, summary.epochs())
             if later > core.epoch:
-                self.outlived(later)
+                self._outlived(later)
             else:
                 self.carry_out(core.receive_summary(number, summary, now))
         elif topic == _REQUEST:
@@ -193,11 +197,8 @@ class Exchange:
                 case DeliverLogged(key, first, last):
                     for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
-                case Lost(stream, first, last):
-                    _log.warning(
-                        "lost: %d to %d of %s, epoch %d: nobody within reach has them",
-                        *(first, last, *stream),
-                    )
+                case Lost(stream, first, last, why):
+                    _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Forget(streams):
                     self._commit.log.forget(streams)
                 case Route():
@@ -239,6 +240,9 @@ class Exchange:
             if (backlog := self._backlogs.get(action.source or 0)) is not None:
                 backlog.came_from_it(action.header)
             self.carry_out(self._core.appended(action))
+            header = action.header
+            if header.logged and self._core.handed_out(header.stream) < header.last:
+                self._held.wait(header, self._loop.time())
         elif action.source is not None:
             self._repairs.refused.add(action.source)
 
@@ -278,8 +282,11 @@ class Exchange:
             return
         try:
             rows = batch.rows(frame, header)[first - header.first :]
+            if self._held:
+                self._held.handed_out(header, rows, self._loop.time())
         except ProtocolError as error:
-            _log.error("%s from %s can't be read: %s", header, header.origin, error)
+            self._core.counters.set_aside += header.count
+            _log.error("set aside: %s can't be read: %s", header, error)
             return
         if header.control:
             for row in rows:

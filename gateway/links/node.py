@@ -66,7 +66,6 @@ class TreeNode:
         admission: which gateways may open a link, and what is shown to them.
         neighbours: learns where those that dialled take links themselves.
         duplicates: links that ended because there was another one to the same gateway.
-        outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
 
     Args:
         credentials: id, tree name, key and mode.
@@ -84,6 +83,7 @@ class TreeNode:
         admission: which gateways may open a link; all that hold the key if not given.
         scope: which messages of clients leave this gateway.
         floods_clients: without it a part that `route` is told of sends clients' messages.
+        outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
 
     """
 
@@ -104,6 +104,7 @@ class TreeNode:
         admission: LinkAdmission | None = None,
         scope: Scope | None = None,
         floods_clients: bool = True,
+        outlived: Callable[[int], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -129,6 +130,7 @@ class TreeNode:
         self._parts = Parts()
         self.locator = LocatorPart(self, credentials.gateway_id)
         self._parts.add(self.locator)
+        self._outlived = outlived or _say_outlived
         self.exchange = Exchange(
             self.replication,
             self._commit,
@@ -137,6 +139,7 @@ class TreeNode:
             control=control,
             reads_unlogged=reads_unlogged,
             spool_unlogged=spool_unlogged,
+            outlived=self._outlived,
         )
         self._origin = Origin(
             self.replication, self._commit, self.exchange.carry_out, scope or Scope()
@@ -144,8 +147,6 @@ class TreeNode:
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
-        self.outlived: Callable[[int], None] = _say_outlived
-        self.exchange.outlived = self._has_outlived
         self._stopped = False
         self.reschedule()
 
@@ -330,9 +331,6 @@ class TreeNode:
         else:
             raise ProtocolError("packet on a link", str(packet))
 
-    def _has_outlived(self, epoch: int) -> None:
-        self.outlived(epoch)
-
     # -- carrying out --------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
@@ -357,7 +355,7 @@ class TreeNode:
                         if number in self.links:
                             self._end(self.links[number], why)
                     case Outlived(epoch):
-                        self.outlived(epoch)
+                        self._outlived(epoch)
                     case Changed(why):
                         has_changed = True
                         self.last_change = (time.time(), why)

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from gateway.broker.log.message_log import LogError
-from tree_handler.batch import Entry, Header, Row
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
@@ -75,7 +76,7 @@ class RoutedPart:
             overlays.looked_at = self._busy
             overlays.records_changed(self.interests, self._loop.time())
         node.locator.moved.append(self.core.moved)
-        node.exchange.trimmed = self.core.trimmed
+        node.exchange.trimmed = self._trimmed
         node.route(self)
 
     # -- what the broker tells -------------------------------------------------------------------
@@ -117,6 +118,10 @@ class RoutedPart:
             _log.warning("%s from %s: %s", entry.topic, header.origin, error)
             return
         self._learn(record)
+
+    def _trimmed(self, kept_from: dict[Epoch, int]) -> None:
+        self.core.trimmed(kept_from)
+        self.own.trimmed(kept_from)
 
     def _learn(self, record: Interest) -> None:
         self.core.update(record, self._loop.time())
@@ -219,15 +224,26 @@ class RoutedPart:
         record = self.own.take(now) if self._is_ready else None
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
+            first = self._next_control()
             told = self._node.publish(entry, control=True)
             assert told is not None
-            told.add_done_callback(self._told)
+            told.add_done_callback(partial(self._told, record, first))
             self._learn(record)
         if self._node.log.position - self._saved_at >= SAVE_BYTES:
             self._save()
 
-    def _told(self, acknowledgement: asyncio.Future[None]) -> None:
-        if not acknowledgement.cancelled() and acknowledgement.exception() is not None:
+    def _next_control(self) -> int:
+        """The number that a record of this gateway's gets at least."""
+        core = self._node.replication
+        numbers = core.have.get((CONTROL_PREFIX + core.origin, core.epoch))
+        return 1 if numbers is None else numbers.last + 1
+
+    def _told(self, record: Interest, first: int, acknowledgement: asyncio.Future[None]) -> None:
+        if acknowledgement.cancelled():
+            return
+        if acknowledgement.exception() is None:
+            self.own.logged(record, first)
+        else:
             self.own.refused()
 
     def status(self) -> dict[str, Any]:
@@ -240,6 +256,7 @@ class RoutedPart:
                 }
                 for record in self.interests
             },
+            "owed": self.core.accounts.owed(),
             "counters": dict(self.core.counters) | {"lost_for_others": self.core.accounts.lost},
             "overlays": None if self._overlays is None else self._overlays.status(),
         }

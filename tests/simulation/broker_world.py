@@ -49,6 +49,7 @@ from gateway.broker.topics import matches, split_share
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
+from tree_handler.retained.hybrid_clock import EARLIEST_US
 
 NAME = "gw"
 TOPICS = ("a/1", "a/2", "b/1")
@@ -58,10 +59,48 @@ class CrashError(Exception):
     """The process is killed here."""
 
 
+@dataclass
+class MachineClocks:
+    """The clocks of a machine, which go on when they are told to: a `Clocks`."""
+
+    boot: int = 1
+    wall: int = EARLIEST_US + 10**12
+    since_boot: int = 0
+    is_right: bool = True
+    passed_s: float = 0.0
+    """While the machine was up, over all its boots."""
+
+    def boot_us(self) -> int:
+        return self.since_boot
+
+    def wall_us(self) -> int:
+        return self.wall
+
+    def is_synchronised(self) -> bool:
+        return self.is_right
+
+    def pass_s(self, passed_s: float) -> None:
+        """Time passes while the machine is up."""
+        self.passed_s += passed_s
+        self.since_boot += int(passed_s * 1e6)
+        self.wall += int(passed_s * 1e6)
+
+    def power_cut(self, off_s: float, *, is_right: bool = True) -> None:
+        """The machine is off for a while; afterwards its wall clock is right, or stood still."""
+        self.boot += 1
+        self.since_boot = 0
+        self.is_right = is_right
+        if is_right:
+            self.wall += int(off_s * 1e6)
+
+
 class MemoryLog:
     """The log of one life of the broker, over what the lives before left."""
 
-    def __init__(self, frames: list[bytes], epoch: int, crash_in: int, *, sync: bool) -> None:
+    def __init__(
+        self, frames: list[bytes], epoch: int, crash_in: int, clocks: MachineClocks, *, sync: bool
+    ) -> None:
+        self._clocks = clocks
         self.own: Epoch = (NAME, epoch)
         self.frames = frames
         self.is_dead = False
@@ -129,6 +168,11 @@ class MemoryLog:
         if done is not None:
             self._settle(lambda error: done(first, error))
 
+    def receive(self, stream: Epoch, first: int, row: Row) -> None:
+        """Another gateway's message comes; that one's clock stands at 1970."""
+        frame, _ = batch.make(*stream, first, [row], flags=Flags.LOGGED, origin_time_us=0)
+        self.frames.append(frame)
+
     # -- disk
 
     def synced(self) -> None:
@@ -148,7 +192,8 @@ class MemoryLog:
         if self.is_full:
             raise LogError("no space left")
         self._crash_in -= 1
-        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=0)
+        made_us = self._clocks.wall_us()
+        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=made_us)
         if self._crash_in != 0:
             self.frames.append(frame)
             if flags & Flags.LOGGED:
@@ -183,6 +228,12 @@ class Wire(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def can_write_eof(self) -> bool:
+        return False
 
     def pause_reading(self) -> None:
         pass
@@ -379,6 +430,7 @@ class World:
         self.sync = sync
         self.disk_fills = seed % 2 == 1
         self.frames: list[bytes] = []
+        self.clocks = MachineClocks()
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], Verdict] | None = None
@@ -406,7 +458,7 @@ class World:
         loop.set_exception_handler(self._failed)
         self.epoch += 1
         crash_in = self.rng.randrange(1, 120)
-        self.log = MemoryLog(self.frames, self.epoch, crash_in, sync=self.sync)
+        self.log = MemoryLog(self.frames, self.epoch, crash_in, self.clocks, sync=self.sync)
         self.core = BrokerCore(
             Hooks(
                 authenticate=lambda client, password: True,
@@ -417,7 +469,7 @@ class World:
             )
         )
         self._open = Store(self.store)
-        found = self.core.recover(self.log, self._open, self._open.load(), 0)
+        found = self.core.recover(self.log, self._open, self._open.load(), self.clocks)
         assert not found.odd, f"{found.odd} records did not fit"
 
     async def crash(self) -> None:

@@ -15,6 +15,7 @@ from broker_world import World
 
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import Journal, SessionRecord
+from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.recovery import Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots
@@ -112,7 +113,8 @@ async def test_a_start_decodes_each_batch_of_the_log_once_however_often_it_is_re
     monkeypatch.setattr(batch, "decode", counted)
     world.log.is_dead = False
     world.core = BrokerCore(world.core.hooks)
-    found = Recovery(world.core, world.log, 0).run(Checkpoint())
+    clock = LastingClock(world.clocks, world.epoch)
+    found = Recovery(world.core, world.log, clock).run(Checkpoint())
     world.core.upkeep.stop()
     assert found.sessions == len(world.clients)
     assert len(decoded) > 100

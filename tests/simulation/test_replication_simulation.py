@@ -14,7 +14,8 @@ from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.repair import Summary
-from tree_handler.simulation.runs import FaultOptions, Options, Report, run
+from tree_handler.simulation.report import Report
+from tree_handler.simulation.runs import FaultOptions, Options, run
 
 STORM = Options(
     0,

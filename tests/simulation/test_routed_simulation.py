@@ -12,31 +12,46 @@ import pytest
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.routing.accounts import Accounts
 from tree_handler.routing.destination import Destination
+from tree_handler.routing.interest import OwnInterest
 from tree_handler.routing.routed import Routed
-from tree_handler.simulation.routed import RoutedSimulation
-from tree_handler.simulation.runs import Options, Report
+from tree_handler.simulation.report import Report
+from tree_handler.simulation.routed import RoutedOptions
+from tree_handler.simulation.runs import run, run_many
 
 
 def storm(seed: int, gateways: int, *, lose_disk: bool = True) -> Report:
-    options = Options.drawn(seed, gateways)
+    options = replace(RoutedOptions.drawn(seed, gateways), most_batches=math.inf)
     if not lose_disk:
         options = replace(options, faults=replace(options.faults, lose_disk=0.0))
-    simulation = RoutedSimulation(options)
-    simulation.start_all()
-    simulation.storm()
-    return simulation.calm()
+    return run(options)
 
 
 @pytest.mark.parametrize("gateways", [2, 3, 5, 10])
 def test_every_message_reaches_whom_the_origin_knew_to_want_it_once_and_in_order(
-    gateways: int, pytestconfig: pytest.Config
+    gateways: int,
 ) -> None:
-    for seed in range(500 if pytestconfig.getoption("--soak") else 60 // gateways):
-        report = storm(seed, gateways)
+    for report in run_many(60 // gateways, gateways, 0, RoutedOptions):
         assert not report.violations, report
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(6, 3), (26, 4)])
+def test_islands_that_a_leaf_alone_connects_are_not_in_reach_of_each_other() -> None:
+    report = run(RoutedOptions.drawn(113, 3))
+    assert report.options.leaves == 1
+    assert not report.violations, report
+
+
+@pytest.mark.parametrize(("seed", "gateways"), [(19, 3), (1, 4)])
+def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
+    seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = replace(RoutedOptions.drawn(seed, gateways), traffic_per_s=6.0, most_batches=16)
+    report = run(options)
+    assert not report.violations, report
+    monkeypatch.setattr(OwnInterest, "trimmed", _forgets)
+    assert "does not know what" in str(run(options))
+
+
+@pytest.mark.parametrize(("seed", "gateways"), [(26, 4), (116, 4)])
 def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
     seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.simulation.topics import TopicOptions, TopicSimulation, replay
+from tree_handler.simulation.runs import run
+from tree_handler.simulation.topics import TopicOptions, TopicSimulation
 
 
 @pytest.mark.parametrize(("gateways", "seeds"), [(3, 6), (4, 8), (6, 3)])
@@ -21,10 +22,5 @@ def test_no_message_is_lost_or_doubled_in_topic_mode(gateways: int, seeds: int) 
 
 
 def test_a_run_is_the_same_each_time() -> None:
-    assert replay(3, 4) == replay(3, 4)
-
-
-def test_a_violation_names_the_call_that_replays_it() -> None:
-    simulation = TopicSimulation(TopicOptions.drawn(5, 3))
-    simulation.checks.found(4, "something")
-    assert "simulation_topics.replay(seed=5, gateways=3)" in str(simulation.checks.violations[0])
+    options = TopicOptions.drawn(3, 4)
+    assert run(options) == run(options)

@@ -13,7 +13,8 @@ import pytest
 
 from tree_handler.simulation.checks import astray
 from tree_handler.simulation.network import Edge
-from tree_handler.simulation.runs import FaultOptions, Options, Report, Simulation, run
+from tree_handler.simulation.report import Report
+from tree_handler.simulation.runs import FaultOptions, Options, Simulation, run
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.agreement import Agreements
 from tree_handler.spanning.bpdu import Kind

@@ -110,6 +110,7 @@ class Lost:
     stream: Epoch
     first: int
     last: int
+    why: str = "nobody within reach has them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,6 +263,14 @@ class AntiEntropy:
         """What neighbours can send of a stream."""
         return (state.kept(stream) for state in self._neighbours.values())
 
+    def can_another_send(self, link: int, stream: Epoch, first: int, last: int) -> bool:
+        """Whether a neighbour other than this one can send all of these numbers."""
+        return any(
+            state.kept(stream).covers(first, last)
+            for other, state in self._neighbours.items()
+            if other != link
+        )
+
     def is_catching_up(self) -> bool:
         """Whether neighbours said that they have what is lacking here."""
         return any(

@@ -18,5 +18,6 @@ class Counters:
     repaired: int = 0
     malformed: int = 0
     lost: int = 0
+    set_aside: int = 0
     forgotten: int = 0
     left_out: int = 0

@@ -20,7 +20,7 @@ one (disk full) leaves no trace of it here. Time is monotonic seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
@@ -48,6 +48,7 @@ from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repairing import Repairing
+from tree_handler.replication.set_aside import SetAside
 from tree_handler.replication.unlogged import Unlogged
 
 __all__ = [
@@ -83,6 +84,7 @@ class Replication(Repairing):
     _unlogged: Unlogged = field(default_factory=Unlogged)
     _delivery: Delivery = field(default_factory=Delivery)
     _forgetting: Forgetting = field(init=False)
+    _set_aside: SetAside = field(default_factory=SetAside)
 
     def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
         Repairing.__post_init__(self, told)
@@ -144,7 +146,10 @@ class Replication(Repairing):
         actions = self._flooding.flood(done.frame, header, done.source)
         if header.flags & Flags.LOST:
             self.counters.lost += new
-            actions.append(Lost(key, header.first, header.last))
+            why = self._set_aside.why(header)
+            self.counters.set_aside += new if why else 0
+            lost = Lost(key, header.first, header.last)
+            actions.append(replace(lost, why=why) if why else lost)
         elif not header.passed:
             self.counters.received += header.count
         if header.control:
@@ -221,8 +226,11 @@ class Replication(Repairing):
     def receive_batch(self, link: int, frame: bytes, *, repair: bool = False) -> list[Action]:
         """Take a batch, live or as an answer to a request.
 
+        One that breaks the rules again and again counts as lost in the end (`set_aside`).
+
         Raises:
-            BatchError: the bytes are no batch; the neighbour is broken.
+            ProtocolError: the bytes are no batch, or one that must not come; the neighbour is
+                broken.
 
         """
         state = self._flooding.links.get(link)
@@ -234,6 +242,20 @@ class Replication(Repairing):
         except BatchError:
             self.counters.malformed += 1
             raise
+        try:
+            return self._receive(link, frame, header, repair=repair)
+        except ProtocolError as error:
+            numbers = header.stream, header.first, header.last
+            if (
+                self._own.is_own(header)
+                or not self._flooding.is_flooded(header.stream)
+                or self._neighbours.can_another_send(link, *numbers)
+                or not self._set_aside.is_due(header, str(error))
+            ):
+                raise
+            return self.passed_over(*numbers, is_lost=True)
+
+    def _receive(self, link: int, frame: bytes, header: Header, *, repair: bool) -> list[Action]:
         if header.end != len(frame):
             self.counters.malformed += 1
             raise BatchError("batch followed by other bytes", len(frame) - header.end)

@@ -2,8 +2,9 @@
 
 A gateway's record is replicated as its membership is: a logged message between gateways, so
 it reaches all by the same guarantee as any acknowledged message, and a still fleet sends none.
-The newest wins. The wire form is a msgpack map, so that a later version can add keys: a reader
-ignores the ones it does not know.
+The newest wins. When the log of its gateway drops it, it is told anew for those who join later.
+The wire form is a msgpack map, so that a later version can add keys: a reader ignores the ones it
+does not know.
 
 A record says too much rather than too little: a filter that was cut short brings its gateway
 messages that nobody there wants, a filter left out would lose some.
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
 
+from tree_handler.batch import CONTROL_PREFIX, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
@@ -172,7 +174,8 @@ class OwnInterest:
         self._bytes_per_s = bytes_per_s
         self._load_interval_s = load_interval_s
         self._is_due = True
-        self._was_refused = False
+        self._is_forgotten = False
+        self._in_log_from = math.inf
         self._not_before = -math.inf
         self._told_at = -math.inf
 
@@ -214,7 +217,22 @@ class OwnInterest:
 
     def refused(self) -> None:
         """The record that was taken last could not be told: tell it anew."""
-        self._is_due = self._was_refused = True
+        self._is_due = self._is_forgotten = True
+
+    def logged(self, record: Interest, number: int) -> None:
+        """A record is in the log, not before this number of its gateway's control stream."""
+        if (record.gateway_id, *record.age) == (self._told.gateway_id, *self._told.age):
+            self._in_log_from = number
+
+    def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
+        """The log dropped its oldest: the lowest number that it still holds, by stream.
+
+        Who joins later has the record from a log: if this gateway's has it no more, perhaps from
+        none, and would send this gateway nothing. So it is told anew.
+        """
+        stream = CONTROL_PREFIX + self._told.gateway_id, self._told.epoch
+        if self._in_log_from < kept_from.get(stream, 1):
+            self._is_due = self._is_forgotten = True
 
     def next_timer(self) -> float:
         """When `take` may have a record; infinity if nothing has changed."""
@@ -237,9 +255,10 @@ class OwnInterest:
             rooted=self._load[1],
         )
         self._is_due = False
-        if told == self._told and told.version and not self._was_refused:
+        if told == self._told and told.version and not self._is_forgotten:
             return None
-        self._was_refused = False
+        self._is_forgotten = False
+        self._in_log_from = math.inf
         self._told = told = replace(told, version=self._told.version + 1)
         self._told_at = now
         size = sum(map(len, (*told.subscribes, *told.publishes, *told.neighbours)))

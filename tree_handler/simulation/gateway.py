@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
+from tree_handler.simulation.local_time import TRUE_CLOCK, LocalClock, Timer
 from tree_handler.simulation.network import Clock, Edge, End, Network
 from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.spanning_tree import (
@@ -37,31 +37,6 @@ class _Ping:
     sent_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LocalClock:
-    """The monotonic clock of one life: it starts anywhere and runs at its own rate.
-
-    Attributes:
-        rate: seconds that it counts in a second.
-        ahead_s: what it shows at virtual time 0.
-
-    """
-
-    rate: float = 1.0
-    ahead_s: float = 0.0
-
-    def reading(self, virtual_s: float) -> float:
-        """What it shows at a virtual time."""
-        return self.ahead_s + self.rate * virtual_s
-
-    def virtual_s(self, reading: float) -> float:
-        """The virtual time at which it shows this."""
-        return (reading - self.ahead_s) / self.rate
-
-
-TRUE_CLOCK = LocalClock()
-
-
 class Watch:
     """Sees what gateways do at the instant at which they do it; `simulation.checks` overrides."""
 
@@ -79,50 +54,72 @@ class Watch:
         """A gateway is about to do all that the tree asks for after one event."""
 
 
-class Gateway:
-    """A gateway from one start to its end.
+def _told_nobody(gateway: Gateway, epoch: int) -> None:
+    """Do nothing: this network loses no disks."""
 
-    Other cores than the tree are driven by a subclass that extends `link_up`, `take` (messages
-    other than tree messages), `changed`, `link_full` and `link_drained`.
 
-    Args:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What one life of a gateway starts with.
+
+    Attributes:
         tree: the core; made at what ``local`` shows now.
         clock: virtual time.
         network: what it sends over.
         watch: is told of what it does.
         local: its own clock.
+        outlived: called when a neighbour knows of a later life of it, with that one's epoch.
 
     """
 
-    outlived: Callable[[int], None] = staticmethod(lambda _: None)
-    """Called when a neighbour knows of a later life of this gateway, with its boot epoch."""
+    tree: SpanningTree
+    clock: Clock
+    network: Network
+    watch: Watch
+    local: LocalClock = TRUE_CLOCK
+    outlived: Callable[[Gateway, int], None] = _told_nobody
 
-    def __init__(
-        self,
-        tree: SpanningTree,
-        clock: Clock,
-        network: Network,
-        watch: Watch,
-        local: LocalClock = TRUE_CLOCK,
-    ) -> None:
-        self.tree = tree
-        self.gateway_id = tree.identity.gateway_id
+
+class Gateway:
+    """A gateway from one start to its end.
+
+    Other cores than the tree are driven by a subclass that extends `begin`, `link_up`, `take`
+    (messages other than tree messages), `changed`, `link_full` and `link_drained`.
+
+    Args:
+        start: what it starts with.
+
+    """
+
+    def __init__(self, start: Start) -> None:
+        self.tree = start.tree
+        self.gateway_id = start.tree.identity.gateway_id
         self.alive = True
         self.paused_until_s = 0.0
         self.ends: dict[int, End] = {}
         """The open ends by link number."""
-        self._clock = clock
-        self._network = network
-        self._watch = watch
-        self._local = local
+        self._start = start
+        self._clock = start.clock
+        self._network = start.network
         self._links = 0
-        self._timer_s = -1.0
+        self._tree_timer = self.timer(self._tree_due)
+
+    def begin(self) -> None:
+        """Let time pass for it."""
         self.carry_out()
+
+    def timer(self, due: Callable[[float], None]) -> Timer:
+        """A timer of this life."""
+        return Timer(self, self._clock, self._start.local, due)
+
+    def outlived(self, epoch: int) -> None:
+        """Say that a neighbour knows of a later life of this gateway."""
+        self._start.outlived(self, epoch)
 
     @property
     def now(self) -> float:
         """What the cores take for the time."""
-        return self._local.reading(self._clock.now)
+        return self._start.local.reading(self._clock.now)
 
     def is_linked(self, edge: Edge) -> bool:
         """Whether this gateway has a connection over an edge, as far as it knows."""
@@ -177,30 +174,27 @@ class Gateway:
         actions = self.tree.take_actions()
         before = len(self.ends)
         moved = False
-        self._watch.acts(self, len(actions))
+        self._start.watch.acts(self, len(actions))
         for action in actions:
             moved = self._do(action) or moved
         if moved or before != len(self.ends):
             self.changed()
-        due_s = self.tree.next_timer()
-        if due_s != self._timer_s:
-            self._timer_s = due_s
-            self._clock.at(self._local.virtual_s(due_s), partial(self._tick, due_s))
+        self._tree_timer.set(self.tree.next_timer())
 
     def _do(self, action: Action) -> bool:
         match action:
             case Send(link, bpdu):
-                self._watch.said[bpdu.kind] += 1
+                self._start.watch.said[bpdu.kind] += 1
                 if bpdu.kind is Kind.JOIN:
                     self.joins(link)
                 self._network.send(self.ends[link], _Ping(bpdu, self.now))
                 return False
             case Forward(link):
                 self.ends[link].forwards = True
-                self._watch.forwards(self.ends[link])
+                self._start.watch.forwards(self.ends[link])
             case Discard(link):
                 self.ends[link].forwards = False
-                self._watch.discards(self.ends[link])
+                self._start.watch.discards(self.ends[link])
             case Drop(link):
                 self._network.close(self.ends.pop(link))
             case Outlived(boot_epoch):
@@ -208,14 +202,8 @@ class Gateway:
                 return False
         return True
 
-    def _tick(self, due_s: float) -> None:
-        if not self.alive or due_s != self._timer_s:
-            return
-        if self.paused_until_s > self._clock.now:
-            self._clock.at(self.paused_until_s, partial(self._tick, due_s))
-            return
-        self._timer_s = -1.0
-        self.tree.handle_timer(max(due_s, self.now))  # rounding must not bring it too early
+    def _tree_due(self, now: float) -> None:
+        self.tree.handle_timer(now)
         self.carry_out()
 
     def stop(self, *, silently: bool) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, ModuleType
 
-from tree_handler.simulation.gateway import Gateway, Watch
+from tree_handler.simulation.gateway import Gateway, Start, Watch
 from tree_handler.simulation.network import Clock, Edge, Network
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import Identity, Parameters, SpanningTree
@@ -73,7 +73,8 @@ class _Meadow:
             capability = float(chance.choice((1, 2, 2, 3, 5)))
             identity = Identity(f"gw-{number}", 1, capability, f"10.{octets}")
             tree = SpanningTree(identity, self.parameters, 0.0)
-            gateway = Gateway(tree, self.clock, self._network, self.watch)
+            gateway = Gateway(Start(tree, self.clock, self._network, self.watch))
+            gateway.begin()
             self.gateways[gateway.gateway_id] = gateway
         for first, second in self.edges:
             edge = Edge((f"gw-{first}", f"gw-{second}"), DELAY_S, JITTER_S)

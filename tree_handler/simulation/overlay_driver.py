@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 from tree_handler.overlays.overlays import Overlays, Say
 from tree_handler.routing.interest import Interest
-from tree_handler.simulation.gateway import Gateway, LocalClock
-from tree_handler.simulation.network import Clock, Network
+from tree_handler.simulation.gateway import Gateway
+from tree_handler.simulation.network import Network
 from tree_handler.simulation.overlay_checks import OverlayChecks
 
 
@@ -20,9 +19,7 @@ class OverlayDriver:
         gateway: whose they are.
         overlays: the core.
         checks: is told of what overlays do.
-        clock: virtual time.
         network: what is sent over.
-        local: the gateway's own clock.
 
     """
 
@@ -31,19 +28,14 @@ class OverlayDriver:
         gateway: Gateway,
         overlays: Overlays,
         checks: OverlayChecks,
-        *,
-        clock: Clock,
         network: Network,
-        local: LocalClock,
     ) -> None:
         self.overlays = overlays
         self._gateway = gateway
-        self._clock = clock
         self._network = network
-        self._local = local
         self._checks = checks
         self._told_links: set[int] = set()
-        self._due_s = -1.0
+        self._timer = gateway.timer(self._due)
         self._measure_s = -math.inf
 
     def records_changed(self, records: Mapping[str, Interest]) -> None:
@@ -81,19 +73,8 @@ class OverlayDriver:
                 self._checks.said(action.message)
                 self._network.send(ends[action.link], action.message)
         self._checks.look_at(self._gateway.gateway_id, ends, self.overlays)
-        due_s = self.overlays.next_timer()
-        if due_s != self._due_s:
-            self._due_s = due_s
-            if due_s != math.inf:
-                self._clock.at(self._local.virtual_s(due_s), partial(self._tick, due_s))
+        self._timer.set(self.overlays.next_timer())
 
-    def _tick(self, due_s: float) -> None:
-        gateway = self._gateway
-        if not gateway.alive or due_s != self._due_s:
-            return
-        if gateway.paused_until_s > self._clock.now:
-            self._clock.at(gateway.paused_until_s, partial(self._tick, due_s))
-            return
-        self._due_s = -1.0
-        self.overlays.handle_timer(max(due_s, gateway.now))
+    def _due(self, now: float) -> None:
+        self.overlays.handle_timer(now)
         self.follow()

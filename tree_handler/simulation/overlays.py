@@ -1,26 +1,26 @@
 """Simulated networks with topic overlays, and the proof that each overlay keeps the invariants.
 
-`run` drives the very `Overlays` that run in production, over the common tree and the faults of
+A run drives the very `Overlays` that run in production, over the common tree and the faults of
 `simulation`, while clients come and go, so that overlays begin, end and begin anew all the
 time. Gateways tell each other their records by a flood of its own, so they differ in what they
-know. What is checked is `simulation.overlay_checks`. A run that fails is replayed by its seed.
+know. What is checked is `simulation.overlay_checks`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar, Self
 
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.overlays.policy import RootPolicy
 from tree_handler.routing.interest import Interest
-from tree_handler.simulation.gateway import Gateway, LocalClock, MakeTree, Watch
-from tree_handler.simulation.network import Clock, End, Network
+from tree_handler.simulation.gateway import Gateway, MakeTree, Start
+from tree_handler.simulation.network import End
 from tree_handler.simulation.overlay_checks import OverlayChecks
 from tree_handler.simulation.overlay_driver import OverlayDriver
-from tree_handler.simulation.runs import STILL_INTERVALS, Options, Report, Simulation
+from tree_handler.simulation.runs import STILL_INTERVALS, Options, Simulation
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 QUIET_S = 12.0
@@ -29,7 +29,7 @@ FLAP_S = 0.02
 """Mean time until a client that thinks better of it does so."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OverlayOptions(Options):
     """One run.
 
@@ -42,19 +42,20 @@ class OverlayOptions(Options):
 
     """
 
+    subject: ClassVar[str] = "overlays"
     topics: int = 6
     density: float = 0.3
     changes_per_s: float = 2.0
     settings: Settings = field(default_factory=Settings)
 
     @classmethod
-    def drawn(cls, seed: int, gateways: int) -> OverlayOptions:
+    def drawn(cls, seed: int, gateways: int) -> Self:
         """The options of a seed, those of `Options` included."""
-        base = Options.drawn(seed, gateways)
         chance = random.Random(f"overlays {seed} {gateways}")  # a seed, no secret
-        own = {name: getattr(base, name) for name in Options.__dataclass_fields__}
-        return cls(
-            **(own | {"traffic_per_s": 0.0, "quiet_s": QUIET_S}),
+        return replace(
+            super().drawn(seed, gateways),
+            traffic_per_s=0.0,
+            quiet_s=QUIET_S,
             topics=chance.choice((1, 4, 12)),
             density=chance.choice((0.2, 0.4, 0.7)),
             changes_per_s=chance.choice((0.0, 1.0, 5.0)),
@@ -63,31 +64,9 @@ class OverlayOptions(Options):
             ),
         )
 
-    @property
-    def replay(self) -> str:
-        """How to run this again."""
-        if self == OverlayOptions.drawn(self.seed, self.gateways):
-            return f"simulation_overlays.replay(seed={self.seed}, gateways={self.gateways})"
-        return f"simulation_overlays.run({self!r})"
-
-
-def run(options: OverlayOptions, make_tree: MakeTree = SpanningTree) -> Report:
-    """Run one network from start to quiet; the report's messages are those about overlays too."""
-    simulation = OverlaySimulation(options, make_tree)
-    simulation.start_all()
-    simulation.storm()
-    return simulation.calm()
-
-
-def replay(seed: int, gateways: int) -> Report:
-    """Run the options of a seed."""
-    return run(OverlayOptions.drawn(seed, gateways))
-
-
-def run_many(runs: int, gateways: int, seed: int) -> Iterator[Report]:
-    """Run the options drawn from the seeds ``seed``, ``seed + 1``, ... one after the other."""
-    for number in range(seed, seed + runs):
-        yield replay(number, gateways)
+    def simulation(self, make_tree: MakeTree = SpanningTree) -> OverlaySimulation:
+        """See `Options`."""
+        return OverlaySimulation(self, make_tree)
 
 
 @dataclass(slots=True)
@@ -110,38 +89,23 @@ class OverlayGateway(Gateway):
     """A gateway with overlays.
 
     Args:
-        tree: see `Gateway`; as the next four.
-        clock: see there.
-        network: see there.
-        watch: see there.
-        local: see there.
-        overlays: its overlays.
+        start: see `Gateway`.
+        settings: of its overlays.
         clients: what its clients want.
         checks: is told of what overlays do.
 
     """
 
     def __init__(
-        self,
-        tree: SpanningTree,
-        clock: Clock,
-        network: Network,
-        watch: Watch,
-        local: LocalClock,
-        *,
-        overlays: Overlays,
-        clients: Clients,
-        checks: OverlayChecks,
+        self, start: Start, settings: Settings, clients: Clients, checks: OverlayChecks
     ) -> None:
-        self.overlays = overlays
+        super().__init__(start)
+        tree = start.tree
+        self.overlays = Overlays(tree.identity, tree.parameters, settings, self.now)
         self.records: dict[str, Interest] = {}
-        self._driver = OverlayDriver(
-            self, overlays, checks, clock=clock, network=network, local=local
-        )
+        self._driver = OverlayDriver(self, self.overlays, checks, start.network)
         self._clients = clients
         self._is_told = False
-        super().__init__(tree, clock, network, watch, local)
-        self.clients_changed()
 
     def clients_changed(self) -> None:
         """Tell all others what this gateway is now, if it is another."""
@@ -225,40 +189,24 @@ class OverlaySimulation(Simulation):
             if self._random.random() < 0.1:
                 clients.subscribes.add("topic/+")
 
-    def make_gateway(self, tree: SpanningTree, local: LocalClock) -> Gateway:
+    def make_gateway(self, start: Start) -> Gateway:
         """See `Simulation`."""
-        options, identity = self.overlay_options, tree.identity
-        now = local.reading(self.clock.now)
-        return OverlayGateway(
-            tree,
-            self.clock,
-            self.network,
-            self.checks,
-            local,
-            overlays=Overlays(identity, options.parameters, options.settings, now),
-            clients=self.clients.setdefault(identity.gateway_id, Clients()),
-            checks=self.overlay_checks,
-        )
+        clients = self.clients.setdefault(start.tree.identity.gateway_id, Clients())
+        return OverlayGateway(start, self.overlay_options.settings, clients, self.overlay_checks)
 
     def storm(self) -> None:
         """See `Simulation`; clients come and go too."""
         self._next_change(self.clock.now + self.options.faults_s)
         super().storm()
 
-    def calm(self) -> Report:
-        """See `Simulation`; then the overlays are looked at, and the last intervals once more."""
-        report = super().calm()
+    def check_more(self) -> None:
+        """See `Simulation`; the last intervals are looked at once more."""
         checks, hello_s = self.overlay_checks, self.options.parameters.hello_s
         checks.check_settled(self._overlay_gateways())
         before = checks.spoken.copy()
         still_s = STILL_INTERVALS * hello_s
         self.clock.run(self.clock.now + still_s)
         checks.check_quiet(checks.spoken - before, self._overlay_gateways(), STILL_INTERVALS)
-        return replace(
-            report,
-            violations=tuple(self.checks.violations),
-            messages=report.messages + checks.spoken["messages"],
-        )
 
     def change_clients(self) -> None:
         """Let one client come or go somewhere."""

@@ -9,36 +9,36 @@ matched anew here, level by level); and no gateway logs a message that was not s
 
 from __future__ import annotations
 
+import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Append, Replication, Route
+from tree_handler.replication.replication import Append, Lost, Route
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.routing.routed import Routed, Run, Ways
 from tree_handler.routing.wire import Ask
-from tree_handler.simulation.checks import component, usable_paths
-from tree_handler.simulation.gateway import Gateway, LocalClock, Watch
-from tree_handler.simulation.network import Clock, End, Network
-from tree_handler.simulation.runs import Simulation
-from tree_handler.simulation.traffic import (
-    KEPT_LIVES,
-    REPAIR_INTERVAL_S,
-    Disk,
-    ReplicatingGateway,
-    Traffic,
-)
+from tree_handler.simulation.checks import right_roots
+from tree_handler.simulation.disk import Disk
+from tree_handler.simulation.gateway import Gateway, MakeTree, Start
+from tree_handler.simulation.network import End, Network
+from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.runs import Options, Simulation
+from tree_handler.simulation.traffic import Traffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 TOPICS = ("a", "a/b", "a/b/c", "b", "b/c", "c//d")
 FILTERS = ("#", "a/#", "a/+", "+/b", "+", "a/b/c", "b/#", "+/+/d", "$share/g/b/c")
+BATCHES_FOR_EACH = 5
+"""A log that is trimmed holds so many for each gateway: it must hold all their records."""
 SERVED_AT_ONCE = 20
 """Batches sent for one request."""
 READING_S = 0.002
@@ -69,47 +69,58 @@ class _Routed:
     payload: bytes
 
 
+@dataclass(eq=False)
 class RoutedTraffic(Traffic):
-    """Messages of one network in routed mode; see `Traffic`."""
+    """Messages of one network in routed mode; see `Traffic`.
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.ledger = Ledger()
-        self.saved: dict[str, tuple[int, list[bytes], list[Any]]] = {}
-        """By gateway, what it has saved: position in its log, records, accounts."""
-        self.subscriptions: dict[str, list[str]] = defaultdict(list)
-        """By gateway; sessions are durable."""
+    Attributes:
+        ledger: what became of every message.
+        saved: by gateway, what it has saved: position in its log, records, accounts.
+        subscriptions: by gateway; sessions are durable.
+        most_batches: a longer log is trimmed.
 
-    def gateway(
-        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch, local: LocalClock
-    ) -> RoutedGateway:
+    """
+
+    ledger: Ledger = field(default_factory=Ledger, init=False)
+    saved: dict[str, tuple[int, list[bytes], list[Any]]] = field(default_factory=dict, init=False)
+    subscriptions: dict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list), init=False
+    )
+    most_batches: float = field(default=math.inf, init=False)
+
+    def gateway(self, start: Start) -> RoutedGateway:
         """See `Traffic`."""
-        disk = self.disks[tree.identity.gateway_id]
-        return RoutedGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
+        return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
+
+    def disk(self, gateway_id: str) -> Disk:
+        """The disk of a gateway."""
+        disk = self.disks[gateway_id]
+        disk.most_batches = self.most_batches
+        return disk
 
     def lose_disk(self, gateway_id: str) -> None:
         """See `Traffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
 
-    def _publish(self, gateways: dict[str, Gateway], gateway_id: str, until_s: float) -> None:
-        gateway, chance = gateways.get(gateway_id), self._random
-        if isinstance(gateway, RoutedGateway) and gateway.paused_until_s <= self._clock.now:
-            if chance.random() < 0.3:
-                self._change_subscriptions(gateway)
-            if chance.random() < 0.1:
-                gateway.save()
-            qos = chance.choice((0, 1, 1, 2))
-            retain = qos > 0 and chance.random() < 0.1
-            entries = [
-                Entry(chance.choice(TOPICS), b"", qos=qos, retain=retain)
-                for _ in range(chance.randrange(1, 4))
-            ]
-            self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
-        self._next(gateways, gateway_id, until_s)
+    def clients_of(self, gateway: ReplicatingGateway) -> None:
+        """See `Traffic`."""
+        assert isinstance(gateway, RoutedGateway)
+        chance = self.chance
+        if chance.random() < 0.3:
+            self._change_subscriptions(gateway)
+        if chance.random() < 0.1:
+            gateway.save()
+        qos = chance.choice((0, 1, 1, 2))
+        retain = qos > 0 and chance.random() < 0.1
+        entries = [
+            Entry(chance.choice(TOPICS), b"", qos=qos, retain=retain)
+            for _ in range(chance.randrange(1, 4))
+        ]
+        self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
-        there, chance = self.subscriptions[gateway.gateway_id], self._random
+        there, chance = self.subscriptions[gateway.gateway_id], self.chance
         if there and chance.random() < 0.4:
             gateway.unsubscribe(there.pop(chance.randrange(len(there))))
         else:
@@ -118,13 +129,15 @@ class RoutedTraffic(Traffic):
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
         """See `Traffic`; of clients' messages those that are due."""
-        paths = usable_paths(gateways, network)
+        roots = right_roots(gateways, network)
         missing: list[str] = []
         for gateway_id in sorted(gateways):
             missing += self._astray(gateway_id)
-            reach = component(gateway_id, paths.__getitem__) - {gateway_id}
-            for other in sorted(reach):
-                missing += self._missing_of(gateway_id, other)
+            # The tree is the only way there: a leaf between two islands does not join them.
+            for other in sorted(gateways.keys() - {gateway_id}):
+                if roots[other] == roots[gateway_id]:
+                    missing += self._missing_of(gateway_id, other)
+                    missing += self._unknown_to(gateways[gateway_id], gateways[other])
         return missing
 
     def _astray(self, gateway_id: str) -> Iterator[str]:
@@ -148,63 +161,60 @@ class RoutedTraffic(Traffic):
             got = disk.have[header.stream].without(disk.passed[header.stream])
             if len(lost := due.without(got)):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
-            kept_back = got.common(due).without(disk.handed[header.stream])
-            if self.log_batches and len(kept_back):  # some waited until it was trimmed
-                kept_back = kept_back.common(disk.holds()[header.stream])
-            if len(kept_back):
+            elif len(kept_back := due.without(disk.handed[header.stream])):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
+
+    def _unknown_to(self, gateway: Gateway, other: Gateway) -> Iterator[str]:
+        assert isinstance(gateway, RoutedGateway)
+        assert isinstance(other, RoutedGateway)
+        told = other.interests.get(other.gateway_id)
+        if gateway.interests.get(other.gateway_id) != told:
+            yield f"{gateway.gateway_id} does not know what {other.gateway_id} wants: {told}"
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """See `Traffic`; clients' messages are had from their origin alone."""
+        origin = lost.stream[0]
+        if origin.startswith(CONTROL_PREFIX):
+            super().lost(gateway_id, network, lost)
+            return
+        self.given_up += lost.last - lost.first + 1
+        wanted = Intervals([(lost.first, lost.last)])
+        if any(not header.passed for _, header in self.disks[origin].read(lost.stream, wanted)):
+            self.checks.found(3, f"{gateway_id} gives up {lost}, which {origin} has")
 
 
 class RoutedGateway(ReplicatingGateway):
-    """A gateway in routed mode; see `ReplicatingGateway`."""
+    """A gateway in routed mode; see `ReplicatingGateway`.
+
+    Args:
+        start: see there.
+        disk: see there.
+        traffic: see there.
+        ways: who knows shorter ways.
+
+    """
+
+    floods_clients: ClassVar = False
+    origin_gone_s: ClassVar = math.inf
+    """Nothing is given up, so whatever would be waited for without end shows."""
 
     def __init__(
-        self,
-        tree: SpanningTree,
-        clock: Clock,
-        network: Network,
-        watch: Watch,
-        local: LocalClock,
-        *,
-        disk: Disk,
-        traffic: RoutedTraffic,
+        self, start: Start, disk: Disk, traffic: RoutedTraffic, ways: Ways | None = None
     ) -> None:
-        self._routed: Routed | None = None
-        self._routed_due_s = -1.0
+        super().__init__(start, disk, traffic)
+        own = start.tree.identity
         self._ledger = traffic.ledger
         self._saved = traffic.saved
         self._run = Run([], frozenset())
-        super().__init__(tree, clock, network, watch, local, disk=disk, traffic=traffic)
-        own = tree.identity
-        self.replication = Replication(
-            own.gateway_id,
-            own.boot_epoch,
-            disk.start(),
-            floods_clients=False,
-            repair_interval_s=REPAIR_INTERVAL_S,
-            kept_lives=KEPT_LIVES,
-            told=disk.told(),
-        )
-        if traffic.log_batches:
-            self.replication.trimmed(disk.kept_from())
+        self._full: set[int] = set()
         self.locator = Locator(own.gateway_id)
         self.interests = Interests(own.gateway_id)
-        self._routed = Routed(self.replication, self.interests, self.locator, self.ways())
+        self.routed = Routed(self.replication, self.interests, self.locator, ways)
         self.own = OwnInterest(own.gateway_id, own.boot_epoch, transit=own.transit)
         for topic_filter in traffic.subscriptions[own.gateway_id]:
             self.own.subscribed(topic_filter)
         self._recall()
-        self._set_timer()
-
-    def ways(self) -> Ways | None:
-        """Who knows shorter ways; a subclass may know somebody."""
-        return None
-
-    @property
-    def routed(self) -> Routed:
-        """The core."""
-        assert self._routed is not None
-        return self._routed
+        self._routed_timer = self.timer(self._routed_due)
 
     # -- what a restart finds --------------------------------------------------------------------
 
@@ -225,12 +235,21 @@ class RoutedGateway(ReplicatingGateway):
         self.routed.accounts.load(accounts, self.now)
         for frame, header in self._disk.log[max(0, position - self._disk.trimmed) :]:
             self.routed.recall(frame, header, self.now)
-        self.routed.trimmed(self._disk.kept_from())
+        self._trimmed()
 
-    def trimmed(self, kept_from: dict[Epoch, int]) -> None:
-        """See `ReplicatingGateway`."""
-        super().trimmed(kept_from)
+    def _repair_due(self, now: float) -> None:
+        super()._repair_due(now)
+        if len(self._disk.log) > self._disk.most_batches:
+            self.save()  # the file is never older than the log
+            self._disk.trim()
+            self._trimmed()
+            self._set_timer()
+
+    def _trimmed(self) -> None:
+        kept_from = self._disk.kept_from()
+        self.replication.trimmed(kept_from)
         self.routed.trimmed(kept_from)
+        self.own.trimmed(kept_from)
 
     # -- clients ---------------------------------------------------------------------------------
 
@@ -277,10 +296,19 @@ class RoutedGateway(ReplicatingGateway):
     def _follow_tree(self) -> None:
         gone = self._told - self.ends.keys()
         super()._follow_tree()
-        if self._routed is not None:
-            for link in gone:
-                self._tell_behind(self.locator.link_down(link))
-            self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
+        for link in gone:
+            self._tell_behind(self.locator.link_down(link))
+        self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
+
+    def link_full(self, end: End) -> None:
+        """See `Gateway`; the origin's log is the queue."""
+        super().link_full(end)
+        self._full.add(end.link)
+
+    def link_drained(self, end: End) -> None:
+        """See `Gateway`."""
+        super().link_drained(end)
+        self._full.discard(end.link)
 
     def _tell_behind(self, news: dict[int, Behind]) -> None:
         for link, behind in news.items():
@@ -296,7 +324,10 @@ class RoutedGateway(ReplicatingGateway):
                     self._note(frame, header)
                     self._replicate(self.routed.accepted(frame, header, self._run, self.now))
                 case Send(link, payload):
-                    self._say(link, _Routed(payload))
+                    if link in self._full and action.is_batch and not action.unlogged:
+                        self.routed.counters["link_full"] += 1
+                    else:
+                        self._say(link, _Routed(payload))
                 case Settle(stream, last):
                     self._replicate(self.routed.settle(stream, last))
                 case ServeRouted(ask, wanted):
@@ -311,7 +342,9 @@ class RoutedGateway(ReplicatingGateway):
     def _learn(self, frame: bytes, header: Header) -> None:
         for entry in batch.decode(frame, header):
             if entry.topic.startswith(TOPIC):
-                self.routed.update(Interest.decode(entry.payload), self.now)
+                record = Interest.decode(entry.payload)
+                self.routed.update(record, self.now)
+                self.own.logged(record, header.first)
 
     def _serve(self, ask: Ask, wanted: Intervals) -> None:
         if not self.alive:
@@ -344,22 +377,9 @@ class RoutedGateway(ReplicatingGateway):
 
     def _set_timer(self) -> None:
         super()._set_timer()
-        if self._routed is None:
-            return
-        due_s = min(self._routed.next_timer(), self.own.next_timer())
-        if due_s != self._routed_due_s and due_s < float("inf"):
-            self._routed_due_s = due_s
-            virtual_s = self._local.virtual_s(max(due_s, self.now))
-            self._clock.at(virtual_s, partial(self._routed_tick, due_s))
+        self._routed_timer.set(min(self.routed.next_timer(), self.own.next_timer()))
 
-    def _routed_tick(self, due_s: float) -> None:
-        if not self.alive or due_s != self._routed_due_s:
-            return
-        if self.paused_until_s > self._clock.now:
-            self._clock.at(self.paused_until_s, partial(self._routed_tick, due_s))
-            return
-        self._routed_due_s = -1.0
-        now = max(due_s, self.now)
+    def _routed_due(self, now: float) -> None:
         self._replicate(self.routed.handle_timer(now))
         self._tell_interest(now)
         self._set_timer()
@@ -377,6 +397,33 @@ def _matches(wanted: list[str], levels: list[str]) -> bool:
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    def make_traffic(self) -> Traffic:
-        """See `Simulation`."""
-        return RoutedTraffic(self.clock, self.checks, self.options.traffic_per_s, self._random)
+    traffic: RoutedTraffic
+    traffic_of = RoutedTraffic
+
+    def __init__(self, options: RoutedOptions, make_tree: MakeTree = SpanningTree) -> None:
+        super().__init__(options, make_tree)
+        self.traffic.most_batches = options.most_batches
+
+
+@dataclass(frozen=True)
+class RoutedOptions(Options):
+    """A run of a `RoutedSimulation`, drawn as `Options` are.
+
+    Attributes:
+        most_batches: a longer log is trimmed.
+
+    """
+
+    subject: ClassVar[str] = "routed"
+    most_batches: float = math.inf
+
+    @classmethod
+    def drawn(cls, seed: int, gateways: int) -> Self:
+        """The options of a seed, those of `Options` included."""
+        chance = random.Random(f"routed {seed} {gateways}")  # a seed, no secret
+        most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
+        return replace(super().drawn(seed, gateways), most_batches=most_batches)
+
+    def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
+        """See `Options`."""
+        return RoutedSimulation(self, make_tree)

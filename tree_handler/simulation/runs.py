@@ -1,12 +1,12 @@
 """A network of gateways in virtual time, and the proof that the tree keeps its invariants.
 
-`run` drives the very `SpanningTree` and `Replication` that run in production through starts,
-delays, crashes, restarts with and without a disk, cuts, loss, full links, full disks, clocks that
-run wrong and repairs that all follow from one seed. Invariant 1 (no ring of live links) is
-checked at each instant at which a link starts to forward, 4 and 5 (nothing twice, each origin's
-messages in its order) at each message that is handed out, 6 (bounded) after each event of a
-gateway; 2 (one tree with the right root), 3 (nothing lost) and 7 (a still network sends only
-HELLOs) after a quiet time.
+`run` drives the very classes that run in production (here `SpanningTree` and `Replication`; other
+subjects add theirs) through starts, delays, crashes, restarts with and without a disk, cuts, loss,
+full links, full disks, clocks that run wrong and repairs that all follow from one seed. Invariant 1
+(no ring of live links) is checked at each instant at which a link starts to forward, 4 and 5
+(nothing twice, each origin's messages in its order) at each message that is handed out, 6 (bounded)
+after each event of a gateway; 2 (one tree with the right root), 3 (nothing lost) and 7 (a still
+network sends only HELLOs) after a quiet time.
 
 This is the only module family of the package that draws random numbers, and only from the
 ``random.Random`` that it seeds. A run that fails is replayed by its seed.
@@ -19,18 +19,20 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from typing import ClassVar, Self
 
 from tree_handler.simulation.checks import (
     Checks,
-    Violation,
     astray,
     check_quiet,
     still,
     usable_paths,
 )
 from tree_handler.simulation.faults import FaultOptions, Faults
-from tree_handler.simulation.gateway import Gateway, LocalClock, MakeTree
+from tree_handler.simulation.gateway import Gateway, MakeTree, Start
+from tree_handler.simulation.local_time import LocalClock
 from tree_handler.simulation.network import Clock, Edge, Network
+from tree_handler.simulation.report import Report
 from tree_handler.simulation.traffic import Traffic
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Kind
@@ -55,9 +57,10 @@ LONGEST_UP_S = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run.
+    """One run; each subject of simulation has a class of its own.
 
     Attributes:
+        subject: what `hedgerow simulate` calls what is simulated.
         seed: all chance of the run follows from it.
         gateways: how many are drawn; a test may add some of its own.
         leaves: how many of them are leaves, as a collector is.
@@ -70,7 +73,7 @@ class Options:
         faults_s: how long things break.
         quiet_s: nothing breaks afterwards, and within this time the network must be still.
         traffic_per_s: batches of messages that each gateway accepts in a second.
-        log_batches: a log is trimmed when it has more; 0 for never.
+        log_batches: a log is trimmed when it has more; 0 for never, or where a subject trims.
         hasty: end as soon as the network has found its peace, well before ``settle_hellos``.
         skew: a gateway's clock is wrong by this fraction at most.
         settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
@@ -79,6 +82,7 @@ class Options:
 
     """
 
+    subject: ClassVar[str] = "tree"
     seed: int
     gateways: int = 5
     leaves: int = 0
@@ -99,7 +103,7 @@ class Options:
     parameters: Parameters = field(default_factory=Parameters)
 
     @classmethod
-    def drawn(cls, seed: int, gateways: int) -> Options:
+    def drawn(cls, seed: int, gateways: int) -> Self:
         """The options of a seed: sparse or dense, near or far, calm or stormy."""
         chance = random.Random(f"options {seed} {gateways}")  # a seed, no secret
         delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
@@ -120,58 +124,26 @@ class Options:
                 outage_s=chance.choice((0.1, 0.7, 2.0)),
                 lasting=chance.choice((0.0, 0.3)),
             ),
-            log_batches=LOG_BATCHES if chance.random() < TRIMS else 0,
+            log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
         )
+
+    def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
+        """The network that they describe."""
+        return Simulation(self, make_tree)
 
     @property
     def replay(self) -> str:
         """How to run this again: a command if the options are those drawn from the seed."""
-        if self == Options.drawn(self.seed, self.gateways):
-            return f"hedgerow simulate --seed {self.seed} --gateways {self.gateways} --runs 1"
-        default = Options(self.seed)
+        if self == self.drawn(self.seed, self.gateways):
+            subject = "" if self.subject == Options.subject else f" --subject {self.subject}"
+            same = f"--seed {self.seed} --gateways {self.gateways} --runs 1"
+            return f"hedgerow simulate{subject} {same}"
+        default = type(self)(self.seed)
         changed = [
             f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
         ]
         more = "".join(f", {name}={getattr(self, name)!r}" for name in changed)
-        return f"simulation.run(Options({self.seed}{more}))"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What came of a run.
-
-    Attributes:
-        options: what was run.
-        violations: invariants that did not hold.
-        convergence_s: from the last fault or repair to the last change of the tree.
-        hellos: HELLOs sent.
-        messages: BPDUs sent.
-        events: events of the simulation.
-        faults: faults that struck.
-        published: messages that gateways accepted from clients.
-        forgotten: streams of earlier lives that gateways forgot.
-
-    """
-
-    options: Options
-    violations: tuple[Violation, ...]
-    convergence_s: float
-    hellos: int
-    messages: int
-    events: int
-    faults: int
-    published: int
-    forgotten: int = 0
-
-    def __str__(self) -> str:
-        head = (
-            f"seed {self.options.seed}: {self.options.gateways} gateways, {self.faults} faults,"
-            f" {self.events} events, {self.messages} BPDUs, {self.published} messages,"
-            f" settled in {self.convergence_s:.3f} s"
-        )
-        found = [f"invariant {v.invariant} at {v.at_s:.6f} s: {v.what}" for v in self.violations]
-        again = [f"replay: {self.options.replay}"] if found else []
-        return "\n  ".join([head, *found, *again])
+        return f"runs.run({type(self).__name__}({self.seed}{more}))"
 
 
 def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
@@ -182,7 +154,7 @@ def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
         make_tree: makes the tree of each life of a gateway.
 
     """
-    simulation = Simulation(options, make_tree)
+    simulation = options.simulation(make_tree)
     simulation.start_all()
     simulation.storm()
     return simulation.calm()
@@ -197,21 +169,26 @@ def drawn_size(seed: int, fewest: int, most: int) -> int:
 
 
 def run_many(
-    runs: int, gateways: int, seed: int, make_tree: MakeTree = SpanningTree
+    runs: int, gateways: int, seed: int, subject: type[Options] = Options
 ) -> Iterator[Report]:
     """Run the options drawn from the seeds ``seed``, ``seed + 1``, ... one after the other."""
     for number in range(seed, seed + runs):
-        yield run(Options.drawn(number, gateways), make_tree)
+        yield run(subject.drawn(number, gateways))
 
 
 class Simulation:
     """One network; `run` goes through its phases, a test may do other things in between.
+
+    Another subject has a subclass, which makes other traffic or other gateways and checks more.
 
     Args:
         options: the run.
         make_tree: makes the tree of each life of a gateway.
 
     """
+
+    traffic_of: ClassVar[type[Traffic]] = Traffic
+    """What the messages of the network are."""
 
     def __init__(self, options: Options, make_tree: MakeTree = SpanningTree) -> None:
         self.options = options
@@ -223,7 +200,7 @@ class Simulation:
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
         self._rates: dict[str, float] = {}
-        self.traffic = self.make_traffic()
+        self.traffic = self.traffic_of(self.clock, self.checks, options.traffic_per_s, self._random)
         self.traffic.log_batches = options.log_batches
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
@@ -236,10 +213,6 @@ class Simulation:
             traffic=self.traffic,
             random_=self._random,
         )
-
-    def make_traffic(self) -> Traffic:
-        """The messages of this network."""
-        return Traffic(self.clock, self.checks, self.options.traffic_per_s, self._random)
 
     def add(
         self, gateway_id: str, capability: float, address: str, *, transit: bool = True
@@ -290,6 +263,7 @@ class Simulation:
         check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)
         self.traffic.check_all_arrived(self.gateways, self.network)
+        self.check_more()
         return Report(
             options,
             tuple(checks.violations),
@@ -301,6 +275,9 @@ class Simulation:
             self.traffic.published,
             self.traffic.forgotten,
         )
+
+    def check_more(self) -> None:
+        """Check what else a subject promises of a network that has found its peace."""
 
     def _is_at_peace(self) -> bool:
         """Whether nothing is left to come but HELLOs, as far as can be told from outside."""
@@ -332,13 +309,15 @@ class Simulation:
         rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
         local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
         tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))
-        gateway = self.make_gateway(tree, local)
-        gateway.outlived = partial(self._outlived, gateway)
+        gateway = self.make_gateway(
+            Start(tree, self.clock, self.network, self.checks, local, self._outlived)
+        )
+        gateway.begin()
         self.gateways[gateway_id] = gateway
 
-    def make_gateway(self, tree: SpanningTree, local: LocalClock) -> Gateway:
-        """What runs around the tree of a gateway that starts; a subclass may have more."""
-        return self.traffic.gateway(tree, self.clock, self.network, self.checks, local)
+    def make_gateway(self, start: Start) -> Gateway:
+        """What runs around the tree of a gateway that starts."""
+        return self.traffic.gateway(start)
 
     def _outlived(self, gateway: Gateway, epoch: int) -> None:
         """Start a gateway again that lost its disk and took an epoch that is not its latest."""

@@ -7,118 +7,80 @@ astray, each origin in its order), and of overlays what `simulation.overlay_chec
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.routing.interest import Interest
-from tree_handler.routing.routed import Ways
-from tree_handler.simulation.gateway import LocalClock, MakeTree, Watch
-from tree_handler.simulation.network import Clock, End, Network
+from tree_handler.simulation.disk import Disk
+from tree_handler.simulation.gateway import MakeTree, Start
+from tree_handler.simulation.network import End
 from tree_handler.simulation.overlay_checks import OverlayChecks
 from tree_handler.simulation.overlay_driver import OverlayDriver
-from tree_handler.simulation.routed import FILTERS, RoutedGateway, RoutedSimulation, RoutedTraffic
-from tree_handler.simulation.runs import Options, Report
-from tree_handler.simulation.traffic import Disk
+from tree_handler.simulation.routed import (
+    FILTERS,
+    RoutedGateway,
+    RoutedOptions,
+    RoutedSimulation,
+    RoutedTraffic,
+)
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03
 """Of the changes of subscriptions in `simulation.routed`; overlays want some time to settle."""
 
-
 MOST_FAULTS_PER_S = 1.0
 
 
-class TopicOptions(Options):
-    """The options of a run; see `Options`."""
-
-    __slots__ = ()
-
-    @classmethod
-    def drawn(cls, seed: int, gateways: int) -> TopicOptions:
-        """The options of a seed, as `Options` draws them, but with less faults for longer."""
-        base = Options.drawn(seed, gateways)
-        own = {field.name: getattr(base, field.name) for field in fields(base)}
-        rate_per_s = min(base.faults.rate_per_s, MOST_FAULTS_PER_S)
-        own["faults"] = replace(base.faults, rate_per_s=rate_per_s)
-        return cls(**(own | {"faults_s": 10.0, "traffic_per_s": 4.0}))
-
-    @property
-    def replay(self) -> str:
-        """How to run this again."""
-        return f"simulation_topics.replay(seed={self.seed}, gateways={self.gateways})"
-
-
-def replay(seed: int, gateways: int, make_tree: MakeTree = SpanningTree) -> Report:
-    """Run the options of a seed."""
-    simulation = TopicSimulation(TopicOptions.drawn(seed, gateways), make_tree)
-    simulation.start_all()
-    simulation.storm()
-    return simulation.calm()
-
-
+@dataclass(eq=False)
 class TopicTraffic(RoutedTraffic):
-    """Messages of one network in topic mode; see `Traffic`."""
+    """Messages of one network in topic mode; see `Traffic`.
 
-    def __init__(self, overlay_checks: OverlayChecks, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.overlay_checks = overlay_checks
-        self.in_overlays = 0
-        """Batches that began their way in an overlay."""
-        self.settings = Settings()
+    Attributes:
+        overlay_checks: is told of what overlays do.
+        in_overlays: batches that began their way in an overlay.
+        settings: of all gateways.
 
-    def gateway(
-        self, tree: SpanningTree, clock: Clock, network: Network, watch: Watch, local: LocalClock
-    ) -> TopicGateway:
+    """
+
+    overlay_checks: OverlayChecks = field(init=False)
+    in_overlays: int = field(default=0, init=False)
+    settings: Settings = field(default_factory=Settings, init=False)
+
+    def __post_init__(self) -> None:
+        self.overlay_checks = OverlayChecks(self.checks)
+
+    def gateway(self, start: Start) -> TopicGateway:
         """See `Traffic`."""
-        disk = self.disks[tree.identity.gateway_id]
-        return TopicGateway(tree, clock, network, watch, local, disk=disk, traffic=self)
+        return TopicGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
-        if self._random.random() < RESTLESS:
+        if self.chance.random() < RESTLESS:
             super()._change_subscriptions(gateway)
 
 
 class TopicGateway(RoutedGateway):
     """A gateway in topic mode; see `ReplicatingGateway`."""
 
-    def __init__(
-        self,
-        tree: SpanningTree,
-        clock: Clock,
-        network: Network,
-        watch: Watch,
-        local: LocalClock,
-        *,
-        disk: Disk,
-        traffic: TopicTraffic,
-    ) -> None:
-        now = local.reading(clock.now)
+    def __init__(self, start: Start, disk: Disk, traffic: TopicTraffic) -> None:
+        tree = start.tree
+        now = start.local.reading(start.clock.now)
         self.overlays = Overlays(tree.identity, tree.parameters, traffic.settings, now)
-        self._driver = OverlayDriver(
-            self,
-            self.overlays,
-            traffic.overlay_checks,
-            clock=clock,
-            network=network,
-            local=local,
-        )
+        super().__init__(start, disk, traffic, self.overlays)
+        self._driver = OverlayDriver(self, self.overlays, traffic.overlay_checks, start.network)
         self._topics = traffic
         self._linked: frozenset[str] = frozenset()
-        self._is_made = False
-        super().__init__(tree, clock, network, watch, local, disk=disk, traffic=traffic)
-        self._is_made = True
+
+    def begin(self) -> None:
+        """See `Gateway`."""
+        super().begin()
         self._records_changed()
 
     @property
     def records(self) -> dict[str, Interest]:
         """What it knows of all gateways."""
         return {record.gateway_id: record for record in self.interests}
-
-    def ways(self) -> Ways:
-        """See `RoutedGateway`."""
-        return self.overlays
 
     def publish(self, entries: list[Entry], flags: Flags) -> int:
         """See `ReplicatingGateway`; the topics are advertised."""
@@ -138,7 +100,7 @@ class TopicGateway(RoutedGateway):
         super().carry_out()
         self._driver.follow()
         linked = frozenset(end.peer.host.gateway_id for end in self.ends.values())
-        if self._is_made and linked != self._linked:
+        if linked != self._linked:
             self._linked = linked
             self.own.linked_to(linked)
             self._set_timer()
@@ -157,8 +119,6 @@ class TopicGateway(RoutedGateway):
         self._records_changed()
 
     def _records_changed(self) -> None:
-        if not self._is_made:
-            return
         own = self.interests.get(self.gateway_id)
         if own is not None and own.epoch > self.tree.identity.boot_epoch:
             self.outlived(own.epoch)  # it lost its disk, and learns of its last life
@@ -168,19 +128,33 @@ class TopicGateway(RoutedGateway):
 class TopicSimulation(RoutedSimulation):
     """A network in topic mode; see `Simulation`."""
 
+    traffic: TopicTraffic
+    traffic_of = TopicTraffic
+
     def __init__(self, options: TopicOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
-        self.overlay_checks = OverlayChecks(self.checks)
-        self.traffic: TopicTraffic = TopicTraffic(
-            self.overlay_checks, self.clock, self.checks, options.traffic_per_s, self._random
-        )
-        self.faults._traffic = self.traffic
         for gateway_id in self._identities:
             self.traffic.subscriptions[gateway_id] += self._random.sample(FILTERS, 2)
 
-    def calm(self) -> Report:
-        """See `Simulation`; then the overlays are looked at."""
-        report = super().calm()
+    def check_more(self) -> None:
+        """See `Simulation`."""
         gateways = {i: g for i, g in self.gateways.items() if isinstance(g, TopicGateway)}
-        self.overlay_checks.check_settled(gateways)
-        return replace(report, violations=tuple(self.checks.violations))
+        self.traffic.overlay_checks.check_settled(gateways)
+
+
+class TopicOptions(RoutedOptions):
+    """A run of a `TopicSimulation`."""
+
+    subject = "topic"
+
+    @classmethod
+    def drawn(cls, seed: int, gateways: int) -> Self:
+        """The options of a seed, as `Options` draws them, but with less faults for longer."""
+        base = super().drawn(seed, gateways)
+        rate_per_s = min(base.faults.rate_per_s, MOST_FAULTS_PER_S)
+        faults = replace(base.faults, rate_per_s=rate_per_s)
+        return replace(base, faults=faults, faults_s=10.0, traffic_per_s=4.0)
+
+    def simulation(self, make_tree: MakeTree = SpanningTree) -> TopicSimulation:
+        """See `Options`."""
+        return TopicSimulation(self, make_tree)

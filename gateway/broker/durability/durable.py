@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.durability.lasting_clock import LastingClock, Mark
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
@@ -38,6 +39,11 @@ CHECKPOINT_BYTES = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
 CHECKPOINT_S = 300.0
 """And when something has changed and so much time has passed."""
+MARK_S = 60.0
+"""The journal is told the time so often while the log grows: a start knows no better when a
+neighbour's message came."""
+QUIET_MARK_S = 3600.0
+"""And so often while it does not: what a power cut may add to the time that a session lasts."""
 RETRY_WRITE_S = 0.05
 """A frame that the log did not take is tried again after so long."""
 RETRY_S = 10.0
@@ -96,6 +102,7 @@ class Durable:
 
     def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
         self.journal = found.journal
+        self._clock: LastingClock = found.clock
         self.wills = StandingWills(found.journal, found.wills)
         self._core = core
         self._history = history
@@ -110,6 +117,10 @@ class Durable:
         self._position = 0
         self._checkpoint_at_s = core.now()
         self._saving: asyncio.Task[None] | None = None
+        self._mark: Mark
+        self._marked = (0.0, 0)
+        """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
+        self._tell_time()
 
     def start(self, position: int) -> None:
         """Go on behind the checkpoint of this position.
@@ -134,10 +145,18 @@ class Durable:
             if not session.expiry_s:
                 return
             session.record = self.journal.open()
-        elif session.record.known == (session.client, session.expiry_s):
+        elif session.record.away_us is None and session.record.known == (
+            session.client,
+            session.expiry_s,
+        ):
             return
         session.record.known = (session.client, session.expiry_s)
         self.journal.opened(session.record, session.client, session.expiry_s)
+
+    def session_away(self, session: Session) -> None:
+        """A session's client has gone."""
+        if session.record is not None:
+            self.journal.away(session.record, self._clock.now_us())
 
     def session_ended(self, session: Session) -> None:
         """A session is no more."""
@@ -174,6 +193,8 @@ class Durable:
         whose a message was.
         """
         journal = self.journal
+        if self._clock.was_set(self._mark):  # what follows has the new time in its headers
+            self._tell_time()
         index = 0
         for run in runs if journal.has_sessions or any(run.will for run in runs) else ():
             session = run.session
@@ -204,6 +225,8 @@ class Durable:
             self._retry_at_s = self._core.now() + RETRY_WRITE_S
             return error
         journal.has_written()
+        if self._marked[1] < 0:
+            self._marked = (self._marked[0], self._history.position)
         self._failure = None
         if self._told_early is not None:
             told, self._told_early = self._told_early, None
@@ -254,10 +277,19 @@ class Durable:
             _, connection, packets = held.popleft()
             connection.let_go(packets)
 
+    def _tell_time(self) -> None:
+        self._mark = self._clock.mark()
+        self._marked = (self._core.now(), -1)
+        self.journal.marked(self._mark)
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def sweep(self, now_s: float) -> None:
         """Twice a second: write what the log did not take, make a checkpoint if one is due."""
+        marked_at_s, position = self._marked
+        has_grown = 0 <= position < self._history.position
+        if now_s - marked_at_s >= (MARK_S if has_grown else QUIET_MARK_S):
+            self._tell_time()
         self.write()
         if self._saving is not None or now_s < self._checkpoint_at_s:
             return

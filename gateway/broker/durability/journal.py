@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from gateway.broker.durability.lasting_clock import Mark
 from tree_handler.batch import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.hooks import Client
+    from gateway.broker.retained_owed import Wanted
     from gateway.broker.sessions import Subscription
 
 
@@ -37,7 +39,7 @@ class Event(enum.IntEnum):
 
     OPENED = 0
     """session, client id, user name, roles, protocol version, expiry in seconds; again if they
-    change. The roles are None for a client without a certificate."""
+    change and when the client comes back. The roles are None for a client without a certificate."""
     ENDED = 1
     """session"""
     SUBSCRIBED = 2
@@ -57,6 +59,13 @@ class Event(enum.IntEnum):
     """a will that stands from now on (`standing_wills.SavedWill`)"""
     WILL_ENDED = 9
     """number of a will that is not to be published"""
+    AWAY = 10
+    """session, when its client went (microseconds on the lasting clock)"""
+    CLOCK = 11
+    """`lasting_clock.Mark`"""
+    OWED = 12
+    """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
+    RETAINED says in the same frame and later was. No filters: all was."""
 
 
 class Operation(enum.IntEnum):
@@ -97,6 +106,10 @@ class Frame:
     """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
     less its number, index, 0."""
 
+    def marks(self) -> list[Mark]:
+        """What it says of the time."""
+        return [Mark(*fields) for kind, *fields in self.events if kind is Event.CLOCK]
+
     @classmethod
     def decode(cls, data: bytes) -> Frame:
         """Read a frame.
@@ -128,17 +141,19 @@ class SessionRecord:
         version: the last frame that says anything of it.
         operations: what the next frame says of its messages.
         known: client and expiry as the journal knows them.
+        away_us: when its client went, on the lasting clock; None while it is there.
         journal: which it is part of.
 
     """
 
-    __slots__ = ("journal", "known", "number", "operations", "ticket", "version")
+    __slots__ = ("away_us", "journal", "known", "number", "operations", "ticket", "version")
 
     def __init__(self, number: int, journal: Journal) -> None:
         self.number = number
         self.ticket = self.version = 0
         self.operations: list[tuple[Any, ...]] = []
         self.known: tuple[Client, int] | None = None
+        self.away_us: int | None = None
         self.journal = journal
 
     def sent(self, packet_id: int, flags: int, ref: Ref | None) -> None:
@@ -165,6 +180,14 @@ class SessionRecord:
     def given_retained(self, topic: str, flags: int, identifiers: tuple[int, ...]) -> None:
         """It was given a retained message because it subscribed."""
         self.journal.retained(self, topic, flags, identifiers)
+
+    def owed(self, wanted: tuple[Wanted, ...]) -> None:
+        """What is retained for these filters was not all sent; none: it was."""
+        self.journal.owed(self, wanted)
+
+    def has_changed(self) -> None:
+        """The next checkpoint has to say more of it than the journal does."""
+        self.version = self.journal.written + 1
 
     def _note(self, operation: tuple[Any, ...]) -> None:
         if not self.operations:
@@ -224,12 +247,24 @@ class Journal:
         return record
 
     def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
-        """A session is durable, or its client or expiry has changed."""
+        """A session is durable, has its client back, or another expiry."""
+        record.away_us = None
         self._decisive(
             record,
             *(Event.OPENED, record.number, client.client_id, client.username),
             *(client.roles, client.version, expiry_s),
         )
+
+    def away(self, record: SessionRecord, since_us: int) -> None:
+        """A session's client has gone."""
+        record.away_us = since_us
+        record.version = self.written + 1
+        self._event(None, Event.AWAY, record.number, since_us)
+
+    def marked(self, mark: Mark) -> None:
+        """What the clocks say, for what follows."""
+        self._event(None, Event.CLOCK, *mark)
+        self.precedes = True
 
     def ended(self, record: SessionRecord) -> None:
         """A session is no more, nor are its subscriptions."""
@@ -253,6 +288,10 @@ class Journal:
         """A session was given a retained message because it subscribed."""
         # After a mark: which message is retained depends on what had been delivered.
         self._decisive(record, Event.RETAINED, record.number, topic, flags, identifiers)
+
+    def owed(self, record: SessionRecord, wanted: tuple[Wanted, ...]) -> None:
+        """A session is owed what is retained for these filters; none: nothing more."""
+        self._event(record, Event.OWED, record.number, wanted)
 
     def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
         """A message went to this member of a shared subscription; None: one that is not durable."""

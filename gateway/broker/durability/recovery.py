@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from gateway.broker.durability.journal import (
     Ref,
     SessionRecord,
 )
+from gateway.broker.durability.lasting_clock import Dating, LastingClock
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage, SavedSession
@@ -36,6 +38,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.message import EXPIRY, Message
 from gateway.broker.packets import PacketError
+from gateway.broker.retained_owed import Owed, Wanted
 from gateway.broker.sessions import Session, Subscription
 from gateway.broker.topics import FilterError
 from tree_handler import batch
@@ -61,11 +64,13 @@ class Recovered:
         ended: sessions that have ended since the checkpoint, by number.
         retained: topics whose retained message has changed since.
         wills: those that stand.
+        clock: goes on from the life before.
         odd: records that did not fit; each is in the log as a warning.
 
     """
 
     journal: Journal
+    clock: LastingClock
     sessions: int = 0
     waiting: int = 0
     ended: list[int] = field(default_factory=list)
@@ -81,6 +86,8 @@ class _Batch:
     frame: bytes
     header: Header
     entries: list[Entry] | None = None
+    came_us: int | None = None
+    """When it came, on the lasting clock; None if nothing tells yet."""
 
 
 @dataclass(slots=True)
@@ -97,15 +104,19 @@ class Recovery:
     Args:
         core: the broker, empty.
         history: its log.
-        wall_us: this machine's time, microseconds since 1970.
+        clock: not yet gone on from the life before.
 
     """
 
-    def __init__(self, core: BrokerCore, history: History, wall_us: int) -> None:
+    def __init__(self, core: BrokerCore, history: History, clock: LastingClock) -> None:
         self._core = core
         self._history = history
         self._now_s = core.now()
-        self._wall_us = wall_us
+        self._clock = clock
+        self._dating = Dating(clock, None)
+        self._undated: list[_Batch] = []
+        self._away_us: dict[int, int] = {}
+        """Since when sessions' clients were away, on the lasting clock."""
         self._limits = dataclasses.replace(
             core.limits,
             queue_messages=int(RANGES["queue_messages"][1]),
@@ -123,10 +134,17 @@ class Recovery:
         self._ended: list[int] = []
         self._retained: set[str] = set()
         self._odd = 0
+        self._given: defaultdict[int, set[str]] = defaultdict(set)
+        """Topics of retained messages that the frame gives, by session."""
+        self._read_at_us: int | None = None
+        """When the journal frame was written that is being read."""
 
     def run(self, saved: Checkpoint) -> Recovered:
         """Restore; ``saved`` is the last checkpoint."""
         self._wills = WillsAgain([one for one in saved.wills.values() if one is not None])
+        if saved.mark is not None:
+            self._clock.go_on_from(saved.mark)
+            self._dating = Dating(self._clock, saved.mark)
         self._load(saved)
         for frame, header in self._history.read_from(saved.position):
             if header.local and not header.numbered:
@@ -154,12 +172,16 @@ class Recovery:
             self._core.retention.retain(messages[retained.ref])
         for topic, grave in saved.tombstones.items():
             assert grave is not None
-            self._core.retention.bury(topic, unearthed(grave, self._now_s, self._wall_us))
+            self._core.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
 
     def _load_session(self, saved: SavedSession, messages: dict[Ref, Message]) -> None:
         client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
         session = self._open(saved.number, client, saved.expiry_s)
         session.incoming.update(saved.incoming)
+        if saved.away_us is not None:
+            self._away_us[saved.number] = saved.away_us
+        if saved.owed is not None:
+            self._core.owing.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
         for delivery in saved.inflight:
@@ -180,14 +202,18 @@ class Recovery:
         message = Message.of(saved.entry, self._now_s)
         message.ref = saved.ref
         if saved.expires_us is not None:
-            self._expire(message, (saved.expires_us - self._wall_us) / 1_000_000)
+            self._expire(message, -self._waited_s(saved.expires_us))
         return message
 
     def _expire(self, message: Message, left_s: float) -> None:
-        """Take off what it waited before; a clock that was set back adds nothing."""
+        """Take off what it waited before."""
         if message.expires_at_s is not None:
             whole_s = float(message.properties[EXPIRY])
             message.expires_at_s = self._now_s + max(0.0, min(whole_s, left_s))
+
+    def _waited_s(self, since_us: int | None) -> float:
+        """For how long, up to now, something has waited; less than 0 if it is to come."""
+        return 0.0 if since_us is None else (self._clock.now_us() - since_us) / 1_000_000
 
     # -- batches ---------------------------------------------------------------------------------
 
@@ -202,7 +228,18 @@ class Recovery:
                     self._publishers[(key, number)] = session
                     if packet_id:
                         session.incoming.add(packet_id)
-        self._origin(key).pending[header.first] = _Batch(frame, header)
+        one = self._origin(key).pending[header.first] = _Batch(frame, header)
+        self._undated.append(one)
+        if key[0] == self._history.own[0]:
+            self._date(header)
+
+    def _date(self, header: Header) -> None:
+        """This gateway wrote this: what stands before it had come by then."""
+        written_us = self._dating.written_us(header.epoch, header.origin_time_us)
+        for one in self._undated:
+            one.came_us = written_us
+        self._undated.clear()
+        self._read_at_us = written_us
 
     def _origin(self, key: Epoch) -> _Origin:
         origin = self._origins.get(key)
@@ -220,7 +257,7 @@ class Recovery:
             entries = self._entries(one)
             begin = max(header.first, origin.delivered + 1) - header.first
             for at, entry in enumerate(entries[begin : last + 1 - header.first], begin):
-                self._deliver(entry, (key, header.first + at), header.origin_time_us)
+                self._deliver(entry, (key, header.first + at), one.came_us)
         origin.delivered = last
 
     def _entries(self, one: _Batch) -> list[Entry]:
@@ -251,9 +288,9 @@ class Recovery:
     def _read(self, key: Epoch, first: int, last: int) -> Iterator[_Batch]:
         """What stands before the position from which the history is read."""
         for frame, header in self._history.read(key, first, last):
-            yield _Batch(frame, header)
+            yield _Batch(frame, header, came_us=self._dating.begin_us)
 
-    def _deliver(self, entry: Entry, ref: Ref, origin_time_us: int) -> None:
+    def _deliver(self, entry: Entry, ref: Ref, came_us: int | None) -> None:
         publisher = self._publishers.pop(ref, None)
         try:
             message = Message.of(entry, self._now_s)
@@ -263,10 +300,11 @@ class Recovery:
             return
         message.ref = ref
         if message.expires_at_s is not None:
-            waited_s = max(0.0, (self._wall_us - origin_time_us) / 1_000_000)
-            self._expire(message, float(message.properties[EXPIRY]) - waited_s)
+            left_s = float(message.properties[EXPIRY]) - self._waited_s(came_us)
+            self._expire(message, left_s)
         if message.retain:
-            self._core.retention.retain(message)
+            if self._core.retention.retain(message) and message.qos:
+                self._core.owing.replaced(message.topic)
             self._retained.add(message.topic)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
@@ -282,16 +320,20 @@ class Recovery:
         except (BatchError, JournalError, ValueError) as error:
             self._strange(f"{header}: {error}")
             return
+        for mark in said.marks():
+            self._dating.marked(mark)
+        self._date(header)
+        self._given.clear()
         self._frames_key = header.stream
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
         self._wills.no_batch_came()
         for kind, *fields in said.events:
             if kind is Event.LEARNT:
-                self._learnt(fields, header.origin_time_us)
+                self._learnt(fields)
             elif kind in {Event.WILL, Event.WILL_ENDED}:
                 self._wills.event(kind, fields)
-            else:
+            elif kind is not Event.CLOCK:
                 self._event(kind, fields)
         for number, operations in said.operations:
             session = self._sessions.get(number)
@@ -308,15 +350,7 @@ class Recovery:
     def _event(self, kind: Event, fields: list[Any]) -> None:
         match kind:
             case Event.OPENED:
-                number, *of_client, expiry_s = fields
-                client = Client.away(*of_client)
-                session = self._sessions.get(number)
-                if session is None:
-                    self._open(number, client, expiry_s)
-                else:
-                    session.client = client
-                    session.expiry_s = expiry_s
-                self._next_session = max(self._next_session, number + 1)
+                self._opened(*fields)
                 return
             case Event.DELIVERED:
                 origin, epoch, last = fields
@@ -333,9 +367,16 @@ class Recovery:
         if session is None:
             self._strange(f"{kind.name} of session {fields[0]}, which there is not")
             return
+        self._of_session(kind, session, fields)
+
+    def _of_session(self, kind: Event, session: Session, fields: list[Any]) -> None:
         match kind:
             case Event.ENDED:
                 self._end(session, fields[0])
+            case Event.OWED:
+                self._owed(session, *fields)
+            case Event.AWAY:
+                self._away_us[fields[0]] = fields[1]
             case Event.SUBSCRIBED:
                 self._subscribe(session, fields[1], Subscription(*fields[2:]))
             case Event.UNSUBSCRIBED:
@@ -343,14 +384,36 @@ class Recovery:
                     self._core.routes.touched(fields[1])
                     self._core.leave(session, fields[1])
             case Event.RETAINED:
-                _, topic, flags, identifiers = fields
+                number, topic, flags, identifiers = fields
+                self._given[number].add(topic)
+                if session.owed is not None:
+                    session.owed.given.add(topic)
                 message = self._core.retained.get(topic)
                 if message is not None:
                     session.deliver(message, flags, tuple(identifiers), self._now_s)
 
-    def _learnt(self, fields: list[Any], told_us: int) -> None:
+    def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
+        if wanted:
+            owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
+            self._core.owing.owe(session, owed)
+        else:
+            self._core.owing.settled(session)
+
+    def _opened(self, number: int, *fields: Any) -> None:
+        *of_client, expiry_s = fields
+        client = Client.away(*of_client)
+        session = self._sessions.get(number)
+        if session is None:
+            self._open(number, client, expiry_s)
+        else:
+            session.client = client
+            session.expiry_s = expiry_s
+            self._away_us.pop(number, None)
+        self._next_session = max(self._next_session, number + 1)
+
+    def _learnt(self, fields: list[Any]) -> None:
         try:
-            learnt = Learnt.of(fields, told_us, self._now_s, self._wall_us)
+            learnt = Learnt.of(fields, self._waited_s(self._read_at_us), self._now_s)
             route = self._core.route(learnt.message.key)
         except (ProtocolError, PacketError) as error:
             self._strange(f"{fields}: {error}")
@@ -358,6 +421,8 @@ class Recovery:
         learnt.retain(self._core.retention)
         self._retained.add(learnt.message.topic)
         if learnt.is_news:
+            if learnt.message.qos:
+                self._core.owing.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
 
     def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
@@ -394,6 +459,8 @@ class Recovery:
         for topic_filter in session.subscriptions:
             self._core.leave(session, topic_filter)
         del self._sessions[number]
+        self._core.owing.settled(session)
+        self._away_us.pop(number, None)
         self._ended.append(number)
         self._delivery.ended(session)
         if self._core.sessions.get(session.client_id) is session:
@@ -412,13 +479,18 @@ class Recovery:
         journal = Journal(self._history.own, self._next_session)
         for key, origin in self._origins.items():
             journal.has_delivered(key, origin.delivered)
-        found = Recovered(journal, len(self._sessions), 0, self._ended, self._retained, self._odd)
-        found.wills = self._wills
+        found = Recovered(journal, self._clock, len(self._sessions), 0, self._ended)
+        found.retained, found.odd, found.wills = self._retained, self._odd, self._wills
+        now_us = self._clock.now_us()
         for number, session in self._sessions.items():
             session.adopt(self._core.limits, self._core.budget)
             session.record = SessionRecord(number, journal)
             session.record.known = (session.client, session.expiry_s)
-            self._core.is_offline(session)
+            away_us = session.record.away_us = self._away_us.get(number)
+            if away_us is None:  # its client was there when the process ended
+                away_us = now_us
+                journal.away(session.record, now_us)
+            self._core.is_offline(session, self._now_s - (now_us - away_us) / 1_000_000)
         self._delivery.choose_the_rest(self._now_s)
         found.waiting = sum(s.queued_count + s.inflight_count for s in self._sessions.values())
         return found

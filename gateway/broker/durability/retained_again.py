@@ -1,7 +1,6 @@
 """What a checkpoint and the journal say of retained messages, as it is after a restart.
 
-A message's own time goes on while the process is down, by this machine's clock where that may be
-believed; else it stands still, so that nothing is forgotten too early.
+A message's own time goes on over a restart, by the lasting clock.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.message import Message
 from gateway.broker.retention import Retention, grave_of, message_of
 from tree_handler.errors import ProtocolError
-from tree_handler.retained.hybrid_clock import is_plausible
 from tree_handler.retained.message import Retained
 from tree_handler.retained.versions import Tombstone
 
@@ -33,14 +31,13 @@ class Learnt:
     is_news: bool
 
     @classmethod
-    def of(cls, fields: list[object], told_us: int, now_s: float, wall_us: int) -> Learnt:
+    def of(cls, fields: list[object], waited_s: float, now_s: float) -> Learnt:
         """Read a journal event.
 
         Args:
             fields: of the event.
-            told_us: when it was written, microseconds since 1970.
+            waited_s: how long ago it was written.
             now_s: on the loop's clock.
-            wall_us: now, on the wall's.
 
         Raises:
             ProtocolError, PacketError: it is none.
@@ -51,7 +48,7 @@ class Learnt:
         retained = Retained.of(fields[0])
         message = message_of(retained, now_s)
         if message.expires_at_s is not None:
-            left_s = message.expires_at_s - now_s - passed_s(told_us, wall_us)
+            left_s = message.expires_at_s - now_s - waited_s
             message.expires_at_s = now_s + max(0.0, left_s)
         grave = None if retained.dead_s is None else grave_of(retained, now_s)
         return cls(message, grave, bool(fields[1]))
@@ -64,14 +61,14 @@ class Learnt:
             retention.bury(self.message.topic, self.grave)
 
 
-def unearthed(saved: SavedTombstone, now_s: float, wall_us: int) -> Tombstone:
-    """The tombstone of a checkpoint."""
-    since_s = now_s - passed_s(saved.since_us, wall_us)
+def unearthed(saved: SavedTombstone, now_s: float, lasting_us: int) -> Tombstone:
+    """The tombstone of a checkpoint.
+
+    Args:
+        saved: the tombstone.
+        now_s: on the loop's clock.
+        lasting_us: the same moment on the lasting clock.
+
+    """
+    since_s = now_s - max(0.0, (lasting_us - saved.since_us) / 1_000_000)
     return Tombstone(saved.version, saved.number, saved.qos, since_s)
-
-
-def passed_s(since_us: int, wall_us: int) -> float:
-    """How long ago that was, if clocks may be believed; else 0."""
-    if is_plausible(since_us) and is_plausible(wall_us):
-        return max(0.0, (wall_us - since_us) / 1_000_000)
-    return 0.0

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.retained_owed import Owed
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.hybrid_clock import Version
@@ -21,7 +23,7 @@ class SavedMessage:
     Attributes:
         ref: where it stands in the log, or stood before the log was trimmed.
         entry: the message.
-        expires_us: when it expires, microseconds since 1970 on this machine's clock, or None.
+        expires_us: when it expires, on the lasting clock, or None.
 
     """
 
@@ -36,7 +38,7 @@ class SavedTombstone:
 
     Attributes:
         version, number, qos: see `tree_handler.retained.versions.Tombstone`.
-        since_us: since when, microseconds since 1970 on this machine's clock.
+        since_us: since when, on the lasting clock.
 
     """
 
@@ -80,6 +82,8 @@ class SavedSession:
         queue_from: the place of the first message that still waits.
         queue: messages that wait; without those of the checkpoint before if it is not `is_whole`.
         is_whole: whether the queue is, as after a start; else only what is new is in it.
+        away_us: when its client went, on the lasting clock; None if it was there.
+        owed: what is retained for it and was not sent yet.
 
     """
 
@@ -96,6 +100,8 @@ class SavedSession:
     queue_from: int
     queue: list[SavedDelivery]
     is_whole: bool = True
+    away_us: int | None = None
+    owed: Owed | None = None
 
 
 @dataclass(slots=True)
@@ -112,6 +118,7 @@ class Checkpoint:
             when read back.
         tombstones: the same of deleted topics.
         wills: the same of wills, by number.
+        mark: the time; None in one of a version that did not write it.
 
     """
 
@@ -123,6 +130,7 @@ class Checkpoint:
     retained: dict[str, SavedMessage | None] = field(default_factory=dict)
     tombstones: dict[str, SavedTombstone | None] = field(default_factory=dict)
     wills: dict[int, SavedWill | None] = field(default_factory=dict)
+    mark: Mark | None = None
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

@@ -7,13 +7,13 @@ thread: a message that is accepted does not change any more.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.broker.durability.journal import SessionRecord
+from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -23,8 +23,10 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills
 from gateway.broker.hooks import Client
+from gateway.broker.in_flight import Delivery
 from gateway.broker.message import Message
-from gateway.broker.sessions import Delivery, Session, Subscription
+from gateway.broker.retained_owed import Owed
+from gateway.broker.sessions import Session, Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.versions import Tombstone
 
@@ -57,6 +59,8 @@ class _Copy:
     new_from: int
     fresh: list[Delivery]
     is_whole: bool
+    away_us: int | None
+    owed: Owed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,9 @@ class Taken:
     wills: dict[int, SavedWill | None]
     sessions: list[_Copy]
     cursors: dict[int, Cursor]
+    mark: Mark
     ahead_s: float
-    """The wall's clock less the loop's."""
+    """The lasting clock less the loop's."""
 
     def checkpoint(self) -> Checkpoint:
         """What is to be written; to be called in a thread."""
@@ -92,6 +97,7 @@ class Taken:
                 for topic, grave in self.tombstones.items()
             },
             self.wills,
+            self.mark,
         )
 
     def _tombstone(self, grave: Tombstone) -> SavedTombstone:
@@ -113,6 +119,8 @@ class Taken:
             copy.queue_from,
             self._deliveries(((0, delivery) for delivery in copy.fresh), copy.new_from),
             copy.is_whole,
+            copy.away_us,
+            copy.owed,
         )
 
     def _deliveries(
@@ -156,6 +164,7 @@ class Snapshots:
     def __init__(self, core: BrokerCore, found: Recovered, wills: StandingWills) -> None:
         self._core = core
         self._journal = found.journal
+        self._clock = found.clock
         self._cursors: dict[int, Cursor] = {}
         self._ended = found.ended
         self._retained = found.retained
@@ -182,11 +191,12 @@ class Snapshots:
             cursor = Cursor(record.version, *session.queue_places)
             before = self._cursors.get(record.number)
             if cursor != before:
-                copies.append(_copy(session, record.number, before))
+                copies.append(_copy(session, record, before))
                 cursors[record.number] = cursor
         retained, self._retained = self._retained, set()
         ended, self._ended = self._ended, []
         wills, self._wills.changed = self._wills.changed, set()
+        mark = self._clock.mark()
         return Taken(
             position,
             self._journal.next_session,
@@ -197,7 +207,8 @@ class Snapshots:
             self._wills.saved(wills),
             copies,
             cursors,
-            time.time() - core.now(),
+            mark,
+            mark.lasting_us / 1_000_000 - core.now(),
         )
 
     def saved(self, taken: Taken) -> None:
@@ -212,11 +223,11 @@ class Snapshots:
         self._wills.changed |= taken.wills.keys()
 
 
-def _copy(session: Session, number: int, before: Cursor | None) -> _Copy:
+def _copy(session: Session, record: SessionRecord, before: Cursor | None) -> _Copy:
     start, _ = session.queue_places
     new_from = start if before is None else max(start, before.queue_to)
     return _Copy(
-        number,
+        record.number,
         session.client,
         session.expiry_s,
         session.last_packet_id,
@@ -227,4 +238,6 @@ def _copy(session: Session, number: int, before: Cursor | None) -> _Copy:
         new_from,
         list(islice(session.queue, new_from - start, None)),
         before is None,
+        record.away_us,
+        None if session.owed is None else Owed(session.owed.wanted, set(session.owed.given)),
     )

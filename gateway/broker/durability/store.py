@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 from gateway.broker.durability.journal import Ref
+from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -26,6 +27,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.retained_owed import Owed, Wanted
 from gateway.broker.sessions import Subscription
 from tree_handler.batch import Entry
 from tree_handler.retained.hybrid_clock import Version
@@ -52,6 +54,12 @@ CREATE TABLE IF NOT EXISTS session (
     number INTEGER PRIMARY KEY,
     client_id TEXT NOT NULL, username TEXT, roles BLOB NOT NULL, version INTEGER NOT NULL,
     expiry_s INTEGER NOT NULL, last_packet_id INTEGER NOT NULL, incoming BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS away (
+    session INTEGER PRIMARY KEY, since_us INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS owed (
+    session INTEGER PRIMARY KEY, wanted BLOB NOT NULL, given BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS subscription (
     session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL,
@@ -154,6 +162,8 @@ class Store:
                 ("session", "number"),
                 ("subscription", "session"),
                 ("delivery", "session"),
+                ("away", "session"),
+                ("owed", "session"),
             ):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  # names of ours
         for session in checkpoint.sessions:
@@ -185,10 +195,9 @@ class Store:
             ((*key, last) for key, last in checkpoint.delivered.items()),
         )
         db.execute(_SWEEP)
-        db.executemany(
-            "REPLACE INTO checkpoint VALUES (?, ?)",
-            (("position", checkpoint.position), ("next_session", checkpoint.next_session)),
-        )
+        numbers = {} if checkpoint.mark is None else checkpoint.mark._asdict()
+        numbers |= {"position": checkpoint.position, "next_session": checkpoint.next_session}
+        db.executemany("REPLACE INTO checkpoint VALUES (?, ?)", numbers.items())
 
     def _write_messages(self, messages: Iterable[SavedMessage]) -> dict[Ref, int]:
         ids: dict[Ref, int] = {}
@@ -235,6 +244,15 @@ class Store:
                 msgpack.packb(session.incoming),
             ),
         )
+        if session.away_us is None:
+            db.execute("DELETE FROM away WHERE session = ?", (number,))
+        else:
+            db.execute("REPLACE INTO away VALUES (?, ?)", (number, session.away_us))
+        if session.owed is None:
+            db.execute("DELETE FROM owed WHERE session = ?", (number,))
+        else:
+            owed = (msgpack.packb(session.owed.wanted), msgpack.packb(list(session.owed.given)))
+            db.execute("REPLACE INTO owed VALUES (?, ?, ?)", (number, *owed))
         db.execute("DELETE FROM subscription WHERE session = ?", (number,))
         db.executemany(
             "INSERT INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
@@ -285,6 +303,10 @@ class Store:
 
     def _read(self) -> Checkpoint:
         numbers = dict(self._rows("SELECT name, value FROM checkpoint"))
+        mark = None
+        if "lasting_us" in numbers:
+            mark = Mark(*(numbers[name] for name in Mark._fields))
+        away = dict(self._rows("SELECT session, since_us FROM away"))
         messages = {
             row[0]: SavedMessage(
                 ((row[1], row[2]), row[3]),
@@ -297,7 +319,10 @@ class Store:
             numbers.get("position", 0),
             numbers.get("next_session", 1),
             {(row[0], row[1]): row[2] for row in self._rows("SELECT * FROM delivered")},
-            [self._read_session(row, messages) for row in self._rows("SELECT * FROM session")],
+            [
+                self._read_session(row, messages, away.get(row[0]))
+                for row in self._rows("SELECT * FROM session")
+            ],
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
             {
@@ -305,10 +330,11 @@ class Store:
                 for row in self._rows("SELECT * FROM tombstone")
             },
             {row[0]: _will(row) for row in self._rows("SELECT * FROM will")},
+            mark,
         )
 
     def _read_session(
-        self, row: tuple[Any, ...], messages: dict[int, SavedMessage]
+        self, row: tuple[Any, ...], messages: dict[int, SavedMessage], away_us: int | None
     ) -> SavedSession:
         number, client_id, username, roles, version, expiry_s, last_packet_id, incoming = row
         subscriptions = {
@@ -343,7 +369,15 @@ class Store:
             [delivery for delivery in deliveries if delivery.packet_id],
             queue[0].place if queue else 0,
             queue,
+            away_us=away_us,
+            owed=self._owed(number),
         )
+
+    def _owed(self, number: int) -> Owed | None:
+        for wanted, given in self._rows("SELECT wanted, given FROM owed WHERE session = ?", number):
+            filters = msgpack.unpackb(wanted, use_list=False)
+            return Owed(tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given)))
+        return None
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with closing(self._db.execute(statement, values)) as cursor:

@@ -48,6 +48,21 @@ async def test_a_batch_comes_in_order_whole_and_at_the_lower_qos(
     assert found == sent
 
 
+async def test_a_message_that_expired_on_its_way_is_not_delivered(started: Bench) -> None:
+    peer = await started.connect("reader")
+    await peer.subscribe("a", 1)
+    batch = [
+        ("a", 1, b"old", {EXPIRY: 0}),
+        ("a", 1 | 4, b"retained", {EXPIRY: 0}),
+        ("a", 1, b"new", {EXPIRY: 1}),
+    ]
+    started.broker.core.publish_batch(batch, KEY, 3)
+    packet = await peer.next()
+    assert isinstance(packet, Publish)
+    assert packet.payload == b"new"
+    assert list(started.broker.core.retained_for("#")) == []
+
+
 async def test_what_is_not_plain_stands_in_its_place_among_plain_messages(started: Bench) -> None:
     peer = await started.connect("reader")
     await peer.subscribe("a", 1)

@@ -22,6 +22,8 @@ from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram,
 from gateway.console.request import HEAD_BYTES_MAX, RequestError, parse
 from gateway.console.server import Console, Page
 from gateway.process import GatewayProcess
+from tree_handler.batch import Entry
+from tree_handler.routing.interest import Interest
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -145,7 +147,7 @@ class TestExposition:
 # -- a whole gateway -------------------------------------------------------------------------------
 
 
-def settings(folder: Path, sections: str = "") -> config.GatewaySettings:
+def settings(folder: Path, sections: str = "", mode: str = "flood") -> config.GatewaySettings:
     (folder / "tree.key").write_text("ab" * 32)
     path = folder / "gateway.toml"
     path.write_text(
@@ -160,6 +162,7 @@ port = 0
 [tree]
 key_file = "{folder}/tree.key"
 discovery = false
+mode = "{mode}"
 [log]
 durability = "sync"
 [access]
@@ -240,6 +243,39 @@ class TestGateway:
         assert counts == sorted(counts)
         assert f"{QOS_1} 4000" in await scraped(tmp_path)
         writer.close()
+
+    async def test_a_flooding_gateway_has_no_metrics_of_routed_mode(
+        self, process: GatewayProcess, tmp_path: Path
+    ) -> None:
+        text = await scraped(tmp_path)
+        assert "hedgerow_routed" not in text
+        assert "hedgerow_overlay" not in text
+
+    @pytest.mark.parametrize("mode", ["routed", "topic"])
+    async def test_what_gateways_are_owed_is_told_where_messages_are_routed(
+        self, mode: str, tmp_path: Path
+    ) -> None:
+        made = GatewayProcess(settings(tmp_path, mode=mode))
+        await made.start()
+        try:
+            assert made._routed is not None
+            made._routed.core.update(Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0)
+            for payload in (b"1", b"2"):
+                kept = made._node.publish(Entry("t", payload, qos=1))
+                assert kept is not None
+                await kept
+            text = await scraped(tmp_path)
+            assert made.status()["routed"]["owed"] == {"gw-away": 2}
+        finally:
+            await made.stop()
+        families = {f.name: f.samples for f in text_string_to_metric_families(text)}
+        events = {s.labels["event"]: s.value for s in families["hedgerow_routed_events"]}
+        assert (events["originated"], events["lost_for_others"]) == (2, 0)
+        owed = [
+            families[f"hedgerow_routed_owed_{what}"][0].value for what in ("messages", "gateways")
+        ]
+        assert owed == [2, 1]
+        assert ("hedgerow_overlays" in families) is (mode == "topic")
 
     async def test_health_is_ok_until_the_log_fails(
         self, process: GatewayProcess, tmp_path: Path

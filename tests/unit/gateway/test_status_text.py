@@ -60,3 +60,42 @@ def test_a_gateway_that_tells_nothing_of_its_broker_is_shown_all_the_same() -> N
     older = status()
     del older["broker"]
     assert "root of the tree" in as_text(older)
+
+
+ROUTED: dict[str, Any] = {
+    "interests": {},
+    "owed": {},
+    "counters": {"originated": 3, "carried": 4, "lost_for_others": 0},
+    "overlays": None,
+}
+
+
+def told(routed: dict[str, Any]) -> list[str]:
+    """The lines that are there because of routed mode."""
+    without = as_text(status()).splitlines()
+    return [
+        line for line in as_text(status() | {"routed": routed}).splitlines() if line not in without
+    ]
+
+
+def test_in_routed_mode_its_counters_are_told() -> None:
+    assert told(ROUTED) == ["routed: carried 4, lost_for_others 0, originated 3"]
+
+
+def test_who_is_owed_most_is_told() -> None:
+    owed = {f"gw-{number}": number for number in range(1, 9)}
+    line = "messages owed to gateways: gw-8 8, gw-7 7, gw-6 6, gw-5 5, gw-4 4, gw-3 3 and 2 more"
+    assert told(ROUTED | {"owed": owed})[1:] == [line]
+
+
+def test_in_topic_mode_overlays_are_counted() -> None:
+    overlays = {
+        "policy": "capacity",
+        "rooted": 1,
+        "overlays": [{"settled": True}, {"settled": False}],
+        "over_limit": 3,
+        "disconnected": 1,
+        "counters": {"routed_instead": 7},
+    }
+    line = "overlays: in 2, 1 settled, root of 1, 4 left out, routed_instead 7"
+    assert told(ROUTED | {"overlays": overlays})[1:] == [line]

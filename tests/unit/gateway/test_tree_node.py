@@ -14,10 +14,14 @@ from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags
+from tree_handler.batch import Entry, Flags, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import DeliverLogged
+
+EXPIRY = 2
+_CONTROL = Flags.LOGGED | Flags.CONTROL
 
 
 @pytest.fixture
@@ -255,6 +259,50 @@ async def test_what_is_kept_local_is_logged_and_acknowledged_and_never_leaves(
     assert [header.first for header in held] == [2, 5]
     assert [header.last for _, header in a.log.read(stream, Intervals([(1, 6)]))][-1] == 6
     assert b.node.replication.counters.lost == 0
+
+
+async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await start("a", 1.0)
+    frame, header = batch.make("o", 1, 1, [("t", "1", b"")], flags=_CONTROL, origin_time_us=0)
+    a.node.exchange.take(a.node.replication.take(frame, header))
+    assert "set aside: batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
+    assert a.node.status()["counters"]["set_aside"] == 1
+
+
+async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = await start("a", 1.0)
+    handed_out: list[Row] = []
+    monkeypatch.setattr(a.node.exchange, "_deliver", lambda rows, header: handed_out.extend(rows))
+    passed_s = 0.0
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: time() + passed_s)
+
+    def comes(number: int, *properties: dict[int, object]) -> None:
+        rows: list[Row] = [("t", 1, b"x", *properties)]
+        made = batch.make("o", 1, number, rows, flags=Flags.LOGGED, origin_time_us=0)
+        a.node.exchange.take(a.node.replication.take(*made))
+
+    # The first message of an epoch tells what came before: nothing.
+    statement = batch.encode(
+        "o", 1, 1, [epoch_order.statement("o", 1, {})], flags=_CONTROL, origin_time_us=0
+    )
+    a.node.exchange.take(a.node.replication.take(statement, batch.check(statement)))
+    comes(2, {EXPIRY: 100})
+    comes(3, {EXPIRY: 20})
+    passed_s = 30.0
+    comes(5, {EXPIRY: 100})
+    passed_s = 40.0
+    assert handed_out == []
+    comes(1, {EXPIRY: 100})
+    comes(4)
+    expiries = [row[3][EXPIRY] if len(row) > 3 else None for row in handed_out]
+    assert expiries == [100, 60, 0, None, 90]
+    assert not a.node.exchange._held
 
 
 async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_repaired(

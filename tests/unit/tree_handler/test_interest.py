@@ -104,6 +104,30 @@ def test_a_filter_goes_with_its_last_subscription_and_what_ends_as_it_was_is_not
     assert own.next_timer() == math.inf
 
 
+def test_a_record_that_the_log_drops_is_told_anew_and_no_other() -> None:
+    own = OwnInterest("a", 1)
+    first = own.take(0.0)
+    assert first is not None
+    own.trimmed({("$a", 1): 7})  # it is not in the log yet
+    assert own.next_timer() == math.inf
+    own.logged(first, 7)
+    own.logged(record("b", 1), 1)
+    own.trimmed({("$a", 1): 7, ("a", 1): 100, ("$a", 0): 100})
+    assert own.next_timer() == math.inf
+    own.subscribed("x")
+    second = own.take(1.0)
+    assert second is not None
+    own.logged(first, 7)  # late
+    own.trimmed({("$a", 1): 8})
+    assert own.next_timer() == math.inf
+    own.logged(second, 8)
+    own.trimmed({("$a", 1): 9})
+    again = own.take(2.0)
+    assert again is not None
+    assert (again.version, again.subscribes) == (3, {"x"})
+    assert own.next_timer() == math.inf
+
+
 def test_a_large_record_is_told_less_often() -> None:
     own = OwnInterest("a", 1, interval_s=0.2, bytes_per_s=1000)
     for n in range(100):

@@ -14,8 +14,16 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import answer
-from tree_handler.replication.replication import Action, Append, Replication, SendBatch, SendSummary
+from tree_handler.replication.repair import Summary, answer
+from tree_handler.replication.replication import (
+    Action,
+    Append,
+    Lost,
+    Replication,
+    SendBatch,
+    SendSummary,
+)
+from tree_handler.replication.set_aside import TRIES
 
 STREAM = ("gw-0", 1)
 LOCAL = Flags.LOGGED | Flags.LOCAL
@@ -181,6 +189,64 @@ def test_what_was_not_to_leave_a_gateway_breaks_the_protocol(frame: bytes) -> No
     gateway = flooding("gw-1")
     with pytest.raises(ProtocolError, match="not to leave"):
         gateway.core.receive_batch(1, frame)
+
+
+def refused(gateway: Gateway, frame: bytes, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(ProtocolError):
+            gateway.core.receive_batch(1, frame, repair=True)
+
+
+@pytest.mark.parametrize(
+    "frame", [make(1, 2, LOCAL)[0], make(1, 2)[0] + b"more"], ids=["local", "with more behind it"]
+)
+def test_a_batch_that_is_refused_again_and_again_counts_as_lost_and_order_goes_on(
+    frame: bytes,
+) -> None:
+    gateway = flooding("gw-1")
+    gateway.do(gateway.core.receive_batch(1, make(3, 2)[0]))
+    assert gateway.got == []
+    refused(gateway, frame, TRIES - 1)
+    assert gateway.core.counters.set_aside == 0
+    gateway.do(gateway.core.receive_batch(1, frame, repair=True))
+    assert gateway.got == [3, 4]
+    [lost] = [action for action in gateway.others if isinstance(action, Lost)]
+    assert (lost.stream, lost.first, lost.last) == (STREAM, 1, 2)
+    assert lost.why.startswith(f"refused {TRIES} times: batch")
+    assert gateway.core.counters.set_aside == gateway.core.counters.lost == 2
+    # It is no more asked for, nor is it after a restart.
+    have = {STREAM: Intervals([(1, 4)]), ("$gw-0", 1): Intervals([(1, 1)])}
+    for life in (gateway, gateway.restarted(2)):
+        life.do(life.core.link_up(2, 0.0))
+        assert life.core.receive_summary(2, Summary(have, {}), 0.0) == []
+
+
+def test_what_another_neighbour_can_send_is_not_set_aside() -> None:
+    gateway = flooding("gw-1")
+    gateway.do(gateway.core.link_up(2, 0.0))
+    gateway.core.receive_summary(2, Summary({STREAM: Intervals([(1, 2)])}, completes=True), 0.0)
+    refused(gateway, make(1, 2, LOCAL)[0], 3 * TRIES)
+    gateway.do(gateway.core.receive_batch(2, make(1, 2)[0], repair=True))
+    assert gateway.got == [1, 2]
+
+
+def test_what_a_neighbour_says_of_this_gateways_own_messages_is_not_set_aside() -> None:
+    gateway = flooding()
+    refused(gateway, make(1, 2)[0], 3 * TRIES)
+
+
+def test_a_batch_that_no_origin_makes_sets_nothing_aside() -> None:
+    gateway = flooding("gw-1")
+    refused(gateway, batch.passed(STREAM, 1, 1 << 31, LOCAL | Flags.PASSED)[0], 3 * TRIES)
+    assert gateway.core.covered(STREAM).last == 0
+
+
+def test_what_a_log_refuses_is_not_set_aside() -> None:
+    gateway = flooding("gw-1")
+    for _ in range(3 * TRIES):  # its disk is full
+        [append] = gateway.core.receive_batch(1, make(1)[0], repair=True)
+    gateway.do([append])
+    assert gateway.got == [1]
 
 
 def test_where_clients_are_routed_only_control_is_flooded_told_and_asked_for() -> None:

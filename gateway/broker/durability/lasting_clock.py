@@ -1,0 +1,181 @@
+"""A clock that outlives the process: what is to end some day is kept with its time on this clock.
+
+A Pi has no battery for its clock. Its wall clock may be years behind at boot, jump when the network
+has told the time, and be wrong again after the next power cut. A session or a message that ended
+for that would be lost, one that ends late is a nuisance. So this clock never runs ahead of the time
+that has truly passed:
+
+* While the machine is up it counts with the kernel's own clock since boot (CLOCK_BOOTTIME), which
+  nobody sets. A kill and a restart of the process cost it nothing.
+* The time for which the machine was off counts if the kernel says of the wall clock that it is
+  synchronised, and said so before. Else this clock stands still meanwhile.
+* What a power cut took from the log since the last mark does not count either.
+
+It starts at what the wall clock says when the gateway first runs, and its numbers mean nothing but
+their differences. Marks in the journal and in checkpoints carry it from life to life.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tree_handler.retained.hybrid_clock import EARLIEST_US, is_plausible
+
+STEP_US = 1_000_000
+"""A wall clock that has moved by so much against the kernel's has been set."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_DIGITS = 15
+"""Of the boot's identifier: what SQLite can hold as a number."""
+_TIMEX_BYTES = 512
+"""More than a `struct timex` has on any machine."""
+_TIME_ERROR = 5
+"""What adjtimex(2) returns while the clock is not synchronised."""
+
+
+class Clocks(Protocol):
+    """What a machine knows of the time, in microseconds."""
+
+    boot: int
+    """Which boot of the machine this is."""
+
+    def boot_us(self) -> int:
+        """Since then, on a clock that nobody sets."""
+
+    def wall_us(self) -> int:
+        """Since 1970, on a clock that may be wrong."""
+
+    def is_synchronised(self) -> bool:
+        """Whether the wall clock is known to be right."""
+
+
+class KernelClocks:
+    """The clocks of this machine; see `Clocks`."""
+
+    def __init__(self) -> None:
+        self.boot = int(_BOOT_ID.read_text().replace("-", "")[:_BOOT_DIGITS], 16)
+        self._adjtimex = ctypes.CDLL(None).adjtimex
+
+    def boot_us(self) -> int:
+        """Microseconds since boot, those of a suspended machine included."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+    def wall_us(self) -> int:
+        """Microseconds since 1970, by the wall clock."""
+        return time.time_ns() // 1000
+
+    def is_synchronised(self) -> bool:
+        """Whether a time service keeps the wall clock right, by adjtimex(2)."""
+        nothing_to_change = ctypes.create_string_buffer(_TIMEX_BYTES)
+        return 0 <= int(self._adjtimex(nothing_to_change)) < _TIME_ERROR
+
+
+class Mark(NamedTuple):
+    """What the clock and those that it stands on said at one moment; all in microseconds.
+
+    Attributes:
+        lasting_us: this clock.
+        epoch: the gateway's boot epoch.
+        boot: see `Clocks`, as the rest.
+
+    """
+
+    lasting_us: int
+    epoch: int
+    boot: int
+    boot_us: int
+    wall_us: int
+    is_synchronised: bool
+
+
+class LastingClock:
+    """The clock of one life of a gateway.
+
+    Args:
+        clocks: of the machine.
+        epoch: the gateway's boot epoch.
+
+    """
+
+    def __init__(self, clocks: Clocks, epoch: int) -> None:
+        self._clocks = clocks
+        self._epoch = epoch
+        wall_us = clocks.wall_us()
+        start_us = wall_us if is_plausible(wall_us) else EARLIEST_US
+        self._ahead_us = start_us - clocks.boot_us()
+        self._is_new = True
+
+    def now_us(self) -> int:
+        """The time on this clock."""
+        return self._clocks.boot_us() + self._ahead_us
+
+    def go_on_from(self, mark: Mark) -> None:
+        """Take up the count of the life before, or of a later mark of it."""
+        clocks = self._clocks
+        passed_us = 0
+        if mark.boot == clocks.boot:
+            passed_us = clocks.boot_us() - mark.boot_us
+        elif mark.is_synchronised and clocks.is_synchronised():
+            passed_us = clocks.wall_us() - mark.wall_us
+        ahead_us = mark.lasting_us + max(0, passed_us) - clocks.boot_us()
+        if self._is_new or ahead_us > self._ahead_us:
+            self._ahead_us = ahead_us
+        self._is_new = False
+
+    def mark(self) -> Mark:
+        """What all clocks say now."""
+        clocks = self._clocks
+        boot_us = clocks.boot_us()
+        return Mark(
+            *(boot_us + self._ahead_us, self._epoch, clocks.boot, boot_us, clocks.wall_us()),
+            is_synchronised=clocks.is_synchronised(),
+        )
+
+    def was_set(self, mark: Mark) -> bool:
+        """Whether the wall clock has been set since this mark of this life."""
+        clocks = self._clocks
+        return abs(clocks.wall_us() - mark.wall_us - clocks.boot_us() + mark.boot_us) > STEP_US
+
+
+class Dating:
+    """When what stands in the log came, on the lasting clock; rather later than it did.
+
+    What this gateway wrote has the wall clock's time in its header, and behind a mark it is known
+    what that clock was worth. What came from others stands before something of the gateway's own:
+    it was there by then.
+
+    Args:
+        clock: of this life.
+        mark: of the checkpoint, if it has one.
+
+    """
+
+    def __init__(self, clock: LastingClock, mark: Mark | None) -> None:
+        self._clock = clock
+        self._mark = mark
+        self._latest_us = 0 if mark is None else mark.lasting_us
+        self.begin_us = None if mark is None else mark.lasting_us
+        """When the checkpoint was made; None if it does not say."""
+
+    def marked(self, mark: Mark) -> None:
+        """The journal says what the clocks said."""
+        self._mark = mark
+        self._clock.go_on_from(mark)
+
+    def written_us(self, epoch: int, wall_us: int) -> int:
+        """When something of this gateway's own was written.
+
+        Args:
+            epoch: the gateway's life that wrote it.
+            wall_us: what its wall clock said, or 0.
+
+        """
+        mark, now_us = self._mark, self._clock.now_us()
+        if mark is None or mark.epoch != epoch or not wall_us:
+            return now_us
+        at_us = max(mark.lasting_us, self._latest_us, mark.lasting_us + wall_us - mark.wall_us)
+        self._latest_us = min(at_us, now_us)
+        return self._latest_us

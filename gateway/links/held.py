@@ -1,0 +1,40 @@
+"""When batches came that wait behind a gap of their origin: message expiry counts meanwhile.
+
+The log has such a batch as its origin made it, and so have all gateways. What it waited here is
+taken off where its messages are handed out [MQTT-3.3.2-6].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.broker.packets import PropertyId
+from tree_handler.batch import Epoch, Header, Row
+
+MAX_HELD = 10_000
+"""Batches whose time is known. Beyond it all times are forgotten, so that messages expire late."""
+_EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
+
+
+class Held:
+    """The batches of one gateway that wait. After a restart they count from then on."""
+
+    def __init__(self) -> None:
+        self._came: dict[tuple[Epoch, int], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._came)
+
+    def wait(self, header: Header, now: float) -> None:
+        """A batch has come and can't be handed out yet."""
+        if len(self._came) >= MAX_HELD:
+            self._came.clear()
+        self._came.setdefault((header.stream, header.first), now)
+
+    def handed_out(self, header: Header, rows: Sequence[Row], now: float) -> None:
+        """A batch's turn has come: take what it waited off its messages' expiry."""
+        came = self._came.pop((header.stream, header.first), None)
+        waited_s = 0 if came is None else int(now - came)
+        for row in rows if waited_s > 0 else ():
+            if len(row) > 3 and isinstance(expiry_s := row[3].get(_EXPIRY), int):
+                row[3][_EXPIRY] = max(0, expiry_s - waited_s)

@@ -1,0 +1,352 @@
+"""What ends with time ends on time over crashes, and never early for a clock that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from broker_world import Wire, World
+
+from gateway.broker import arriving
+from gateway.broker.connection import Connection
+from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
+from gateway.broker.packets import (
+    Connect,
+    Disconnect,
+    PropertyId,
+    Publish,
+    ReasonCode,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    Will,
+    decode,
+    encode,
+    packet_end,
+)
+
+DAY_S = 24 * 3600
+YEAR_S = 365 * DAY_S
+OTHER = ("other", 7)
+
+
+class Days(World):
+    """A world whose time passes as the test says, by all clocks alike."""
+
+    takes_checkpoints = False
+
+    def pass_s(self, passed_s: float) -> None:
+        self.clocks.pass_s(passed_s)
+        self.core.upkeep.sweep()
+
+    async def kill(self, *, down_s: float = 0.0, power: Callable[[], None] | None = None) -> None:
+        """The process dies; it starts again so much later, perhaps behind a power cut."""
+        await turn()
+        durable = self.core.durable
+        assert durable is not None
+        while durable._saving is not None:  # SQLite does not like its file to be closed meanwhile
+            await asyncio.wait({durable._saving})
+        if self.takes_checkpoints:
+            await self.checkpoint()
+        self.log.is_dead = True
+        self.core.upkeep.stop()
+        self.clocks.pass_s(down_s)
+        if power is not None:
+            power()
+        self._open.close()
+        self.frames = self.log.survives()
+        self.start()
+        self.log._crash_in = 1 << 60
+        self.core.upkeep.sweep()
+        await turn()
+
+    def left_s(self, client_id: str) -> float:
+        """How long a session that waits for its client has to live."""
+        ends_at_s = self.core.sessions[client_id].ends_at_s
+        assert ends_at_s is not None
+        return round(ends_at_s - self.core.now(), 3)
+
+    def message_left_s(self, client_id: str) -> float:
+        """How long the message that waits for a client has to live."""
+        [(message, _, _)] = self.core.sessions[client_id].waiting()
+        assert message.expires_at_s is not None
+        return round(message.expires_at_s - self.core.now(), 3)
+
+
+class Device:
+    """A client of 5.0."""
+
+    def __init__(
+        self, world: World, name: str = "dev", *, expiry_s: int = 3600, will: Will | None = None
+    ) -> None:
+        self.wire = Wire()
+        self.connection = Connection(world.core)
+        self.connection.connection_made(self.wire)
+        lasting: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: expiry_s}
+        self.send(Connect(Version.V5, name, clean_start=False, will=will, properties=lasting))
+
+    def send(self, packet: Any) -> None:
+        self.connection.data_received(encode(packet, Version.V5))
+
+    def goes(self) -> None:
+        """Its network fails."""
+        self.connection.connection_lost(None)
+
+    def publish(self, topic: str, *, expiry_s: int) -> None:
+        expires: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: expiry_s}
+        self.send(Publish(topic, b"x", 1, False, packet_id=1, properties=expires))
+
+    def got(self) -> list[Publish]:
+        found = []
+        data = bytes(self.wire.data)
+        self.wire.data.clear()
+        while (span := packet_end(data, 0, 1 << 24)) is not None:
+            packet = decode(data[0], data[span[0] : span[1]], Version.V5)
+            data = data[span[1] :]
+            if isinstance(packet, Publish):
+                found.append(packet)
+        return found
+
+
+async def turn() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(params=[False, True], ids=["from the log", "from a checkpoint"])
+async def world(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Days]:
+    made = Days(0, sync=False)
+    made.takes_checkpoints = request.param
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda: 1000.0 + made.clocks.passed_s)
+    made.start()
+    made.log._crash_in = 1 << 60
+    yield made
+    made.close()
+
+
+async def with_subscriber(world: Days, *, expiry_s: int = 3600) -> None:
+    """A session that waits for its client and has a subscription to everything."""
+    device = Device(world, "sub", expiry_s=expiry_s)
+    device.send(Subscribe(1, [SubscriptionRequest("#", 1)], {}))
+    await turn()
+    device.goes()
+    await turn()
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+async def test_a_session_ends_so_long_after_its_client_went_however_often_the_gateway_is_killed(
+    world: Days,
+) -> None:
+    Device(world, expiry_s=3600).goes()
+    for _ in range(3):
+        world.pass_s(1000)
+        await world.kill()
+    assert world.left_s("dev") == 600
+    world.pass_s(599)
+    assert "dev" in world.core.sessions
+    world.pass_s(1)
+    assert "dev" not in world.core.sessions
+
+
+async def test_the_time_for_which_the_process_was_down_counts(world: Days) -> None:
+    Device(world, expiry_s=3600).goes()
+    world.pass_s(1000)
+    await world.kill(down_s=2000)
+    assert world.left_s("dev") == 600
+    await world.kill(down_s=600)
+    assert "dev" not in world.core.sessions
+
+
+async def test_the_session_of_a_client_that_was_connected_counts_from_the_restart(
+    world: Days,
+) -> None:
+    Device(world, expiry_s=60)
+    for _ in range(10):
+        world.pass_s(3000)
+    await world.kill(down_s=100)
+    assert world.left_s("dev") == 60
+    world.pass_s(20)
+    await world.kill()
+    assert world.left_s("dev") == 40
+
+
+async def test_a_client_that_came_back_is_not_counted_as_away(world: Days) -> None:
+    Device(world, expiry_s=3600).goes()
+    await turn()
+    world.pass_s(3000)
+    Device(world, expiry_s=3600)
+    await turn()
+    world.pass_s(3000)
+    await world.kill()
+    assert world.left_s("dev") == 3600
+
+
+async def test_a_gateway_that_is_stopped_counts_from_then(world: Days) -> None:
+    Device(world, expiry_s=3600)
+    await turn()
+    world.core.stop()
+    await world.checkpoint()
+    await world.kill(down_s=1000)
+    assert world.left_s("dev") == 2600
+
+
+async def test_the_expiry_given_with_disconnect_is_what_counts(world: Days) -> None:
+    device = Device(world, expiry_s=3600)
+    expiry: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: 7200}
+    device.send(Disconnect(ReasonCode.SUCCESS, expiry))
+    device.goes()
+    world.pass_s(3000)
+    await world.kill()
+    assert world.left_s("dev") == 4200
+
+
+# -- clocks ------------------------------------------------------------------------------------
+
+
+async def test_a_machine_that_was_off_counts_it_if_its_clock_is_right_before_and_after(
+    world: Days,
+) -> None:
+    Device(world, expiry_s=3600).goes()
+    await turn()
+    await world.kill(power=lambda: world.clocks.power_cut(1000))
+    assert world.left_s("dev") == 2600
+
+
+@pytest.mark.parametrize("off_by_s", [-50 * YEAR_S, -YEAR_S, -60, 0, 60, YEAR_S, 15 * YEAR_S])
+async def test_a_clock_that_nobody_has_set_ends_no_session_and_no_message(
+    world: Days, off_by_s: float
+) -> None:
+    await with_subscriber(world)
+    Device(world).publish("t", expiry_s=3600)
+    await turn()
+
+    def power_cut() -> None:
+        world.clocks.power_cut(1000, is_right=False)
+        world.clocks.wall += int(off_by_s * 1e6)
+
+    await world.kill(power=power_cut)
+    assert world.left_s("sub") == 3600
+    assert world.message_left_s("sub") == 3600
+
+
+@pytest.mark.parametrize("by_s", [-YEAR_S, -60, 60, YEAR_S])
+async def test_a_clock_that_is_set_while_the_gateway_runs_ends_no_session_and_no_message(
+    world: Days, by_s: float
+) -> None:
+    world.clocks.is_right = False
+    await with_subscriber(world)
+    Device(world, "before").publish("t", expiry_s=3600)
+    await turn()
+    world.clocks.wall += int(by_s * 1e6)
+    world.clocks.is_right = True
+    Device(world, "after").publish("t", expiry_s=3600)
+    await turn()
+    world.pass_s(100)
+    await world.kill()
+    assert world.left_s("sub") == 3500
+    for message, _, _ in world.core.sessions["sub"].waiting():
+        assert message.expires_at_s is not None
+        assert 3500 <= round(message.expires_at_s - world.core.now(), 3) <= 3600
+
+
+async def test_without_traffic_a_power_cut_adds_an_hour_at_most(world: Days) -> None:
+    Device(world, expiry_s=2 * DAY_S).goes()
+    await turn()
+    for _ in range(48):
+        world.pass_s(DAY_S / 48)
+        await turn()
+    frames = len(world.log.frames)
+    await world.kill(power=lambda: world.clocks.power_cut(1000, is_right=False))
+    assert DAY_S <= world.left_s("dev") <= DAY_S + QUIET_MARK_S
+    assert frames <= 30  # and a card is not worn for it
+
+
+# -- messages and wills ------------------------------------------------------------------------
+
+
+async def test_what_a_message_has_waited_is_taken_off_after_a_kill(world: Days) -> None:
+    await with_subscriber(world)
+    Device(world).publish("t", expiry_s=600)
+    await turn()
+    world.pass_s(200)
+    await world.kill(down_s=100)
+    device = Device(world, "sub")
+    await turn()
+    [message] = device.got()
+    assert message.properties[PropertyId.MESSAGE_EXPIRY_INTERVAL] == 300  # [MQTT-3.3.2-6]
+
+
+async def test_a_message_that_expired_while_the_process_was_down_is_not_delivered(
+    world: Days,
+) -> None:
+    await with_subscriber(world)
+    Device(world).publish("t", expiry_s=600)
+    await turn()
+    await world.kill(down_s=600)
+    device = Device(world, "sub")
+    await turn()
+    assert device.got() == []  # [MQTT-3.3.2-5]
+
+
+async def test_another_gateways_message_counts_from_when_it_came_and_not_by_its_clock(
+    world: Days,
+) -> None:
+    await with_subscriber(world)
+    row = ("t", 1, b"x", {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): 600})
+    world.log.receive(OTHER, 1, row)  # its clock stood at 1970
+    arriving.publish(world.core, [row], OTHER, 1)
+    await turn()
+    world.pass_s(MARK_S)  # the journal is told the time
+    world.pass_s(200)
+    await world.kill()
+    assert 600 - MARK_S - 200 <= world.message_left_s("sub") <= 400
+
+
+async def test_a_retained_message_ends_on_time_over_a_kill(world: Days) -> None:
+    device = Device(world)
+    soon: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: 600}
+    device.send(Publish("t", b"x", 1, True, packet_id=1, properties=soon))
+    await turn()
+    world.pass_s(200)
+    await world.kill()
+    assert round(world.core.retained.expires_at_s("t") - world.core.now(), 3) == 400
+
+
+async def test_the_delay_of_a_will_counts_from_when_its_client_went(world: Days) -> None:
+    will = Will("gone", b"bye", 1, True, {PropertyId.WILL_DELAY_INTERVAL: 600})
+    Device(world, will=will).goes()
+    await turn()
+    world.pass_s(400)
+    await world.kill(down_s=100)
+    world.pass_s(99)
+    await turn()
+    assert world.core.retained.get("gone") is None
+    world.pass_s(1)
+    await turn()
+    assert world.core.retained.get("gone") is not None
+
+
+# -- the machine's own -------------------------------------------------------------------------
+
+
+def test_the_kernels_clocks_go_on_over_lives_of_a_process() -> None:
+    before = LastingClock(KernelClocks(), 1)
+    mark = before.mark()
+    after = LastingClock(KernelClocks(), 2)
+    after.go_on_from(mark)
+    assert mark.lasting_us <= after.now_us() <= before.now_us() + 1
+    assert not after.was_set(mark)

@@ -1,0 +1,78 @@
+"""A run that fails says how to run it again, whatever was simulated, and that shows the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway import cli
+from tree_handler.retained.sync import RetainedSync
+from tree_handler.routing.routed import Routed
+from tree_handler.simulation.runs import Options, run
+from tree_handler.simulation.subjects import SUBJECTS
+from tree_handler.spanning.agreement import Agreements
+
+GUARDS: dict[str, tuple[type, str, Any]] = {
+    "tree": (Agreements, "_discard", lambda *_: None),
+    "routed": (Routed, "_receive_claim", lambda *_: []),
+    "topic": (Routed, "_receive_claim", lambda *_: []),
+    "overlays": (Agreements, "_discard", lambda *_: None),
+    "retained": (RetainedSync, "link_up", lambda *_: None),
+}
+"""What is taken away of each subject, so that some of its runs fail."""
+
+
+def simulate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    code = cli.main(["simulate", *arguments])
+    return code, capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test takes away is away in this process alone."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_printed_command_shows_the_violation_again(
+    subject: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = "--subject", subject, "--runs", "5", "--gateways", "3", "--gateways-to", "6"
+    assert simulate(capsys, *sweep)[0] == 0
+    monkeypatch.setattr(*GUARDS[subject])
+    code, lines = simulate(capsys, *sweep)
+    assert code == 1
+    end = next(at for at, line in enumerate(lines) if line.startswith("  replay: "))
+    begin = max(at for at in range(end) if lines[at].startswith("seed "))
+    command = shlex.split(lines[end].removeprefix("  replay: "))
+    assert command[:2] == ["hedgerow", "simulate"]
+    assert simulate(capsys, *command[2:]) == (
+        1,
+        [*lines[begin : end + 1], f"1 runs, 1 of them failed; {_events(lines[begin])} events"],
+    )
+
+
+def _events(head: str) -> str:
+    return next(part for part in head.split(", ") if part.endswith("events")).split()[0]
+
+
+@pytest.mark.usefixtures("one_process")
+def test_scripts_are_given_the_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = simulate(capsys, "--subject", "routed", "--runs", "1", "--gateways", "3", "--json")
+    (report,) = json.loads("\n".join(lines))["reports"]
+    command = "hedgerow simulate --subject routed --seed 1 --gateways 3 --runs 1"
+    assert report["replay"] == command
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_options_that_no_seed_draws_are_told_in_full(subject: str) -> None:
+    options: Options = replace(SUBJECTS[subject].drawn(1, 3), faults_s=0.5)
+    assert options.replay.startswith(f"runs.run({type(options).__name__}(1, ")
+    assert "faults_s=0.5" in options.replay
+    assert run(options).options == options

@@ -1,0 +1,95 @@
+"""The disk of a simulated gateway: what survives its lives."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+from tree_handler.replication.replication import Replication
+
+
+@dataclass(slots=True)
+class Disk:
+    """What survives the lives of one gateway, and what its clients were handed.
+
+    Attributes:
+        log: batches in the order in which they were appended.
+        have: the numbers that the log holds, or held before it was trimmed.
+        handed: for each origin and epoch, the numbers that clients got, or can't get any more
+            because their gateway died after it had logged them.
+        passed: the numbers that statements pass over, those of lost messages too.
+        full_until_s: nothing can be appended before this virtual time.
+        boot_epoch: of the last start, None if there was none on this disk.
+        latest: the epoch of each origin of which clients were handed logged messages last.
+        most_batches: a longer log is trimmed.
+        trimmed: how many batches were dropped.
+
+    """
+
+    log: list[tuple[bytes, Header]] = field(default_factory=list)
+    have: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    handed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    passed: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    full_until_s: float = 0.0
+    boot_epoch: int | None = None
+    latest: dict[str, int] = field(default_factory=dict)
+    most_batches: float = math.inf
+    trimmed: int = 0
+
+    def start(self) -> dict[Epoch, Intervals]:
+        """What a new life finds."""
+        return {epoch: Intervals(numbers) for epoch, numbers in self.have.items()}
+
+    def told(self) -> list[tuple[bytes, Header]]:
+        """The control batches that a new life finds."""
+        return [(frame, header) for frame, header in self.log if header.control]
+
+    def not_again(self, core: Replication) -> None:
+        """What a new life takes for handed out is not handed out again."""
+        for epoch in self.have:
+            if last := min(core.handed_out(epoch), self.have[epoch].last):
+                self.handed[epoch].add(1, last)
+
+    def append(self, frame: bytes, header: Header) -> None:
+        """Append a batch."""
+        self.log.append((frame, header))
+        self.have[header.stream].add(header.first, header.last)
+        if header.passed:
+            self.passed[header.stream].add(header.first, header.last)
+
+    def trim(self) -> bool:
+        """Drop the oldest batches, if there are too many."""
+        if len(self.log) <= self.most_batches:
+            return False
+        dropped = len(self.log) - int(self.most_batches) // 2
+        del self.log[:dropped]
+        self.trimmed += dropped
+        return True
+
+    def kept_from(self) -> dict[Epoch, int]:
+        """The lowest number that the log still has, by stream."""
+        lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
+        for _, header in self.log:
+            lowest[header.stream] = min(lowest[header.stream], header.first)
+        return lowest
+
+    def holds(self) -> dict[Epoch, Intervals]:
+        """The messages that are in the log."""
+        found: dict[Epoch, Intervals] = defaultdict(Intervals)
+        for _, header in self.log:
+            if not header.passed:
+                found[header.stream].add(header.first, header.last)
+        return found
+
+    def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
+        """The batches that hold any number of ``ranges``, in sequence."""
+        found = [
+            (frame, header)
+            for frame, header in self.log
+            if header.stream == epoch
+            and ranges.missing(header.first, header.last) != [(header.first, header.last)]
+        ]
+        return sorted(found, key=lambda row: row[1].first)

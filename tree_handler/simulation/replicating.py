@@ -1,0 +1,238 @@
+"""A simulated gateway that carries messages: the shell around `Replication` and its log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tree_handler.batch import Entry, Epoch, Flags, Header, check
+from tree_handler.intervals import Intervals
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import Request, Seek, Sought, Summary, answer
+from tree_handler.replication.replication import (
+    Action,
+    Append,
+    Forget,
+    Look,
+    Lost,
+    Push,
+    Replication,
+    SendBatch,
+    SendRepair,
+    SendRequest,
+    SendSeek,
+    SendSought,
+    SendSummary,
+    Serve,
+)
+from tree_handler.simulation.disk import Disk
+from tree_handler.simulation.gateway import Gateway, Start
+from tree_handler.simulation.network import DATA, End
+from tree_handler.spanning import boot_epoch
+
+if TYPE_CHECKING:
+    from tree_handler.simulation.traffic import Traffic
+
+REPAIR_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    frame: bytes
+    repair: bool
+
+
+class _Done:
+    """Everything that a request asked for has been sent."""
+
+
+_DONE = _Done()
+
+
+class ReplicatingGateway(Gateway):
+    """A gateway that carries messages.
+
+    Args:
+        start: see `Gateway`.
+        disk: what it finds when it starts, and leaves.
+        traffic: checks what it hands out.
+
+    """
+
+    floods_clients: ClassVar = True
+    """See `Replication`."""
+    origin_gone_s: ClassVar = 3.0
+    """See `Replication`."""
+    kept_lives: ClassVar = 0
+    """See `Replication`; epochs are forgotten as early as may be, so that much is."""
+
+    def __init__(self, start: Start, disk: Disk, traffic: Traffic) -> None:
+        super().__init__(start)
+        self._disk = disk
+        self._traffic = traffic
+        self._forwarding: frozenset[int] = frozenset()
+        self._told: set[int] = set()
+        self.replication = Replication(
+            start.tree.identity.gateway_id,
+            start.tree.identity.boot_epoch,
+            disk.start(),
+            floods_clients=self.floods_clients,
+            repair_interval_s=REPAIR_INTERVAL_S,
+            origin_gone_s=self.origin_gone_s,
+            kept_lives=self.kept_lives,
+            told=disk.told(),
+        )
+        if traffic.log_batches:
+            self.replication.trimmed(disk.kept_from())
+        disk.not_again(self.replication)
+        self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
+        self._repair_timer = self.timer(self._repair_due)
+
+    def begin(self) -> None:
+        """See `Gateway`."""
+        super().begin()
+        self._set_timer()
+
+    def publish(self, entries: list[Entry], flags: Flags) -> int:
+        """Accept messages of a client; returns how many were, none if the disk is full."""
+        before = self.replication.counters.published
+        rows = [entry.row() for entry in entries]
+        self._replicate(self.replication.publish(rows, flags, 0))
+        return self.replication.counters.published - before
+
+    def handed(self, header: Header) -> Intervals:
+        """The numbers of an origin and epoch that clients got, of the logged ones or others."""
+        kind = self._disk.handed if header.logged else self._unlogged
+        return kind[header.stream]
+
+    def link_up(self, end: End) -> None:
+        """See `Gateway`."""
+        super().link_up(end)
+        if end.link in self.ends:
+            self._told.add(end.link)
+            self._replicate(self.replication.link_up(end.link, self.now))
+            self.changed()
+
+    def take(self, end: End, message: object) -> None:
+        """See `Gateway`."""
+        core, link, now = self.replication, end.link, self.now
+        match message:
+            case _Batch(frame, repair):
+                self._replicate(core.receive_batch(link, frame, repair=repair))
+            case Summary():
+                latest = boot_epoch.latest(self.gateway_id, message.epochs())
+                if latest > self.tree.identity.boot_epoch:
+                    self.outlived(latest)
+                else:
+                    self._replicate(core.receive_summary(link, message, now))
+            case Request():
+                self._replicate(core.receive_request(link, message))
+            case _Done():
+                self._replicate(core.receive_done(link, now))
+            case Seek():
+                self._replicate(core.receive_seek(link, message, now))
+            case Sought():
+                self._replicate(core.receive_sought(link, message, now))
+        self._traffic.check_bounded(self)
+        self._set_timer()
+
+    def changed(self) -> None:
+        """See `Gateway`."""
+        self._follow_tree()
+        self._set_timer()
+
+    def link_full(self, end: End) -> None:
+        """See `Gateway`."""
+        self.replication.link_full(end.link)
+
+    def link_drained(self, end: End) -> None:
+        """See `Gateway`."""
+        self._replicate(self.replication.link_drained(end.link))
+
+    def joins(self, link: int) -> None:
+        """See `Gateway`."""
+        self._replicate(self.replication.joins(link))
+
+    def _follow_tree(self) -> None:
+        """Tell replication over which links the tree forwards; stopping comes first."""
+        now = self.tree.forwarding
+        for link in sorted(self._forwarding - now):
+            self._replicate(self.replication.forwarding(link, forwards=False))
+        for link in sorted(now):
+            self._replicate(self.replication.forwarding(link, forwards=True))
+        self._forwarding = now
+        for link in sorted(self._told - self.ends.keys()):
+            self._told.discard(link)
+            self._replicate(self.replication.link_down(link, self.now))
+
+    def _set_timer(self) -> None:
+        self._repair_timer.set(self.replication.next_timer())
+
+    def _repair_due(self, now: float) -> None:
+        self._replicate(self.replication.handle_timer(now))
+        self._set_timer()
+
+    def _replicate(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Append():
+                    self._append(action)
+                case Forget(streams):
+                    self._traffic.forgotten += len(streams)
+                case Serve(link, request) | Push(link, request):
+                    self._look(link, request.wanted)
+                    if isinstance(action, Serve):
+                        self._say(link, _DONE)
+                case Look(link, number, wanted):
+                    self._replicate(self.replication.looked(number, self._look(link, wanted)))
+                case Lost():
+                    self._traffic.lost(self.gateway_id, self._network, action)
+                case Deliver(_, header, first):
+                    self._traffic.handed(self, header, first)
+                case DeliverLogged(epoch, first, last):
+                    for _, header in self._disk.read(epoch, Intervals([(first, last)])):
+                        if not header.passed:
+                            self._traffic.handed(self, header, max(first, header.first))
+                case _:
+                    self._send(action)
+
+    def _append(self, action: Append) -> None:
+        disk = self._disk
+        if disk.full_until_s > self._clock.now:
+            return
+        disk.append(action.frame, action.header)
+        self._replicate(self.replication.appended(action))
+        if self._traffic.log_batches and disk.trim():
+            self._replicate(self.replication.trimmed(disk.kept_from()))
+
+    def _send(self, action: Action) -> None:
+        match action:
+            case SendBatch(link, frame):
+                self._say(link, _Batch(frame, repair=False))
+            case SendSummary(link, summary):
+                self._say(link, Summary.decode(summary.encode()))
+            case SendRequest(link, request):
+                self._say(link, Request.decode(request.encode()))
+            case SendRepair(link, frame):
+                self._say(link, _Batch(frame, repair=True))
+            case SendSeek(link, seek):
+                self._say(link, Seek.decode(seek.encode()))
+            case SendSought(link, sought):
+                self._say(link, Sought.decode(sought.encode()))
+
+    def _look(self, link: int, wanted: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
+        found: dict[Epoch, Intervals] = {}
+        for stream, numbers in wanted.items():
+            for frame in answer(self._disk.read(stream, numbers)):
+                header = check(frame)
+                found.setdefault(stream, Intervals()).add(header.first, header.last)
+                self._say(link, _Batch(frame, repair=True))
+        return found
+
+    def _say(self, link: int, message: object) -> None:
+        end = self.ends.get(link)
+        if end is not None:
+            self._traffic.sent += 1
+            self._network.send(end, message, DATA)

@@ -1,0 +1,49 @@
+"""What came of a simulated run, and how a person reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tree_handler.simulation.checks import Violation
+
+if TYPE_CHECKING:
+    from tree_handler.simulation.runs import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run.
+
+    Attributes:
+        options: what was run.
+        violations: invariants that did not hold.
+        convergence_s: from the last fault or repair to the last change of the tree.
+        hellos: HELLOs sent.
+        messages: BPDUs sent.
+        events: events of the simulation.
+        faults: faults that struck.
+        published: messages that gateways accepted from clients.
+        forgotten: streams of earlier lives that gateways forgot.
+
+    """
+
+    options: Options
+    violations: tuple[Violation, ...]
+    convergence_s: float
+    hellos: int
+    messages: int
+    events: int
+    faults: int
+    published: int
+    forgotten: int = 0
+
+    def __str__(self) -> str:
+        head = (
+            f"seed {self.options.seed}: {self.options.gateways} gateways, {self.faults} faults,"
+            f" {self.events} events, {self.messages} BPDUs, {self.published} messages,"
+            f" settled in {self.convergence_s:.3f} s"
+        )
+        found = [f"invariant {v.invariant} at {v.at_s:.6f} s: {v.what}" for v in self.violations]
+        again = [f"replay: {self.options.replay}"] if found else []
+        return "\n  ".join([head, *found, *again])

@@ -1,0 +1,113 @@
+"""What a simulated gateway retains, on its disk and in one life."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
+from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.message import Retained
+from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.simulation.disk import Disk
+
+LOG_BATCHES = 20
+"""A log is trimmed to so many batches."""
+
+
+@dataclass(slots=True)
+class RetainedDisk(Disk):
+    """What survives, retained messages included.
+
+    Attributes:
+        messages: content and place of each topic's message, by topic.
+        graves: tombstones and their ages, as of the last write to the disk.
+        written: versions of this gateway's own writes that are on this disk, by topic.
+        news: numbers that clients were given as news, by stream.
+        lost_epoch: what this gateway wrote up to this boot epoch was on a disk that is lost.
+
+    """
+
+    messages: dict[str, Retained] = field(default_factory=dict)
+    graves: dict[str, Retained] = field(default_factory=dict)
+    most_batches: float = LOG_BATCHES
+    written: dict[str, Version] = field(default_factory=dict)
+    news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    lost_epoch: int = -1
+
+
+class RetainedStore:
+    """The retained messages of one life: a `tree_handler.retained.sync.Store`.
+
+    Args:
+        disk: where their content is.
+        is_told: called with what clients are given because a neighbour told of it.
+        now: the time by the gateway's clock.
+
+    """
+
+    def __init__(self, disk: RetainedDisk, is_told: Callable[[Retained], None], now: float) -> None:
+        self._disk = disk
+        self._is_told = is_told
+        self._versions = RetainedVersions()
+        self._silent: dict[str, Retained] = {}
+        for topic, told in disk.messages.items():
+            self._versions.set(topic, told.version)
+        for topic, told in disk.graves.items():
+            self._versions.bury(topic, _grave(told, now), now)
+
+    @property
+    def versions(self) -> RetainedVersions:
+        """See `Store`."""
+        return self._versions
+
+    def told(self, topic: str, now: float) -> Retained | None:
+        """See `Store`."""
+        grave = self._versions.tombstone(topic)
+        if grave is None:
+            return self._disk.messages.get(topic)
+        return replace(self._disk.graves[topic], dead_s=now - grave.since_s)
+
+    def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
+        """See `Store`."""
+        had = retained.topic in self._disk.messages
+        # It crosses a link: whatever can't be written there can't be read either.
+        if self.take(Retained.of(retained.row()), now) and (retained.payload or had):
+            if is_news:
+                self._is_told(retained)
+            else:
+                self._silent[retained.topic] = retained
+        return True
+
+    def announce(self, topic: str, now: float) -> None:
+        """See `Store`."""
+        told = self._silent.pop(topic, None)
+        if told is not None:
+            self._is_told(told)
+
+    def has_come(self, topic: str, version: Version) -> None:
+        """The log has brought this."""
+        told = self._silent.get(topic)
+        if told is not None and version >= told.version:
+            del self._silent[topic]
+
+    def take(self, told: Retained, now: float) -> bool:
+        """Retain a message if it is newer; whether it was."""
+        topic = told.topic
+        if told.dead_s is None:
+            if not self._versions.set(topic, told.version):
+                return False
+            self._disk.graves.pop(topic, None)
+            self._disk.messages[topic] = told
+        else:
+            if not self._versions.bury(topic, _grave(told, now), now):
+                return False
+            self._disk.messages.pop(topic, None)
+            self._disk.graves[topic] = told
+        return True
+
+
+def _grave(told: Retained, now: float) -> Tombstone:
+    return Tombstone(told.version, told.number, told.qos, now - (told.dead_s or 0.0))

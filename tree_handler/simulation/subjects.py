@@ -1,0 +1,15 @@
+"""All that can be simulated, by the name that `hedgerow simulate --subject` has for it."""
+
+from __future__ import annotations
+
+from tree_handler.simulation.overlays import OverlayOptions
+from tree_handler.simulation.retained import RetainedOptions
+from tree_handler.simulation.routed import RoutedOptions
+from tree_handler.simulation.runs import Options
+from tree_handler.simulation.topics import TopicOptions
+
+SUBJECTS: dict[str, type[Options]] = {
+    options.subject: options
+    for options in (Options, RoutedOptions, TopicOptions, OverlayOptions, RetainedOptions)
+}
+"""The options of a run of each."""
