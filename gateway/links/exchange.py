@@ -21,6 +21,7 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
 from tree_handler.replication.replication import (
     Append,
+    Forget,
     Look,
     Lost,
     Push,
@@ -151,7 +152,7 @@ class Exchange:
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             summary = Summary.decode(payload)
-            later = boot_epoch.latest(core.origin, summary.have)
+            later = boot_epoch.latest(core.origin, summary.epochs())
             if later > core.epoch:
                 self._outlived(later)
             else:
@@ -173,7 +174,7 @@ class Exchange:
         try:
             if log.trim():
                 kept_from = log.kept_from()
-                self._core.trimmed(kept_from)
+                self.carry_out(self._core.trimmed(kept_from))
                 self.trimmed(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
@@ -198,6 +199,8 @@ class Exchange:
                         self._hand_out(frame, header, max(first, header.first))
                 case Lost(stream, first, last, why):
                     _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
+                case Forget(streams):
+                    self._commit.log.forget(streams)
                 case Route():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tree_handler.batch import NOTE_PREFIX
+from tree_handler.replication import epochs_over
+
 if TYPE_CHECKING:
     from gateway.links.node import TreeNode
 
@@ -32,6 +35,11 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
         "have": {
             f"{origin}/{epoch}": numbers.count()
             for (origin, epoch), numbers in replication.have.items()
+            if not origin.startswith(NOTE_PREFIX)
+        },
+        "over": {
+            name: [f"{first}-{last}" for first, last in epochs]
+            for name, epochs in epochs_over.all_over(replication.have)
         },
         "log_bytes": node.log.length,
     }

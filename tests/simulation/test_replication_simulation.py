@@ -12,6 +12,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import replication
 from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.repair import Summary
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, run
@@ -52,7 +53,7 @@ def test_without_order_across_lives_clients_get_later_ones_first(
         return True
 
     monkeypatch.setattr(EpochOrder, "is_open", always)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in (21, 29, 46))
 
 
 def test_without_deduplication_gateways_take_their_own_messages_for_news(
@@ -77,8 +78,37 @@ def test_without_order_clients_get_messages_ahead_of_earlier_ones(
 
 
 def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(have: dict[Epoch, Intervals], kept_from: dict[Epoch, int]) -> Summary:
-        return Summary({}, {})
+    def nothing(*_: object, completes: bool) -> list[Summary]:
+        return [Summary(completes=completes)]
 
-    monkeypatch.setattr(Summary, "of", nothing)
+    monkeypatch.setattr(Summary, "parts", nothing)
     assert any(3 in broken(run(replace(STORM, seed=seed))) for seed in range(3))
+
+
+TRIMMED = replace(STORM, log_batches=12, faults=FaultOptions(rate_per_s=8.0, lasting=0.0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_logs_are_trimmed_and_lives_forgotten_what_a_log_has_reaches_everybody(
+    seed: int,
+) -> None:
+    report = run(replace(TRIMMED, seed=seed))
+    assert report.forgotten > 20
+    assert not report.violations, str(report)
+
+
+@pytest.mark.parametrize(
+    ("guard", "unguarded"),
+    [
+        (
+            (EpochOrder, "is_past"),
+            lambda self, stream: self.is_open(stream) and stream[0].strip("$") != self._own,
+        ),
+        ((Forgetting, "_is_done_with"), lambda self, stream: True),
+    ],
+)
+def test_what_is_forgotten_too_early_is_lost(
+    guard: tuple[type, str], unguarded: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*guard, unguarded)
+    assert any(3 in broken(run(replace(TRIMMED, seed=seed))) for seed in (0, 1, 23, 26))

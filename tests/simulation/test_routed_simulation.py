@@ -40,7 +40,7 @@ def test_islands_that_a_leaf_alone_connects_are_not_in_reach_of_each_other() -> 
     assert not report.violations, report
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(19, 3), (1, 4), (24, 5)])
+@pytest.mark.parametrize(("seed", "gateways"), [(19, 3), (1, 4)])
 def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
     seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +51,7 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
     assert "does not know what" in str(run(options))
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(52, 3), (26, 4), (116, 4)])
+@pytest.mark.parametrize(("seed", "gateways"), [(26, 4), (116, 4)])
 def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
     seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,13 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """The log has noted that these streams are over: it need not remember their numbers."""
+
+    streams: list[Epoch]
+
+
+@dataclass(frozen=True, slots=True)
 class Push:
     """Send as repair some of what the log has of these numbers; the neighbour asks for the rest."""
 
@@ -122,4 +129,4 @@ class Push:
 
 
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
-Action = _Sends | Append | Route | Serve | Push | Look | Lost | Deliver | DeliverLogged
+Action = _Sends | Append | Route | Serve | Push | Look | Lost | Forget | Deliver | DeliverLogged

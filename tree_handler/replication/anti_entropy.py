@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import SendRequest
+from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.repair import Request, Summary
 
 MAX_REQUEST_NUMBERS = 100_000
@@ -17,34 +18,54 @@ link takes them, so a request is not repeated while some still come."""
 MAX_PUSHED_NUMBERS = 1_000
 """Sent to a new neighbour in the tree without being asked; it asks for more."""
 
+MAX_TOLD_STREAMS = 100_000
+"""Remembered of what one neighbour told; what it tells of more is not known here."""
+
+MAX_TELLING_ROUNDS = 3
+"""A neighbour that has begun to tell what it has is waited for so long."""
+
 _NOTHING = Intervals()
 
 
 @dataclass(slots=True)
 class _Neighbour:
-    summary: Summary | None = None
+    picture: Summary = field(default_factory=Summary)
+    """All that it has told."""
+    is_complete: bool = False
+    """Whether it has told all: what it has not named it does not have."""
+    rounds: int = 0
+    """So many rounds it has been telling."""
+    is_fresh: bool = False
+    """Whether it told what it has since the last round."""
     asked: Request | None = None
     asked_at: float = 0.0
     came: dict[Epoch, Intervals] = field(default_factory=dict)
     """What it has sent of the last request."""
     unsent: dict[Epoch, Intervals] = field(default_factory=dict)
     """What it says that it has and did not send when it was asked."""
-    is_fresh: bool = False
-    """Whether it told what it has since the last round."""
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it has begun to tell what it has and not ended."""
+        return not self.is_complete and 0 < self.rounds <= MAX_TELLING_ROUNDS
 
     def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
         """All that it can send, by stream."""
-        if self.summary is not None:
-            for stream in self.summary.have:
-                yield stream, self.kept(stream)
+        for stream in self.picture.have:
+            yield stream, self.kept(stream)
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
-        if self.summary is None:
-            return _NOTHING
-        kept = self.summary.kept(stream)
+        kept = self.picture.kept(stream)
         unsent = self.unsent.get(stream)
         return kept if unsent is None else kept.without(unsent)
+
+    def has(self, stream: Epoch) -> Intervals | None:
+        """What it covers of a stream; None for all, since the epoch is over for it."""
+        over = self.picture.over.get(stream[0])
+        if over is not None and stream[1] in over:
+            return None
+        return self.picture.have.get(stream, _NOTHING)
 
 
 @dataclass(slots=True)
@@ -61,6 +82,8 @@ class AntiEntropy:
     have: Mapping[Epoch, Intervals]
     is_flooded: Callable[[Epoch], bool]
     timeout_s: float
+    left_out: int = 0
+    """Rows of what neighbours told that were over `MAX_TOLD_STREAMS`."""
     _neighbours: dict[int, _Neighbour] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
@@ -72,12 +95,63 @@ class AntiEntropy:
         self._neighbours.pop(link, None)
         return self.ask_all(now)
 
-    def told(self, link: int, summary: Summary) -> None:
-        """A neighbour says what it has."""
+    def told(self, link: int, summary: Summary) -> bool:
+        """A neighbour says what it has, or a part of it; whether all is told with that.
+
+        What is over for it, it can't send. But what it was known to have had, and is lacking
+        here, is still waited for.
+        """
         state = self._neighbours[link]
-        state.summary = summary
+        picture = state.picture
+        for name, epochs in summary.over.items():
+            if len(picture.over) < MAX_TOLD_STREAMS or name in picture.over:
+                picture.over[name] = epochs
+                self._is_over(picture, name, epochs)
+            else:
+                self.left_out += 1
+        for stream, numbers in summary.have.items():
+            state.unsent.pop(stream, None)
+            if is_over(self.have, stream):
+                continue
+            known = picture.have.get(stream)
+            if known is not None:
+                known.update(numbers)
+            elif len(picture.have) < MAX_TOLD_STREAMS:
+                picture.have[stream] = numbers
+            else:
+                self.left_out += 1
+                continue
+            if (first := summary.kept_from.get(stream)) is not None:
+                picture.kept_from[stream] = first
+            else:
+                picture.kept_from.pop(stream, None)
         state.is_fresh = True
-        state.unsent.clear()
+        state.rounds = max(1, state.rounds)
+        ends = summary.completes and not state.is_complete
+        state.is_complete |= summary.completes
+        return ends
+
+    def _is_over(self, picture: Summary, name: str, epochs: Intervals) -> None:
+        for stream in [row for row in picture.have if row[0] == name and row[1] in epochs]:
+            last = picture.have[stream].last
+            if self.have.get(stream, _NOTHING).contiguous_from(1) >= last:
+                del picture.have[stream]
+                picture.kept_from.pop(stream, None)
+            else:
+                picture.kept_from[stream] = last + 1
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """What is over here is not asked for, nor known of neighbours."""
+        for state in self._neighbours.values():
+            for stream in streams:
+                state.picture.have.pop(stream, None)
+                state.picture.kept_from.pop(stream, None)
+                state.unsent.pop(stream, None)
+
+    @property
+    def is_being_told(self) -> bool:
+        """Whether a neighbour has told a part of what it has, and the rest is on its way."""
+        return any(state.is_telling for state in self._neighbours.values())
 
     def came(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch as repair, whether or not the log takes it."""
@@ -94,21 +168,22 @@ class AntiEntropy:
 
         """
         state = self._neighbours[link]
-        if state.summary is None or not state.is_fresh:
+        if not (state.is_complete and state.is_fresh):
             return None
-        theirs = state.summary.have
-        wanted = (
-            (key, kept(key).without(theirs.get(key, _NOTHING)))
-            for key in sorted(self.have, key=_first_control)
-            if self.is_flooded(key)
-        )
-        request = Request.of(wanted, MAX_PUSHED_NUMBERS)
+        request = Request.of(self._lacking(state, kept), MAX_PUSHED_NUMBERS)
         return request if request.wanted else None
+
+    def _lacking(
+        self, state: _Neighbour, kept: Callable[[Epoch], Intervals]
+    ) -> Iterator[tuple[Epoch, Intervals]]:
+        for stream in sorted(self.have, key=_first_control):
+            if self.is_flooded(stream) and (theirs := state.has(stream)) is not None:
+                yield stream, kept(stream).without(theirs)
 
     def ask(self, link: int, now: float) -> list[SendRequest]:
         """Ask a neighbour for what is lacking here and was not asked of another."""
         state = self._neighbours[link]
-        if state.asked is not None or state.summary is None:
+        if state.asked is not None or not state.is_complete:
             return []
         asked = [other.asked for other in self._neighbours.values() if other.asked is not None]
         wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
@@ -164,6 +239,7 @@ class AntiEntropy:
         """Repeat requests that were not answered, of others first."""
         for link, state in list(self._neighbours.items()):
             state.is_fresh = False
+            state.rounds += state.rounds > 0
             if state.asked is not None and now - state.asked_at >= self.timeout_s:
                 state.asked = None
                 self._neighbours[link] = self._neighbours.pop(link)
@@ -174,13 +250,14 @@ class AntiEntropy:
     def last_known(self, stream: Epoch) -> int:
         """The last number of a stream that any neighbour has, or had before it was trimmed."""
         return max(
-            (
-                state.summary.have[stream].last
-                for state in self._neighbours.values()
-                if state.summary is not None and stream in state.summary.have
-            ),
+            (state.picture.have.get(stream, _NOTHING).last for state in self._neighbours.values()),
             default=0,
         )
+
+    def epochs(self, origin: str) -> Iterator[int]:
+        """The epochs of clients' messages of an origin that neighbours named."""
+        for state in self._neighbours.values():
+            yield from (epoch for name, epoch in state.picture.have if name == origin)
 
     def can_send(self, stream: Epoch) -> Iterator[Intervals]:
         """What neighbours can send of a stream."""
@@ -206,27 +283,23 @@ class AntiEntropy:
             for state in self._neighbours.values()
         )
 
-    def lacking(self, link: int, kept_from: Mapping[Epoch, int]) -> int | None:
+    def lacking(self, link: int, kept: Callable[[Epoch], Intervals]) -> int | None:
         """How many messages that can be sent from here a neighbour lacked when it last told."""
         state = self._neighbours.get(link)
-        if state is None or state.summary is None:
+        if state is None or not state.is_complete:
             return None
-        kept = Summary(dict(self.have), dict(kept_from))
-        theirs = state.summary.have
-        return sum(
-            n.without(theirs.get(key, _NOTHING)).count()
-            for key, n in kept.askable()
-            if self.is_flooded(key)
-        )
+        return sum(numbers.count() for _, numbers in self._lacking(state, kept))
 
     def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
-        """What is missing here and no neighbour can send.
+        """What is missing here and no neighbour can send; nothing while one is telling.
 
         Args:
             expected: up to which number some streams must come, whoever has them.
 
         """
         found: dict[Epoch, Intervals] = {}
+        if self.is_being_told:
+            return found
         for stream in self._streams(expected):
             have = self.have.get(stream, _NOTHING)
             last = max(have.last, expected.get(stream, 0), self.last_known(stream))
@@ -242,8 +315,7 @@ class AntiEntropy:
     def _streams(self, expected: Iterable[Epoch]) -> list[Epoch]:
         streams = dict.fromkeys((*self.have, *expected))
         for state in self._neighbours.values():
-            if state.summary is not None:
-                streams |= dict.fromkeys(state.summary.have)
+            streams |= dict.fromkeys(state.picture.have)
         return [stream for stream in streams if self.is_flooded(stream)]
 
 

@@ -8,7 +8,7 @@ the shell reads them from there when their turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_handler.batch import Epoch, Header
@@ -60,6 +60,11 @@ class Delivery:
     def skip(self, stream: Epoch, have: Intervals) -> None:
         """A batch of this gateway's own: its clients have it from the broker directly."""
         self._done[stream] = have.contiguous_from(1)
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """All of these was handed out, and nothing more comes."""
+        for stream in streams:
+            self._done.pop(stream, None)
 
     def hold(self, frame: bytes, header: Header) -> None:
         """Take a new batch that may not be handed out before `release`."""

@@ -22,8 +22,11 @@ from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
+from tree_handler.replication.epochs_over import is_over
 
 TOPIC = "$hedgerow/epochs"
+NUMBERED_AS = 1
+"""What takes the place of an epoch in the stream of such notes (2: those of `epochs_over`)."""
 MAX_NAMED = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""
@@ -31,7 +34,8 @@ nobody."""
 
 def note(origin: str, epoch: int) -> tuple[bytes, Header]:
     """What the log has to hold before messages of an epoch are handed out: it is open."""
-    return batch.passed((NOTE_PREFIX + origin, 1), 1, epoch, Flags.PASSED | Flags.LOCAL)
+    stream = (NOTE_PREFIX + origin, NUMBERED_AS)
+    return batch.passed(stream, 1, epoch, Flags.PASSED | Flags.LOCAL)
 
 
 def statement(origin: str, epoch: int, have: Mapping[Epoch, Intervals]) -> Entry:
@@ -48,7 +52,7 @@ class EpochOrder:
     """What is known of each origin's epochs.
 
     Args:
-        own: this gateway's id; its own clients have its messages already.
+        own: this gateway's id and boot epoch; its own clients have its messages already.
         have: what the log covers, by stream; kept up to date by its owner.
         told: control batches that the log holds.
         from_origin_alone: what is missing comes from its origin or from nobody (routed modes), so
@@ -58,16 +62,16 @@ class EpochOrder:
 
     def __init__(
         self,
-        own: str,
+        own: Epoch,
         have: Mapping[Epoch, Intervals],
         told: Iterable[tuple[bytes, Header]] = (),
         *,
         from_origin_alone: bool = False,
     ) -> None:
         self._from_origin_alone = from_origin_alone
-        self._named: dict[str, tuple[int, frozenset[int]]] = {}
-        """By origin: the latest epoch that told of earlier ones, and of which."""
-        self._own = own
+        self._named: dict[str, tuple[int, Mapping[int, int]]] = {}
+        """By origin: the latest epoch that told of earlier ones, and where they ended."""
+        self._own, self._own_epoch = own
         self._have = have
         self._ends: dict[Epoch, int] = {}
         self._opened: dict[str, int] = {}
@@ -76,8 +80,8 @@ class EpochOrder:
         """Epochs that are not open and of which there are messages, by origin."""
         for frame, header in told:
             self.read(frame, header)
-        for name, _ in have:
-            if name.startswith(NOTE_PREFIX):
+        for name, number in have:
+            if name.startswith(NOTE_PREFIX) and number == NUMBERED_AS:
                 self.opened(name)
         for stream in have:
             self.met(stream)
@@ -102,17 +106,18 @@ class EpochOrder:
         except (BatchError, ValueError, TypeError, msgpack.UnpackException):
             return  # it tells of no earlier epochs that anybody could wait for
         if header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]:
-            self._named[header.origin] = header.epoch, frozenset(named)
+            self._named[header.origin] = header.epoch, named
         for epoch, last in named.items():
-            if 0 < epoch < header.epoch and 0 < last < 1 << 63:
-                stream = (header.origin, epoch)
+            stream = (header.origin, epoch)
+            is_earlier = 0 < epoch < header.epoch and 0 < last < 1 << 63
+            if is_earlier and not is_over(self._have, stream):
                 self._ends[stream] = max(last, self._ends.get(stream, 0))
                 self._epochs.setdefault(header.origin, set()).add(epoch)
 
     def opened(self, name: str) -> list[Epoch]:
         """A note is in the log; the streams that may be handed out from now on, in order."""
         origin = name.removeprefix(NOTE_PREFIX)
-        last = self._have[name, 1].last
+        last = self._have[name, NUMBERED_AS].last
         self._opened[origin] = last
         # What still comes of an earlier one is late: nothing waits for it any more.
         self._epochs[origin] = {e for e in self._epochs.get(origin, ()) if e >= last}
@@ -134,6 +139,21 @@ class EpochOrder:
             or origin.startswith((CONTROL_PREFIX, NOTE_PREFIX))
         )
 
+    def is_past(self, stream: Epoch) -> bool:
+        """Whether a later epoch of the stream's origin is open, so that no message waits for it."""
+        origin, epoch = stream[0].removeprefix(CONTROL_PREFIX), stream[1]
+        return epoch < (self._own_epoch if origin == self._own else self._opened.get(origin, 0))
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """Nothing waits for these any more, wherever they were said to end."""
+        for stream in streams:
+            self._ends.pop(stream, None)
+            self._epochs.get(stream[0], set()).discard(stream[1])
+
+    def end(self, stream: Epoch) -> int:
+        """Where a stream of clients' messages ended, as its origin told last; 0 if it did not."""
+        return self._named.get(stream[0], (0, _NO_EPOCHS))[1].get(stream[1], 0)
+
     def expected(self) -> dict[Epoch, int]:
         """Up to which number each stream must come that something waits for."""
         ends = dict(self._ends)
@@ -141,15 +161,32 @@ class EpochOrder:
             ends |= {(CONTROL_PREFIX + origin, epoch): 1 for epoch in epochs}
         return ends
 
-    def can_open(self, origin: str, last_known: Callable[[Epoch], int] | None) -> int | None:
+    def can_open(
+        self,
+        origin: str,
+        last_known: Callable[[Epoch], int] | None,
+        known_to_others: Iterable[int] = (),
+    ) -> int | None:
         """Up to which epoch of an origin all can be opened now; None: no further than before.
 
         Args:
             origin: which has epochs that wait.
             last_known: the last number of a stream that any neighbour knows; None to wait for gaps
                 alone, and not for the end of an earlier epoch.
+            known_to_others: epochs of which neighbours have messages.
 
         """
+        found = self._complete_up_to(origin, last_known)
+        if found is None or last_known is None:
+            return found
+        opened, known = self._opened.get(origin, 0), self._epochs[origin]
+        earlier = {epoch for epoch in known_to_others if opened < epoch < found} - known
+        if not earlier:
+            return found
+        known |= earlier
+        return self._complete_up_to(origin, last_known)
+
+    def _complete_up_to(self, origin: str, last_known: Callable[[Epoch], int] | None) -> int | None:
         found = None
         for epoch in sorted(self.waiting.get(origin, ())):
             if 1 not in self._have.get((CONTROL_PREFIX + origin, epoch), _NOTHING) or not all(
@@ -178,4 +215,4 @@ class EpochOrder:
 
 
 _NOTHING = Intervals()
-_NO_EPOCHS: frozenset[int] = frozenset()
+_NO_EPOCHS: Mapping[int, int] = {}

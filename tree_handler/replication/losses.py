@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tree_handler.batch import CONTROL_PREFIX, Epoch
+from tree_handler import batch
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action
+from tree_handler.replication.actions import Action, Append
+from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repair import Request
 from tree_handler.replication.search import Searches
 
@@ -21,12 +23,14 @@ class Losses:
 
     Args:
         searches: asks everybody within reach.
+        covered: the numbers of a stream that are here, or need not come.
         interval_s: the least time between two searches.
         origin_gone_s: see `Replication`.
 
     """
 
     searches: Searches
+    covered: Callable[[Epoch], Intervals]
     interval_s: float
     origin_gone_s: float
     _stuck: dict[Epoch, float] = field(default_factory=dict)
@@ -42,7 +46,17 @@ class Losses:
         longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
         return self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
 
-    def given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
+    def give_up(self, now: float) -> list[Action]:
+        """Note as lost what nobody within reach has."""
+        flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
+        return [
+            Append(*batch.passed(stream, *part, flags), None)
+            for stream, left in self._given_up(now)
+            for gap in left.without(self.covered(stream))
+            for part in parts(*gap)
+        ]
+
+    def _given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
         """What a search that has ended found nowhere, if its origin was asked or is long gone."""
         result, self.searches.result = self.searches.result, None
         if result is None or not result.complete:

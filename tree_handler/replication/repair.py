@@ -1,14 +1,16 @@
 """What two neighbours tell each other to repair: summaries and requests, and their wire form.
 
 A summary says, for each stream (`Header.stream`), which logged numbers a gateway has and from
-which number on its log can still send them. A request names ranges of some streams. Both are
-msgpack; limits bound what a broken neighbour can make a gateway keep.
+which number on its log can still send them, and which epochs are over for it. The first on a link
+tells of all, in parts; later ones of what has changed. A request names ranges of some streams. Both
+are msgpack; limits bound what a broken neighbour can make a gateway keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgpack
@@ -21,39 +23,88 @@ from tree_handler.intervals import Intervals
 MAX_ORIGIN_CHARACTERS = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
 
-MAX_SUMMARY_EPOCHS = 100_000
+MAX_SUMMARY_ROWS = 1_000
+"""In one part of a summary."""
 MAX_RANGES = 10_000
+"""In one part of a summary, or in one request; of a stream with more only so many are told."""
 MAX_STREAMS = 1_000
 """In one request or search; the next one has the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Summary:
-    """What a gateway has: logged numbers, and the lowest that its log still holds."""
+    """What a gateway has, or a part of it.
 
-    have: dict[Epoch, Intervals]
-    kept_from: dict[Epoch, int]
+    Attributes:
+        have: its logged numbers, by stream.
+        kept_from: the lowest number that its log still holds, by stream; 1 where it is not named.
+        over: the epochs that are over for it, by name of streams (`replication.epochs_over`).
+        completes: with this part all has been told that there was when the link came up.
+
+    """
+
+    have: dict[Epoch, Intervals] = field(default_factory=dict)
+    kept_from: dict[Epoch, int] = field(default_factory=dict)
+    over: dict[str, Intervals] = field(default_factory=dict)
+    completes: bool = False
 
     @classmethod
-    def of(cls, have: Mapping[Epoch, Intervals], kept_from: Mapping[Epoch, int]) -> Summary:
-        """A snapshot: later changes to the sets do not reach it."""
-        return cls({key: Intervals(ranges) for key, ranges in have.items()}, dict(kept_from))
+    def parts(
+        cls,
+        rows: Iterable[tuple[Epoch, Intervals, int]],
+        over: Iterable[tuple[str, Intervals]],
+        *,
+        completes: bool,
+    ) -> list[Summary]:
+        """A snapshot, cut so that each part is within the limits: later changes do not reach it.
+
+        Args:
+            rows: stream, the numbers that are there, and the lowest that can be sent.
+            over: epochs that are over.
+            completes: what the last part is to say.
+
+        """
+        part = cls()
+        found = [part]
+        count = ranges = 0
+        for name, epochs in over:
+            if count == MAX_SUMMARY_ROWS:
+                found.append(part := cls())
+                count = ranges = 0
+            part.over[name] = Intervals(epochs)
+            count += 1
+            ranges += len(epochs)
+        for stream, numbers, kept_from in rows:
+            told = Intervals(list(numbers)[:MAX_RANGES])
+            if count == MAX_SUMMARY_ROWS or ranges + len(told) > MAX_RANGES:
+                found.append(part := cls())
+                count = ranges = 0
+            part.have[stream] = told
+            if kept_from > 1:
+                part.kept_from[stream] = kept_from
+            count += 1
+            ranges += len(told)
+        part.completes = completes
+        return found
 
     def kept(self, key: Epoch) -> Intervals:
         """The numbers of a stream that can still be sent."""
-        return _from(self.have.get(key, Intervals()), self.kept_from.get(key, 1))
+        return kept_from(self.have.get(key, _NOTHING), self.kept_from.get(key, 1))
 
-    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that can still be sent, by stream."""
-        for key in self.have:
-            yield key, self.kept(key)
+    def epochs(self) -> Iterator[Epoch]:
+        """All that are named, with the latest of those that are over."""
+        return chain(self.have, ((name, epochs.last) for name, epochs in self.over.items()))
 
     def encode(self) -> bytes:
         """The wire form."""
         packed: bytes = msgpack.packb(
             [
-                [origin, epoch, self.kept_from.get((origin, epoch), 1), list(ranges)]
-                for (origin, epoch), ranges in self.have.items()
+                self.completes,
+                [[name, list(epochs)] for name, epochs in self.over.items()],
+                [
+                    [*stream, self.kept_from.get(stream, 1), list(ranges)]
+                    for stream, ranges in self.have.items()
+                ],
             ]
         )
         return packed
@@ -66,19 +117,30 @@ class Summary:
             ProtocolError: not a summary, or over a limit.
 
         """
-        rows = _unpack("summary", data)
-        if not isinstance(rows, list) or len(rows) > MAX_SUMMARY_EPOCHS:
-            raise ProtocolError("summary", rows)
-        have: dict[Epoch, Intervals] = {}
-        kept_from: dict[Epoch, int] = {}
-        for row in rows:
+        fields = _unpack("summary", data)
+        if (
+            not isinstance(fields, list)
+            or len(fields) != 3
+            or not isinstance(fields[0], bool)
+            or not isinstance(fields[1], list)
+            or not isinstance(fields[2], list)
+            or len(fields[1]) + len(fields[2]) > MAX_SUMMARY_ROWS
+        ):
+            raise ProtocolError("summary", fields)
+        told = cls(completes=fields[0])
+        for row in fields[1]:
+            if not isinstance(row, list) or len(row) != 2:
+                raise ProtocolError("summary of what is over", row)
+            name, _ = _epoch("summary", row[0], 1)
+            told.over[name] = _ranges("summary", row[1])
+        for row in fields[2]:
             if not isinstance(row, list) or len(row) != 4 or not _number(row[2]):
                 raise ProtocolError("summary row", row)
-            key = _epoch("summary", row[0], row[1])
-            have[key] = _ranges("summary", row[3])
+            stream = _epoch("summary", row[0], row[1])
+            told.have[stream] = _ranges("summary", row[3])
             if row[2] > 1:
-                kept_from[key] = row[2]
-        return cls(have, kept_from)
+                told.kept_from[stream] = row[2]
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +278,23 @@ def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
         yield batch.passed(*unsaid)[0]
 
 
+def pack_numbers(numbers: Mapping[Epoch, Intervals]) -> bytes:
+    """Numbers by stream, as an index of the log has them: without limits."""
+    packed: bytes = msgpack.packb([[*key, 1, list(ranges)] for key, ranges in numbers.items()])
+    return packed
+
+
+def unpack_numbers(data: bytes) -> dict[Epoch, Intervals]:
+    """Read what `pack_numbers` made.
+
+    Raises:
+        TypeError, ValueError, msgpack.UnpackException: it did not.
+
+    """
+    rows = msgpack.unpackb(data)
+    return {(origin, epoch): Intervals(ranges) for origin, epoch, _, ranges in rows}
+
+
 def _unpack(what: str, data: bytes) -> Any:
     try:
         return msgpack.unpackb(data)
@@ -273,7 +352,8 @@ def _ranges(what: str, rows: object) -> Intervals:
     return ranges
 
 
-def _from(ranges: Intervals, first: int) -> Intervals:
+def kept_from(ranges: Intervals, first: int) -> Intervals:
+    """The numbers that are not lower than ``first``."""
     if first <= 1:
         return ranges
     kept = Intervals()

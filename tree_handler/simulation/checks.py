@@ -135,6 +135,17 @@ def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, se
     return paths
 
 
+def linked(gateways: dict[str, Gateway], network: Network) -> dict[str, set[str]]:
+    """To whom each gateway is connected, as both see it."""
+    links: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
+    for connection in network.connections:
+        first, second = connection.edge.ids
+        if all(end.open for end in connection.ends) and {first, second} <= links.keys():
+            links[first].add(second)
+            links[second].add(first)
+    return links
+
+
 def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Root]:
     """Who must be root for whom: the best of those that can be reached without passing a leaf."""
     paths = usable_paths(gateways, network)

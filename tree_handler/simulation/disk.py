@@ -17,7 +17,7 @@ class Disk:
 
     Attributes:
         log: batches in the order in which they were appended.
-        have: the numbers that the log holds.
+        have: the numbers that the log holds, or held before it was trimmed.
         handed: for each origin and epoch, the numbers that clients got, or can't get any more
             because their gateway died after it had logged them.
         passed: the numbers that statements pass over, those of lost messages too.
@@ -50,7 +50,7 @@ class Disk:
     def not_again(self, core: Replication) -> None:
         """What a new life takes for handed out comes no more; what was passed over never came."""
         for epoch in self.have:
-            if last := core.handed_out(epoch):
+            if last := min(core.handed_out(epoch), self.have[epoch].last):
                 self.handed[epoch].update(Intervals([(1, last)]).without(self.passed[epoch]))
 
     def append(self, frame: bytes, header: Header) -> None:
@@ -75,6 +75,14 @@ class Disk:
         for _, header in self.log:
             lowest[header.stream] = min(lowest[header.stream], header.first)
         return lowest
+
+    def holds(self) -> dict[Epoch, Intervals]:
+        """The messages that are in the log."""
+        found: dict[Epoch, Intervals] = defaultdict(Intervals)
+        for _, header in self.log:
+            if not header.passed:
+                found[header.stream].add(header.first, header.last)
+        return found
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
         """The batches that hold any number of ``ranges``, in sequence."""

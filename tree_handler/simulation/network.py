@@ -278,7 +278,7 @@ class Network:
         last[lane] = max(arrival_s, last[lane])
         if edge.loss or message is _CLOSED:  # one TCP connection: what is lost holds up all
             last[lane] = max(last)
-        if edge.loss:
+        if edge.loss or message is _OPENED:  # nothing comes before the connection is there
             last[:] = [last[lane]] * 2
         self._clock.at(last[lane], partial(self._arrive, end.peer, message))
 

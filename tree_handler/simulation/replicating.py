@@ -14,6 +14,7 @@ from tree_handler.replication.repair import Request, Seek, Sought, Summary, answ
 from tree_handler.replication.replication import (
     Action,
     Append,
+    Forget,
     Look,
     Lost,
     Push,
@@ -64,6 +65,8 @@ class ReplicatingGateway(Gateway):
     """See `Replication`."""
     origin_gone_s: ClassVar = 3.0
     """See `Replication`."""
+    kept_lives: ClassVar = 0
+    """See `Replication`; epochs are forgotten as early as may be, so that much is."""
 
     def __init__(self, start: Start, disk: Disk, traffic: Traffic) -> None:
         super().__init__(start)
@@ -78,8 +81,11 @@ class ReplicatingGateway(Gateway):
             floods_clients=self.floods_clients,
             repair_interval_s=REPAIR_INTERVAL_S,
             origin_gone_s=self.origin_gone_s,
+            kept_lives=self.kept_lives,
             told=disk.told(),
         )
+        if traffic.log_batches:
+            self.replication.trimmed(disk.kept_from())
         disk.not_again(self.replication)
         self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
         self._repair_timer = self.timer(self._repair_due)
@@ -116,7 +122,7 @@ class ReplicatingGateway(Gateway):
             case _Batch(frame, repair):
                 self._replicate(core.receive_batch(link, frame, repair=repair))
             case Summary():
-                latest = boot_epoch.latest(self.gateway_id, message.have)
+                latest = boot_epoch.latest(self.gateway_id, message.epochs())
                 if latest > self.tree.identity.boot_epoch:
                     self.outlived(latest)
                 else:
@@ -171,16 +177,14 @@ class ReplicatingGateway(Gateway):
     def _replicate(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
-                case Append(_, _) if self._disk.full_until_s > self._clock.now:
-                    pass
-                case Append(frame, header):
-                    self._disk.append(frame, header)
-                    self._replicate(self.replication.appended(action))
-                case Serve(link, request):
+                case Append():
+                    self._append(action)
+                case Forget(streams):
+                    self._traffic.forgotten += len(streams)
+                case Serve(link, request) | Push(link, request):
                     self._look(link, request.wanted)
-                    self._say(link, _DONE)
-                case Push(link, request):
-                    self._look(link, request.wanted)
+                    if isinstance(action, Serve):
+                        self._say(link, _DONE)
                 case Look(link, number, wanted):
                     self._replicate(self.replication.looked(number, self._look(link, wanted)))
                 case Lost():
@@ -193,6 +197,15 @@ class ReplicatingGateway(Gateway):
                             self._traffic.handed(self, header, max(first, header.first))
                 case _:
                     self._send(action)
+
+    def _append(self, action: Append) -> None:
+        disk = self._disk
+        if disk.full_until_s > self._clock.now:
+            return
+        disk.append(action.frame, action.header)
+        self._replicate(self.replication.appended(action))
+        if self._traffic.log_batches and disk.trim():
+            self._replicate(self.replication.trimmed(disk.kept_from()))
 
     def _send(self, action: Action) -> None:
         match action:

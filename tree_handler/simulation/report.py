@@ -24,6 +24,7 @@ class Report:
         events: events of the simulation.
         faults: faults that struck.
         published: messages that gateways accepted from clients.
+        forgotten: streams of earlier lives that gateways forgot.
 
     """
 
@@ -35,6 +36,7 @@ class Report:
     events: int
     faults: int
     published: int
+    forgotten: int = 0
 
     def __str__(self) -> str:
         head = (

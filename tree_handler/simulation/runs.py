@@ -47,6 +47,10 @@ BATCHES_PER_S = 10.0
 """Batches that a large network accepts in a second, all gateways together."""
 HASTY = 0.75
 """So many of the drawn runs end early; the others would see what comes late."""
+TRIMS = 0.25
+"""So many of the drawn runs have logs that drop their oldest; the others lose nothing."""
+LOG_BATCHES = 12
+"""What such a log keeps."""
 LONGEST_UP_S = 1e6
 """A gateway's monotonic clock shows at most this when it starts."""
 
@@ -69,6 +73,7 @@ class Options:
         faults_s: how long things break.
         quiet_s: nothing breaks afterwards, and within this time the network must be still.
         traffic_per_s: batches of messages that each gateway accepts in a second.
+        log_batches: a log is trimmed when it has more; 0 for never, or where a subject trims.
         hasty: end as soon as the network has found its peace, well before ``settle_hellos``.
         skew: a gateway's clock is wrong by this fraction at most.
         settle_hellos: invariant 2 must hold within so many hello intervals of the quiet time.
@@ -90,6 +95,7 @@ class Options:
     faults_s: float = 4.0
     quiet_s: float = 14.0
     traffic_per_s: float = 2.0
+    log_batches: int = 0
     hasty: bool = False
     skew: float = 0.0
     settle_hellos: int = 14
@@ -118,6 +124,7 @@ class Options:
                 outage_s=chance.choice((0.1, 0.7, 2.0)),
                 lasting=chance.choice((0.0, 0.3)),
             ),
+            log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
         )
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
@@ -194,6 +201,7 @@ class Simulation:
         self._make_tree = make_tree
         self._rates: dict[str, float] = {}
         self.traffic = self.traffic_of(self.clock, self.checks, options.traffic_per_s, self._random)
+        self.traffic.log_batches = options.log_batches
         self._identities = self._draw_identities()
         self.network.edges = self._draw_edges()
         self.faults = Faults(
@@ -265,6 +273,7 @@ class Simulation:
             clock.events,
             self.faults.kinds.total(),
             self.traffic.published,
+            self.traffic.forgotten,
         )
 
     def check_more(self) -> None:

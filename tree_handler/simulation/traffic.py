@@ -20,7 +20,7 @@ from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags,
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import MAX_HELD_BYTES
 from tree_handler.replication.replication import Lost
-from tree_handler.simulation.checks import Checks, component, usable_paths
+from tree_handler.simulation.checks import Checks, component, linked, usable_paths
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
@@ -43,6 +43,8 @@ class Traffic:
         published: messages accepted.
         sent: messages of replication sent between gateways.
         given_up: messages that gateways gave up, each counted once for each of them.
+        forgotten: streams that gateways forgot, each counted once for each of them.
+        log_batches: a log is trimmed when it has more; 0 for never.
 
     """
 
@@ -54,12 +56,17 @@ class Traffic:
     published: int = field(default=0, init=False)
     sent: int = field(default=0, init=False)
     given_up: int = field(default=0, init=False)
+    forgotten: int = field(default=0, init=False)
+    log_batches: int = field(default=0, init=False)
     _lost_disks: set[str] = field(default_factory=set, init=False)
     _gateways: dict[str, Gateway] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> ReplicatingGateway:
         """A life of a gateway with replication under it, on its disk."""
-        return ReplicatingGateway(start, self.disks[start.tree.identity.gateway_id], self)
+        disk = self.disks[start.tree.identity.gateway_id]
+        if self.log_batches:
+            disk.most_batches = self.log_batches
+        return ReplicatingGateway(start, disk, self)
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
         """Let clients publish at every gateway that is up, until a time."""
@@ -117,6 +124,8 @@ class Traffic:
         """Check that what a gateway gives up is nowhere within its reach (invariant 3)."""
         self.given_up += lost.last - lost.first + 1
         paths = usable_paths(self._gateways, network)
+        if self.log_batches:  # whoever is not linked yet may hold what others have trimmed
+            paths = linked(self._gateways, network)
         wanted = Intervals([(lost.first, lost.last)])
         for other in component(gateway_id, paths.__getitem__):
             if any(not header.passed for _, header in self.disks[other].read(lost.stream, wanted)):
@@ -137,7 +146,9 @@ class Traffic:
             left -= reach
             together: dict[Epoch, Intervals] = defaultdict(Intervals)
             for gateway_id in reach:
-                for epoch, numbers in self.disks[gateway_id].have.items():
+                disk = self.disks[gateway_id]
+                found = disk.holds() if self.log_batches else disk.have
+                for epoch, numbers in found.items():
                     if numbers != together[epoch]:
                         together[epoch].update(numbers)
             for gateway_id in sorted(reach):
@@ -149,20 +160,17 @@ class Traffic:
         for epoch, numbers in together.items():
             if epoch[0].startswith(NOTE_PREFIX):
                 continue
-            if disk.have[epoch] != numbers:
-                lost = numbers.without(disk.have[epoch])
+            if len(lost := numbers.without(disk.have[epoch])):
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
-            due = numbers.contiguous_from(1)
-            if (
-                due
-                and epoch[0].removeprefix(CONTROL_PREFIX) != gateway_id
-                and len(
-                    kept_back := Intervals([(1, due)])
-                    .without(disk.handed[epoch])
-                    .without(disk.passed[epoch])
-                )
-            ):
+            due = disk.have[epoch].contiguous_from(1)
+            if not due or epoch[0].removeprefix(CONTROL_PREFIX) == gateway_id:
+                continue
+            kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
+            kept_back = kept_back.without(disk.passed[epoch])
+            if self.log_batches and len(kept_back):  # some waited until it was trimmed
+                kept_back = kept_back.common(disk.holds()[epoch])
+            if len(kept_back):
                 yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
 
     def check_bounded(self, gateway: ReplicatingGateway) -> None:

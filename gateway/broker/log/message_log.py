@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from tree_handler import batch
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -87,7 +88,7 @@ class MessageLog:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
         """Every number that the log holds, or held before it was trimmed, by stream: of logged
-        messages, and of those that it states as passed over."""
+        messages, and of those that it states as passed over. Not of streams that are over."""
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -145,6 +146,7 @@ class MessageLog:
             self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         else:
             self._fd = self._start_segment(0)
+        epochs_over.prune(self.have)
         for one, after in itertools.pairwise(self._segments):
             self._damage.expect(one.path, one.length, after.start - one.start)
         self.sync()
@@ -267,6 +269,11 @@ class MessageLog:
         """Whoever needs the log at a start needs nothing before this position; until the next
         call, what stands behind it is not trimmed."""
         self._needed_from = before
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """The log holds nothing of these, and a note that they are over (`epochs_over`)."""
+        for stream in streams:
+            self.have.pop(stream, None)
 
     # -- reading -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import msgpack
 from gateway.broker.log.pages import Pages
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Summary
+from tree_handler.replication.repair import pack_numbers, unpack_numbers
 
 _CRC_BYTES = 4
 
@@ -60,9 +60,7 @@ class Segment:
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
-        packed: bytes = msgpack.packb(
-            [self.control, Summary(self.holds, {}).encode(), Summary(dict(ever), {}).encode()]
-        )
+        packed: bytes = msgpack.packb([self.control, pack_numbers(self.holds), pack_numbers(ever)])
         # It is not synced: after a power cut a part of it may be zeros.
         return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
 
@@ -78,8 +76,9 @@ class Segment:
             raise ValueError("index")
         try:
             self.control, holds, ever = msgpack.unpackb(packed)
+            self.holds = unpack_numbers(holds)
+            found = unpack_numbers(ever)
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError("index") from error
-        self.holds = Summary.decode(holds).have
         self.pages = None
-        return Summary.decode(ever).have
+        return found

@@ -11,6 +11,7 @@ from gateway.broker.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
 
 
 def make(
@@ -192,3 +193,27 @@ def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("")
     with pytest.raises(LogError, match=str(tmp_path / "log")):
         opened(tmp_path / "log")
+
+
+def test_streams_that_are_over_are_not_remembered_and_a_start_learns_so_from_the_notes(
+    folder: Path,
+) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=1000)
+    for epoch in range(1, 60):
+        frame, header = batch.make(
+            "gw", epoch, 1, [("t", 1, bytes(50))], flags=Flags.LOGGED, origin_time_us=0
+        )
+        log.append(frame, header)
+        if log.trim():
+            kept_from = log.kept_from()
+            over = {e for (name, e), first in kept_from.items() if name == "gw" and first > 1}
+            for note in epochs_over.notes(log.have, "gw", over, []):
+                log.append(*note)
+                log.forget(("gw", one) for one in over)
+    assert len(log.have) < 20
+    log.sync()
+    for again in (opened(_copied(folder)), log):
+        assert ("gw", 59) in again.have
+        assert ("gw", 1) not in again.have
+        assert again.have[epochs_over.note_of("gw")].covers(1, 40)
+        assert again.have == log.have

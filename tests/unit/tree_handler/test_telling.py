@@ -1,0 +1,124 @@
+"""Summaries: all once on a link, in parts, and then what has changed; whoever is told merges."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.replication import repair
+from tree_handler.replication.actions import SendRequest, SendSummary
+from tree_handler.replication.anti_entropy import MAX_TOLD_STREAMS, AntiEntropy
+from tree_handler.replication.repair import MAX_RANGES, MAX_SUMMARY_ROWS, Summary
+from tree_handler.replication.replication import Replication
+from tree_handler.replication.telling import Telling
+
+
+def everything(stream: Epoch) -> bool:
+    return not stream[0].startswith("!")
+
+
+def many(count: int) -> dict[Epoch, Intervals]:
+    return {(f"gw-{i}", 1): Intervals([(1, 1)]) for i in range(count)}
+
+
+def summaries(actions: list[object]) -> list[Summary]:
+    return [Summary.decode(a.summary.encode()) for a in actions if isinstance(a, SendSummary)]
+
+
+@given(st.integers(0, 2**32))
+def test_who_merges_what_he_is_told_knows_what_there_is_in_whatever_order_it_comes(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    have = many(chance.randrange(4))
+    telling = Telling(have, everything)
+    neighbours = AntiEntropy({}, everything, 5.0)
+    pending: dict[int, list[Summary]] = {}
+    for _ in range(chance.randrange(1, 60)):
+        what = chance.random()
+        stream = (f"gw-{chance.randrange(5)}", chance.randrange(1, 4))
+        if what < 0.5:
+            first = chance.randrange(1, 30)
+            have.setdefault(stream, Intervals()).add(first, first + chance.randrange(3))
+            telling.has_changed(stream)
+        elif what < 0.6:
+            telling.trimmed({one: chance.randrange(1, n.last + 2) for one, n in have.items()})
+        elif what < 0.7:
+            link = chance.randrange(3)
+            telling.link_up(link)
+            neighbours.link_up(link)
+            pending[link] = [a.summary for a in telling.tell(link)]
+        elif pending:
+            link = chance.choice(list(pending))
+            pending[link] += [a.summary for a in telling.tell(link)]
+            if chance.random() < 0.2:  # a control message goes before those that wait
+                pending[link].insert(0, pending[link].pop())
+            for _ in range(chance.randrange(len(pending[link]) + 1)):
+                neighbours.told(link, Summary.decode(pending[link].pop(0).encode()))
+    for link, parts in pending.items():
+        for part in [*parts, *(a.summary for a in telling.tell(link))]:
+            neighbours.told(link, Summary.decode(part.encode()))
+        state = neighbours._neighbours[link]
+        assert state.is_complete
+        assert not telling.has_news_for(link)
+        assert state.picture.have == have
+
+
+def test_the_first_is_whole_in_parts_and_a_later_one_has_what_changed_alone() -> None:
+    core = Replication("gw", 1, many(2_500))
+    first = summaries(list(core.link_up(1, 0.0)))
+    assert [len(part.have) for part in first] == [MAX_SUMMARY_ROWS, MAX_SUMMARY_ROWS, 500]
+    assert [part.completes for part in first] == [False, False, True]
+    core.trimmed({stream: 1 + (stream[0] == "gw-7") for stream in core.have})
+    (changed,) = summaries(core.handle_timer(10.0))
+    assert list(changed.have) == [("gw-7", 1)]
+    assert changed.kept_from == {("gw-7", 1): 2}
+    assert summaries(core.handle_timer(20.0)) == []
+    (nothing,) = summaries(core.joins(1))
+    assert (nothing.have, nothing.over, nothing.completes) == ({}, {}, False)
+    assert sum(len(part.have) for part in summaries(core.link_up(2, 20.0))) == 2_500
+
+
+def test_nothing_is_concluded_from_a_part_of_the_first_telling() -> None:
+    teller, core = Replication("gw", 1, many(1_500)), Replication("gw-x", 1, {})
+    core.have["gw-1400", 1] = Intervals([(1, 1)])
+    core.link_up(1, 0.0)
+    first, last = summaries(list(teller.link_up(1, 0.0)))
+    assert core.receive_summary(1, first, 0.0) == []
+    assert core.lacking(1) is None
+    assert not any(hasattr(action, "request") for action in core.forwarding(1, forwards=True))
+    (ask, *_) = core.receive_summary(1, last, 0.0)
+    assert isinstance(ask, SendRequest)
+    assert len(ask.request.wanted) == repair.MAX_STREAMS
+    assert core.lacking(1) == 0
+
+
+def test_no_part_of_a_summary_is_over_a_limit_however_many_ranges_there_are() -> None:
+    torn = Intervals((n, n) for n in range(1, 2 * MAX_RANGES, 2))
+    have = {("a", 1): Intervals(torn), ("b", 1): Intervals([*torn, (10**9, 10**9)])}
+    parts = Summary.parts(((key, n, 1) for key, n in have.items()), (), completes=True)
+    told = [Summary.decode(part.encode()) for part in parts]
+    assert [sum(map(len, part.have.values())) for part in told] == [MAX_RANGES, MAX_RANGES]
+
+
+def test_a_summary_over_a_limit_breaks_the_protocol() -> None:
+    with pytest.raises(ProtocolError, match="summary"):
+        Summary.decode(Summary(many(MAX_SUMMARY_ROWS + 1)).encode())
+
+
+def test_what_a_neighbour_tells_of_too_many_streams_is_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tree_handler.replication.anti_entropy.MAX_TOLD_STREAMS", 10)
+    assert MAX_TOLD_STREAMS > 10
+    core = Replication("gw", 1)
+    core.link_up(1, 0.0)
+    core.receive_summary(1, Summary(many(15), completes=True), 0.0)
+    assert core.counters.left_out == 5
+    assert len(core._neighbours._neighbours[1].picture.have) == 10

@@ -1,0 +1,207 @@
+"""What a gateway and its neighbours say to each other so that each gets what it lacks.
+
+Whenever a link comes up, starts to forward or has drained, and at an interval while things change,
+both ends tell each other what they have (`telling`). Each asks the other for what it lacks
+(`anti_entropy`), everybody for what no neighbour has (`search`), and gives up what nobody has
+(`losses`). Messages of later lives of an origin wait for those of earlier ones (`openings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
+
+from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+from tree_handler.replication.actions import Action, Push, Serve
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.counters import Counters
+from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.replication.epochs_over import KEPT_LIVES, is_over, prune
+from tree_handler.replication.flooding import Flooding
+from tree_handler.replication.losses import Losses
+from tree_handler.replication.openings import Openings
+from tree_handler.replication.own_batches import OwnBatches
+from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.search import Searches
+from tree_handler.replication.telling import Telling
+
+_NOTHING = Intervals()
+_EVERYTHING = Intervals([(1, (1 << 64) - 1)])
+
+
+@dataclass(slots=True)
+class Repairing:
+    """The part of `Replication` that neighbours answer.
+
+    Args:
+        origin: this gateway's id.
+        epoch: this gateway's boot epoch.
+        have: what the log holds, and held before it was trimmed, by stream.
+        floods_clients: whether clients' streams go to all, by flooding and by repair between
+            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
+            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
+        repair_interval_s: how often a changed summary is sent.
+        repair_timeout_s: when an unanswered request may be repeated.
+        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
+            origin is not within reach either: it may come back and have it.
+        kept_lives: see `epochs_over.KEPT_LIVES`.
+        told: control batches that the log holds; of them it is known which earlier epochs an
+            origin had.
+
+    """
+
+    origin: str
+    epoch: int
+    have: dict[Epoch, Intervals] = field(default_factory=dict)
+    floods_clients: bool = True
+    repair_interval_s: float = 5.0
+    repair_timeout_s: float = 5.0
+    origin_gone_s: float = 24 * 3600.0
+    kept_lives: int = KEPT_LIVES
+    told: InitVar[Iterable[tuple[bytes, Header]]] = ()
+    counters: Counters = field(default_factory=Counters)
+    _next_repair: float = 0.0
+    _order: EpochOrder = field(init=False)
+    _neighbours: AntiEntropy = field(init=False)
+    _openings: Openings = field(init=False)
+    _searches: Searches = field(init=False)
+    _losses: Losses = field(init=False)
+    _own: OwnBatches = field(init=False)
+    _telling: Telling = field(init=False)
+    _flooding: Flooding = field(init=False)
+
+    def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
+        prune(self.have)
+        own, floods = (self.origin, self.epoch), self.floods_clients
+        self._own = OwnBatches(*own)
+        self._flooding = Flooding(own, floods, self.counters)
+        self._order = EpochOrder(own, self.have, told, from_origin_alone=not floods)
+        is_flooded = self._flooding.is_flooded
+        self._telling = Telling(self.have, is_flooded)
+        self._neighbours = AntiEntropy(self.have, is_flooded, self.repair_timeout_s)
+        gone_s = None if floods else self.origin_gone_s
+        self._openings = Openings(self._order, self._neighbours, gone_s)
+        self._searches = Searches(*own, self._telling.kept)
+        self._losses = Losses(
+            self._searches, self.covered, self.repair_interval_s, self.origin_gone_s
+        )
+
+    def covered(self, stream: Epoch) -> Intervals:
+        """The numbers of a stream that came, were passed over, or are this gateway's own; all if
+        its epoch is over.
+
+        Valid until the next call; not the caller's to change.
+        """
+        have = self.have.get(stream)
+        if have is None:
+            return _EVERYTHING if is_over(self.have, stream) else _NOTHING
+        return have
+
+    # -- links -------------------------------------------------------------------------------
+
+    def link_up(self, link: int, now: float) -> list[Action]:
+        """A neighbour is there; repair may begin even while the tree blocks the link."""
+        self._flooding.link_up(link)
+        self._telling.link_up(link)
+        self._neighbours.link_up(link)
+        self._searches.link_up(link)
+        self._next_repair = min(self._next_repair, now + self.repair_interval_s)
+        return [*self._telling.tell(link)]
+
+    def link_down(self, link: int, now: float) -> list[Action]:
+        """The neighbour is gone; what it was asked for may be asked of others."""
+        self._flooding.link_down(link)
+        self._telling.link_down(link)
+        return [*self._searches.link_down(link), *self._neighbours.link_down(link, now)]
+
+    def forwarding(self, link: int, *, forwards: bool) -> list[Action]:
+        """The tree starts or stops to forward over a link."""
+        if not self._flooding.set_forwarding(link, forwards=forwards) or not forwards:
+            return []
+        lacks = self._neighbours.lacks(link, self._telling.kept)
+        return [*([] if lacks is None else [Push(link, lacks)]), *self._telling.tell(link)]
+
+    def joins(self, link: int) -> list[Action]:
+        """The tree asks this neighbour to be the parent: say what is here, so that it can send what
+        is not as soon as it has accepted."""
+        return [*self._telling.tell(link)] if link in self._flooding else []
+
+    def lacking(self, link: int) -> int | None:
+        """How many messages that can be sent from here a neighbour lacked when it last told.
+
+        None if it has told nothing yet, or is gone.
+        """
+        return self._neighbours.lacking(link, self._telling.kept)
+
+    # -- what neighbours send ----------------------------------------------------------------
+
+    def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
+        """Compare what the neighbour has with what is here, and ask for the difference."""
+        if link not in self._flooding:
+            return []
+        has_told_all = self._neighbours.told(link, summary)
+        self.counters.left_out = self._neighbours.left_out
+        asks = self._neighbours.ask(link, now)
+        return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
+
+    def receive_request(self, link: int, request: Request) -> list[Action]:
+        """The neighbour asks for batches from the log."""
+        return [Serve(link, request)] if link in self._flooding else []
+
+    def progressed(self, link: int, now: float) -> None:
+        """A part of what a neighbour was asked for has come: the rest is waited for anew."""
+        self._neighbours.progressed(link, now)
+
+    def receive_done(self, link: int, now: float) -> list[Action]:
+        """The neighbour has sent all of the last request that it had: go on with the next."""
+        return [*self._neighbours.done(link, now)]
+
+    def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
+        """The neighbour, or somebody behind it, asks for what no neighbour of the seeker has."""
+        return self._searches.receive_seek(link, seek, now) if link in self._flooding else []
+
+    def receive_sought(self, link: int, sought: Sought, now: float) -> list[Action]:
+        """The neighbour answers a search."""
+        return [*self._searches.receive_sought(link, sought), *self._losses.give_up(now)]
+
+    def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
+        """The shell has carried out a `Look`: these numbers were in the log and are sent."""
+        return self._searches.looked(number, found)
+
+    # -- time --------------------------------------------------------------------------------
+
+    def next_timer(self) -> float:
+        """When `handle_timer` is due."""
+        return self._next_repair
+
+    def handle_timer(self, now: float) -> list[Action]:
+        """Send summaries to neighbours that have not been told the latest; repeat requests."""
+        if now < self._next_repair:
+            return []
+        self._next_repair = now + self.repair_interval_s
+        actions = self._flooding.flood_all(self._own.unsaid())
+        # A full link is told when it has been sent all: else it would ask for what comes.
+        for link in self._flooding.with_room():
+            if self._telling.has_news_for(link):
+                actions += self._telling.tell(link)
+        actions += self._neighbours.handle_timer(now)
+        actions += self._searches.handle_timer(now)
+        actions += self._losses.give_up(now)
+        actions += self._openings.of_all(now)
+        if self._flooding:
+            missing = self._neighbours.out_of_reach(self._order.expected())
+            actions += self._losses.seek(missing, now)
+        return [*actions, *self._losses.give_up(now)]
+
+    # -- what retained messages depend on ----------------------------------------------------
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        return number in self.have.get(stream, _NOTHING) or any(
+            number in theirs for theirs in self._neighbours.can_send(stream)
+        )
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours said that they have what is lacking here."""
+        return self._neighbours.is_catching_up()
