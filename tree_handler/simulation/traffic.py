@@ -19,6 +19,7 @@ from functools import partial
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import MAX_HELD_BYTES
+from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import Checks, component, linked, usable_paths
 from tree_handler.simulation.disk import Disk
@@ -152,15 +153,18 @@ class Traffic:
                     if numbers != together[epoch]:
                         together[epoch].update(numbers)
             for gateway_id in sorted(reach):
-                missing += self._missing_at(gateway_id, together)
+                missing += self._missing_at(gateway_id, together, paths)
         return missing
 
-    def _missing_at(self, gateway_id: str, together: dict[Epoch, Intervals]) -> Iterator[str]:
+    def _missing_at(
+        self, gateway_id: str, together: dict[Epoch, Intervals], paths: dict[str, set[str]]
+    ) -> Iterator[str]:
         disk = self.disks[gateway_id]
         for epoch, numbers in together.items():
             if epoch[0].startswith(NOTE_PREFIX):
                 continue
-            if len(lost := numbers.without(disk.have[epoch])):
+            lost = numbers.without(disk.have[epoch])
+            if len(lost) and self._can_hear_of(gateway_id, epoch, lost, paths):
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
             due = disk.have[epoch].contiguous_from(1)
@@ -172,6 +176,20 @@ class Traffic:
                 kept_back = kept_back.common(disk.holds()[epoch])
             if len(kept_back):
                 yield f"{gateway_id} keeps {epoch} {kept_back} from clients"
+
+    def _can_hear_of(
+        self, gateway_id: str, epoch: Epoch, lost: Intervals, paths: dict[str, set[str]]
+    ) -> bool:
+        """Whether any of these numbers is held on a way that does not lead through gateways that
+        have forgotten the epoch, as they may once their own log has nothing of it."""
+
+        def onward(at: str) -> set[str]:
+            return set() if is_over(self.disks[at].have, epoch) else paths[at]
+
+        return any(
+            len(self.disks[at].holds()[epoch].common(lost)) > 0
+            for at in component(gateway_id, onward)
+        )
 
     def check_bounded(self, gateway: ReplicatingGateway) -> None:
         """Check what a gateway keeps in memory (invariant 6)."""
