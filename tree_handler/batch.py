@@ -18,12 +18,11 @@ header, so a gateway on the way never decodes a body that no local client asked 
 
 from __future__ import annotations
 
-import enum
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -54,29 +53,27 @@ MAX_PASSED = (1 << 32) - 1
 _pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
 
 
-class Flags(enum.IntFlag):
-    """What a batch carries.
+class Flags:
+    """What a batch carries: bits of a whole number, for the arithmetic of enums is slow.
 
     An origin numbers each of the four kinds of messages apart: logged or not, clients' or control.
     """
 
-    LOGGED = 1
+    NONE: Final = 0
+    LOGGED: Final = 1
     """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
-    CONTROL = 2
+    CONTROL: Final = 2
     """Between gateways (topics that start with ``$``), never shown to clients."""
-    LOCAL = 4
+    LOCAL: Final = 4
     """In one gateway's log and never on a link: what it has to remember for itself, with LOGGED
     clients' messages that are not to leave it, with PASSED what is passed over for it alone."""
-    PASSED = 8
+    PASSED: Final = 8
     """No messages but a statement of their numbers: they are not for whoever reads it."""
-    LOST = 16
+    LOST: Final = 16
     """With PASSED: they were to come, and nobody within reach has them any more."""
+    NUMBERED: Final = LOGGED | PASSED
+    """Either: its numbers are those of the log."""
 
-
-# Enum arithmetic is slow.
-LOGGED_BIT, CONTROL_BIT, _LOCAL_BIT = int(Flags.LOGGED), int(Flags.CONTROL), int(Flags.LOCAL)
-_PASSED_BIT = int(Flags.PASSED)
-_NUMBERED_BITS = LOGGED_BIT | _PASSED_BIT
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
@@ -146,27 +143,27 @@ class Header:
     @property
     def logged(self) -> bool:
         """Whether the messages are in the origin's log and numbered without gaps."""
-        return bool(self.flags & LOGGED_BIT)
+        return bool(self.flags & Flags.LOGGED)
 
     @property
     def control(self) -> bool:
         """Whether the messages are between gateways."""
-        return bool(self.flags & CONTROL_BIT)
+        return bool(self.flags & Flags.CONTROL)
 
     @property
     def local(self) -> bool:
         """Whether it stays in this gateway's log."""
-        return bool(self.flags & _LOCAL_BIT)
+        return bool(self.flags & Flags.LOCAL)
 
     @property
     def passed(self) -> bool:
         """Whether it is a statement of numbers that are not for whoever reads it (`passed`)."""
-        return bool(self.flags & _PASSED_BIT)
+        return bool(self.flags & Flags.PASSED)
 
     @property
     def numbered(self) -> bool:
         """Whether its numbers count in its stream: of logged messages, or of a statement."""
-        return bool(self.flags & _NUMBERED_BITS)
+        return bool(self.flags & Flags.NUMBERED)
 
     @property
     def clients(self) -> bool:
@@ -180,7 +177,7 @@ class Header:
         ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
         gateways, which go to all even where clients' do not.
         """
-        if self.flags & CONTROL_BIT:
+        if self.flags & Flags.CONTROL:
             return CONTROL_PREFIX + self.origin, self.epoch
         return self.origin, self.epoch
 
@@ -196,7 +193,7 @@ def encode(
     first: int,
     entries: Iterable[Entry],
     *,
-    flags: Flags,
+    flags: int,
     origin_time_us: int,
 ) -> bytes:
     """The bytes of a batch; see `make`."""
@@ -210,7 +207,7 @@ def make(
     first: int,
     rows: Sequence[Row],
     *,
-    flags: Flags,
+    flags: int,
     origin_time_us: int,
 ) -> tuple[bytes, Header]:
     """Make a batch: its bytes and its header.
@@ -228,8 +225,8 @@ def make(
         raise BatchError("batch too large, bytes", len(rest))
     body_at = FRAME.size + _HEAD.size + len(name)
     end = FRAME.size + len(rest)
-    header = Header(origin, epoch, first, count, int(flags), origin_time_us, body_at, end)
-    return _framed(int(flags), rest), header
+    header = Header(origin, epoch, first, count, flags, origin_time_us, body_at, end)
+    return _framed(flags, rest), header
 
 
 def _framed(flags: int, rest: bytes) -> bytes:
@@ -238,9 +235,7 @@ def _framed(flags: int, rest: bytes) -> bytes:
     return frame
 
 
-def passed(
-    stream: Epoch, first: int, last: int, flags: Flags = Flags.PASSED
-) -> tuple[bytes, Header]:
+def passed(stream: Epoch, first: int, last: int, flags: int = Flags.PASSED) -> tuple[bytes, Header]:
     """Make a statement: the messages ``first..last`` of a stream are not for whoever reads it.
 
     It is a batch without messages, so that log, wire and spool carry it as they carry those.
@@ -257,8 +252,8 @@ def passed(
         origin = origin.removeprefix(CONTROL_PREFIX)
         flags |= Flags.CONTROL
     name = origin.encode()
-    frame = _framed(int(flags), _HEAD.pack(epoch, first, count, 0, len(name)) + name)
-    return frame, Header(origin, epoch, first, count, int(flags), 0, len(frame), len(frame))
+    frame = _framed(flags, _HEAD.pack(epoch, first, count, 0, len(name)) + name)
+    return frame, Header(origin, epoch, first, count, flags, 0, len(frame), len(frame))
 
 
 def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:

@@ -18,8 +18,6 @@ from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.replication.replication import Action, Append, Replication, Route
 from tree_handler.routing.routed import Run
 
-_NO_FLAGS = Flags(0)
-
 
 class Router(Protocol):
     """Sends clients' messages to those who want them, where they are not flooded."""
@@ -74,7 +72,7 @@ class Origin:
         self.flush()
         first = self._replication.next_logged if logged else 0
         waiting: list[Done] = [] if done is None else [partial(_tell, done, first)]
-        self._accept(((Flags.LOGGED, logged), (_NO_FLAGS, unlogged)), waiting)
+        self._accept(((Flags.LOGGED, logged), (Flags.NONE, unlogged)), waiting)
 
     def remember(self, frame: bytes, done: Done) -> None:
         """See `TreeNode.remember`."""
@@ -98,7 +96,7 @@ class Origin:
             gathered, waiting = self._outbox.take()
             self._accept(gathered.items(), waiting)
 
-    def _accept(self, gathered: Iterable[tuple[Flags, Sequence[Row]]], waiting: list[Done]) -> None:
+    def _accept(self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]) -> None:
         now_us = time.time_ns() // 1000
         router = self.router
         sends: list[Any] = []
@@ -128,8 +126,8 @@ class Origin:
         return self.router.accepted(action.frame, action.header, run)
 
     def _cut_by_scope(
-        self, gathered: Iterable[tuple[Flags, Sequence[Row]]]
-    ) -> Iterator[tuple[Flags, Sequence[Row]]]:
+        self, gathered: Iterable[tuple[int, Sequence[Row]]]
+    ) -> Iterator[tuple[int, Sequence[Row]]]:
         """Cut so that a batch stays here as a whole or leaves as a whole."""
         for flags, rows in gathered:
             if flags & Flags.CONTROL or self.scope.is_everything:

@@ -27,7 +27,7 @@ class Outbox:
 
     def add(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
         """Take a message; the future, for one that is to be logged, is its acknowledgement."""
-        flags = Flags.CONTROL if control else Flags(0)
+        flags = Flags.CONTROL if control else Flags.NONE
         acknowledgement: asyncio.Future[None] | None = None
         if entry.qos or entry.retain:
             flags |= Flags.LOGGED
@@ -47,7 +47,7 @@ class Outbox:
         """Whether nothing was gathered."""
         return not self._rows
 
-    def take(self) -> tuple[dict[Flags, list[Row]], list[Done]]:
+    def take(self) -> tuple[dict[int, list[Row]], list[Done]]:
         """All that was gathered, by what it becomes, and who is to be told of it."""
         taken = self._rows, self._done
         self._clear()
@@ -58,7 +58,7 @@ class Outbox:
         self._flush()
 
     def _clear(self) -> None:
-        self._rows: dict[Flags, list[Row]] = {}
+        self._rows: dict[int, list[Row]] = {}
         self._done: list[Done] = []
         self._size = 0
 

@@ -189,7 +189,7 @@ class MemoryLog:
         """What the next life finds."""
         return self.frames[: self._synced] if self._sync else list(self.frames)
 
-    def _append(self, rows: Sequence[Row], flags: Flags) -> None:
+    def _append(self, rows: Sequence[Row], flags: int) -> None:
         if self.is_dead:
             raise CrashError
         if self.is_full:

@@ -10,7 +10,7 @@ from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epoch_order import statement
 
-_KIND = batch.LOGGED_BIT | batch.CONTROL_BIT
+_KIND = Flags.LOGGED | Flags.CONTROL
 """What an origin numbers apart."""
 
 Made = tuple[bytes, Header]
@@ -40,12 +40,12 @@ class OwnBatches:
     @property
     def next_logged(self) -> int:
         """The number that the next logged message of this gateway's clients gets."""
-        return self._next.get(batch.LOGGED_BIT, 1)
+        return self._next.get(Flags.LOGGED, 1)
 
     def make(
         self,
         rows: Sequence[Row],
-        flags: Flags,
+        flags: int,
         origin_time_us: int,
         have: Mapping[Epoch, Intervals],
     ) -> list[Made]:
@@ -94,8 +94,8 @@ class OwnBatches:
     def _statements(self, said: tuple[int, int]) -> list[Made]:
         return [batch.passed((self.origin, self.epoch), *part) for part in parts(*said)]
 
-    def _made(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> Made:
-        first = self._next.get(int(flags) & _KIND, 1)
+    def _made(self, rows: Sequence[Row], flags: int, origin_time_us: int) -> Made:
+        first = self._next.get(flags & _KIND, 1)
         return batch.make(
             self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
         )

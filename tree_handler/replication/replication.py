@@ -101,7 +101,7 @@ class Replication(Repairing):
         """The number that the next logged message of this gateway's clients gets."""
         return self._own.next_logged
 
-    def publish(self, rows: Sequence[Row], flags: Flags, origin_time_us: int) -> list[Action]:
+    def publish(self, rows: Sequence[Row], flags: int, origin_time_us: int) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
 
         Args:

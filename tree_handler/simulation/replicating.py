@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tree_handler.batch import Entry, Epoch, Flags, Header, check
+from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary, answer
@@ -95,7 +95,7 @@ class ReplicatingGateway(Gateway):
         super().begin()
         self._set_timer()
 
-    def publish(self, entries: list[Entry], flags: Flags) -> int:
+    def publish(self, entries: list[Entry], flags: int) -> int:
         """Accept messages of a client; returns how many were, none if the disk is full."""
         before = self.replication.counters.published
         rows = [entry.row() for entry in entries]

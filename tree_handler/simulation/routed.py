@@ -117,7 +117,7 @@ class RoutedTraffic(Traffic):
             Entry(chance.choice(TOPICS), b"", qos=qos, retain=retain)
             for _ in range(chance.randrange(1, 4))
         ]
-        self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags(0))
+        self.published += gateway.publish(entries, Flags.LOGGED if qos else Flags.NONE)
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
         there, chance = self.subscriptions[gateway.gateway_id], self.chance
@@ -263,7 +263,7 @@ class RoutedGateway(ReplicatingGateway):
         self.own.unsubscribed(topic_filter)
         self._set_timer()
 
-    def publish(self, entries: list[Entry], flags: Flags) -> int:
+    def publish(self, entries: list[Entry], flags: int) -> int:
         """See `ReplicatingGateway`."""
         before = self.replication.counters.published
         for run in self.routed.runs([entry.row() for entry in entries]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import Entry, Header
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.routing.interest import Interest
 from tree_handler.simulation.disk import Disk
@@ -82,7 +82,7 @@ class TopicGateway(RoutedGateway):
         """What it knows of all gateways."""
         return {record.gateway_id: record for record in self.interests}
 
-    def publish(self, entries: list[Entry], flags: Flags) -> int:
+    def publish(self, entries: list[Entry], flags: int) -> int:
         """See `ReplicatingGateway`; the topics are advertised."""
         for entry in entries:
             self.own.published(entry.topic)

@@ -91,7 +91,7 @@ class Traffic:
         """Let clients of a gateway do something."""
         qos = self.chance.choice((0, 1, 1, 2))
         entries = [Entry("t", b"", qos=qos)] * self.chance.randrange(1, 4)
-        flags = Flags.LOGGED if qos else Flags(0)
+        flags = Flags.LOGGED if qos else Flags.NONE
         if qos and self.chance.random() < CONTROL_SHARE:
             flags |= Flags.CONTROL
         self.published += gateway.publish(entries, flags)

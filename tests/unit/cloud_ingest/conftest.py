@@ -54,7 +54,7 @@ class SpoolWriter:
         first: int,
         count: int = 1,
         *,
-        flags: Flags = Flags.LOGGED,
+        flags: int = Flags.LOGGED,
         origin_time_us: int = ORIGIN_TIME_US,
     ) -> int:
         """Append a batch of ``count`` readings, each taken 250 ms before its acceptance."""
@@ -76,7 +76,7 @@ class SpoolWriter:
         payloads: Sequence[bytes],
         *,
         topic: str = "campus/north/gw/any",
-        flags: Flags = Flags.LOGGED,
+        flags: int = Flags.LOGGED,
         origin_time_us: int = ORIGIN_TIME_US,
     ) -> int:
         entries = [Entry(topic, payload, qos=1) for payload in payloads]

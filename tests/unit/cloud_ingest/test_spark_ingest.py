@@ -50,7 +50,7 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     member(spool, "gw-a", 1, 5, "south")  # a gap among its records, which are no telemetry
     spool.readings("gw-a", 1, 1, 9)
     spool.readings("gw-a", 1, 5, 3)  # three duplicates, in a batch cut otherwise
-    spool.readings("gw-a", 1, 1, 4, flags=Flags(0))  # QoS 0: a sequence of its own
+    spool.readings("gw-a", 1, 1, 4, flags=Flags.NONE)  # QoS 0: a sequence of its own
     spool.roll()
     member(spool, "gw-a", 2, 1, "north")
     spool.readings("gw-a", 2, 1)

@@ -28,7 +28,7 @@ def as_batch(
     entries: list[Entry],
     *,
     first: int = 1,
-    flags: Flags = Flags.LOGGED,
+    flags: int = Flags.LOGGED,
     origin_time_us: int = TIME_US,
 ) -> Batch:
     frame = batch.encode("gw-a", 7, first, entries, flags=flags, origin_time_us=origin_time_us)

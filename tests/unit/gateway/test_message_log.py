@@ -20,7 +20,7 @@ def make(
     *,
     origin: str = "gw",
     size: int = 10,
-    flags: Flags = Flags.LOGGED,
+    flags: int = Flags.LOGGED,
 ) -> tuple[bytes, Header]:
     entries = [Entry(f"t/{first + i}", bytes(size), 1) for i in range(count)]
     frame = batch.encode(origin, 1, first, entries, flags=flags, origin_time_us=0)

@@ -30,7 +30,7 @@ LOCAL = Flags.LOGGED | Flags.LOCAL
 
 
 def make(
-    first: int, count: int = 1, flags: Flags = Flags.LOGGED, origin: str = "gw-0"
+    first: int, count: int = 1, flags: int = Flags.LOGGED, origin: str = "gw-0"
 ) -> tuple[bytes, Header]:
     rows = [Entry("t", b"", 1).row()] * count
     return batch.make(origin, 1, first, rows, flags=flags, origin_time_us=0)
@@ -112,7 +112,7 @@ def routed() -> Gateway:
     return gateway
 
 
-def published(gateway: Gateway, *flags: Flags) -> None:
+def published(gateway: Gateway, *flags: int) -> None:
     for flag in flags:
         gateway.do(gateway.core.publish([Entry("t", b"", 1).row()], flag, 0))
 
@@ -254,7 +254,7 @@ def test_where_clients_are_routed_only_control_is_flooded_told_and_asked_for() -
     gateway.do(gateway.core.link_up(1, 0.0))
     gateway.do(gateway.core.forwarding(1, forwards=True))
     gateway.others.clear()
-    published(gateway, Flags.LOGGED, Flags(0), Flags.LOGGED | Flags.CONTROL)
+    published(gateway, Flags.LOGGED, Flags.NONE, Flags.LOGGED | Flags.CONTROL)
     frames = [action.frame for action in gateway.others if isinstance(action, SendBatch)]
     gateway.others.clear()
     assert [batch.check(frame).control for frame in frames] == [True, True]
@@ -289,7 +289,7 @@ def test_taken_batches_are_handed_out_in_order_once_and_never_passed_on() -> Non
 def test_taken_qos_0_is_handed_out_once() -> None:
     gateway = routed()
     for _ in range(2):
-        gateway.do(gateway.core.take(*make(1, 1, Flags(0))))
+        gateway.do(gateway.core.take(*make(1, 1, Flags.NONE)))
     assert gateway.got == [1]
     assert gateway.held() == []
 

@@ -82,7 +82,7 @@ class Network:
 
     def publish(self, at: int, *names: str, qos: int = 1, control: bool = False) -> None:
         rows = [Entry("t", name.encode(), qos).row() for name in names]
-        flags = Flags.LOGGED if qos else Flags(0)
+        flags = Flags.LOGGED if qos else Flags.NONE
         if control:
             flags |= Flags.CONTROL
         self.carry_out(at, self.nodes[at].core.publish(rows, flags, 0))
@@ -384,7 +384,7 @@ def test_the_memory_of_lossy_qos_0_is_constant() -> None:
     core.link_up(1, 0.0)
     core.forwarding(1, forwards=True)
     for n in range(1, 2_000, 2):
-        frame = batch.encode("gw-1", 1, n, [Entry("t", b"")], flags=Flags(0), origin_time_us=0)
+        frame = batch.encode("gw-1", 1, n, [Entry("t", b"")], flags=Flags.NONE, origin_time_us=0)
         core.receive_batch(1, frame)
     assert len(core._unlogged.seen["gw-1", 1]) <= 65
 

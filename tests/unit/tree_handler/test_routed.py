@@ -44,7 +44,7 @@ class Node:
         rows = [Entry(topic, b"", qos=qos, retain=retain).row() for topic in topics]
         for run in self.routed.runs(rows):
             self._run = run
-            self.do(self.core.publish(run.rows, Flags.LOGGED if qos else Flags(0), 0))
+            self.do(self.core.publish(run.rows, Flags.LOGGED if qos else Flags.NONE, 0))
 
     def do(self, actions: Iterable[Any]) -> None:
         for action in actions:

@@ -12,7 +12,7 @@ from tree_handler.replication.unlogged import Unlogged
 
 def header(number: int, epoch: int = 1, origin: str = "gw") -> Header:
     rows = [Entry("t", b"").row()]
-    return batch.make(origin, epoch, number, rows, flags=Flags(0), origin_time_us=0)[1]
+    return batch.make(origin, epoch, number, rows, flags=Flags.NONE, origin_time_us=0)[1]
 
 
 def test_a_message_is_new_once_in_whatever_order_they_come() -> None:
