@@ -14,7 +14,10 @@ SEARCHES = [
     Search("line-3", True, Budget(breaks=1, links=1)),
     Search("ring-3", True, Budget(breaks=1)),
     Search("ring-3", True, Budget(deaths=1, timers=1)),
+    Search("ring-4", True, Budget(breaks=1)),
     Search("ring-4", True, Budget(deaths=1)),
+    Search("line-4", False, Budget()),
+    Search("mesh-4", True, Budget(breaks=1)),
 ]
 
 

@@ -174,12 +174,18 @@ def _searches() -> tuple[Search, ...]:
         ("ring-3", calm, Budget(deaths=1, timers=1)),
         ("ring-3", calm, Budget(breaks=1, links=1)),
         ("ring-3", calm, Budget(breaks=2)),
-        ("line-4", calm, Budget(breaks=1)),
-        ("ring-4", calm, Budget(breaks=1)),
-        ("ring-4", calm, Budget(deaths=1)),
-        ("mesh-4", calm, Budget(deaths=1)),
-        ("mesh-4", calm, Budget(breaks=1)),
+        ("line-4", cold, Budget()),
+        ("line-4", calm, Budget(breaks=1, timers=1)),
+        ("line-4", calm, Budget(breaks=1, links=1)),
+        ("line-4", calm, Budget(breaks=2)),
+        ("line-4", calm, Budget(links=2, deaths=1, starts=1)),
         ("ring-4", cold, Budget()),
+        ("ring-4", calm, Budget(breaks=1, timers=1)),
+        ("ring-4", calm, Budget(breaks=2)),
+        ("ring-4", calm, Budget(deaths=1, timers=1)),
+        ("mesh-4", calm, Budget(breaks=1)),
+        ("mesh-4", calm, Budget(breaks=2)),
+        ("mesh-4", calm, Budget(deaths=1)),
     )
     return tuple(Search(*row) for row in rows)
 
