@@ -261,6 +261,10 @@ class Network:
     def _over(self, edge: Edge) -> list[Connection]:
         return [c for c in self._connections if c.edge is edge]
 
+    def is_carrying(self) -> bool:
+        """Whether anything waits for an edge that is slow, or was when it was sent."""
+        return any(end._waiting for connection in self._connections for end in connection.ends)
+
     def _delay_s(self, edge: Edge) -> float:
         return max(edge.delay_s / 10, self._random.gauss(edge.delay_s, edge.jitter_s))
 

@@ -19,7 +19,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from tree_handler.simulation.checks import (
     Checks,
@@ -51,6 +51,8 @@ TRIMS = 0.25
 """So many of the drawn runs have logs that drop their oldest; the others lose nothing."""
 LOG_BATCHES = 12
 """What such a log keeps."""
+SEEKING_S = 40.0
+"""The quiet time where logs are trimmed: what is nowhere is sought for a while."""
 LONGEST_UP_S = 1e6
 """A gateway's monotonic clock shows at most this when it starts."""
 
@@ -124,8 +126,14 @@ class Options:
                 outage_s=chance.choice((0.1, 0.7, 2.0)),
                 lasting=chance.choice((0.0, 0.3)),
             ),
-            log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
+            **cls._drawn_log(chance),
         )
+
+    @classmethod
+    def _drawn_log(cls, chance: random.Random) -> dict[str, Any]:
+        if cls is not Options or chance.random() >= TRIMS:
+            return {}
+        return {"log_batches": LOG_BATCHES, "quiet_s": SEEKING_S}
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
         """The network that they describe."""
@@ -254,6 +262,7 @@ class Simulation:
             before, sent_before = checks.said.copy(), self.traffic.sent
             clock.run(clock.now + still_s)
             is_still = still(checks.said - before) and self.traffic.sent == sent_before
+            is_still = is_still and not self.network.is_carrying()
             if options.hasty and is_still and self._is_at_peace():
                 break
             if clock.now >= settled_s:

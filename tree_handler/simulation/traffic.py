@@ -116,7 +116,8 @@ class Traffic:
         if header.control or not header.logged or header.origin in self._lost_disks:
             return
         latest = self.disks[gateway_id].latest
-        if header.epoch < latest.get(header.origin, 0):
+        is_forgotten = is_over(self.disks[header.origin].have, header.stream)
+        if header.epoch < latest.get(header.origin, 0) and not is_forgotten:
             what = f"{gateway_id} hands out {header} behind epoch {latest[header.origin]}"
             self.checks.found(5, what)
         latest[header.origin] = header.epoch
@@ -145,6 +146,8 @@ class Traffic:
         while left:
             reach = component(min(left), paths.__getitem__)
             left -= reach
+            if self.log_batches and len(reach) == 1:
+                continue  # what others have trimmed it may wait for, until there is whom to ask
             together: dict[Epoch, Intervals] = defaultdict(Intervals)
             for gateway_id in reach:
                 disk = self.disks[gateway_id]
