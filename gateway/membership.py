@@ -1,20 +1,25 @@
 """The records of all gateways: this one's goes out, those of the others come in, and some end.
 
 Records and absences are logged control messages: they reach every gateway by the same guarantee as
-any acknowledged message, and a still fleet sends none.
+any acknowledged message, and a still fleet sends none. When this gateway's log drops its record it
+is told anew, for those who join later have it from a log.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
+import math
+from collections.abc import Mapping
+from functools import partial
 
 from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
 from gateway.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.absence import Absence, AbsenceNotice
-from tree_handler.batch import Entry, Header
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
@@ -34,6 +39,8 @@ class Members:
         self.known = Membership()
         self._own: MemberRecord | None = None
         self._node: TreeNode | None = None
+        self._in_log_from = math.inf
+        """The log has this gateway's record, not before this number of its control stream."""
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the log still holds."""
@@ -50,9 +57,27 @@ class Members:
         """Tell the fleet about this gateway, or what has changed about it."""
         if self._own is not None:
             record = dataclasses.replace(record, version=self._own.version + 1)
+        if self._node is None:
+            node.exchange.trimmed.append(self._trimmed)
         self._own, self._node = record, node
         self.known.update(record)
-        node.publish(Entry(TOPIC + record.id, record.encode(), qos=1), control=True)
+        self._in_log_from = math.inf
+        entry, first = Entry(TOPIC + record.id, record.encode(), qos=1), node.next_control
+        told = node.publish(entry, control=True)
+        assert told is not None
+        told.add_done_callback(partial(self._told, record, first))
+
+    def _told(self, record: MemberRecord, first: int, done: asyncio.Future[None]) -> None:
+        """The log has a record, or did not take it: then the next trim brings it again."""
+        if record is not self._own or done.cancelled():
+            return
+        self._in_log_from = first if done.exception() is None else 0
+
+    def _trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
+        own, node = self._own, self._node
+        assert own is not None and node is not None
+        if self._in_log_from < kept_from.get((CONTROL_PREFIX + own.id, own.epoch), 1):
+            self.publish(node, own)
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""

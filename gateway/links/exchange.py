@@ -93,8 +93,9 @@ class Exchange:
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
-        self.trimmed: Callable[[dict[Epoch, int]], None] = lambda _: None
-        """Called when the log has dropped its oldest, with what it still holds."""
+        self.trimmed: list[Callable[[dict[Epoch, int]], None]] = []
+        """Called when the log has dropped its oldest, with the lowest number that it still holds,
+        by stream."""
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
@@ -175,7 +176,8 @@ class Exchange:
             if log.trim():
                 kept_from = log.kept_from()
                 self.carry_out(self._core.trimmed(kept_from))
-                self.trimmed(kept_from)
+                for told in self.trimmed:
+                    told(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
 

@@ -34,7 +34,7 @@ from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
-from tree_handler.batch import Entry, Header, Row
+from tree_handler.batch import CONTROL_PREFIX, Entry, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
@@ -185,6 +185,12 @@ class TreeNode:
 
         """
         self._origin.remember(frame, done)
+
+    @property
+    def next_control(self) -> int:
+        """The number that this gateway's next message to other gateways gets at least."""
+        core = self.replication
+        return core.covered((CONTROL_PREFIX + core.origin, core.epoch)).last + 1
 
     @property
     def carries_unlogged(self) -> bool:

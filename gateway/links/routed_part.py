@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from gateway.broker.log.message_log import LogError
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header, Row
+from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
@@ -76,7 +76,7 @@ class RoutedPart:
             overlays.looked_at = self._busy
             overlays.records_changed(self.interests, self._loop.time())
         node.locator.moved.append(self.core.moved)
-        node.exchange.trimmed = self._trimmed
+        node.exchange.trimmed.append(self._trimmed)
         node.route(self)
 
     # -- what the broker tells -------------------------------------------------------------------
@@ -224,19 +224,13 @@ class RoutedPart:
         record = self.own.take(now) if self._is_ready else None
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
-            first = self._next_control()
+            first = self._node.next_control
             told = self._node.publish(entry, control=True)
             assert told is not None
             told.add_done_callback(partial(self._told, record, first))
             self._learn(record)
         if self._node.log.position - self._saved_at >= SAVE_BYTES:
             self._save()
-
-    def _next_control(self) -> int:
-        """The number that a record of this gateway's gets at least."""
-        core = self._node.replication
-        numbers = core.have.get((CONTROL_PREFIX + core.origin, core.epoch))
-        return 1 if numbers is None else numbers.last + 1
 
     def _told(self, record: Interest, first: int, acknowledgement: asyncio.Future[None]) -> None:
         if acknowledgement.cancelled():
