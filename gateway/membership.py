@@ -2,7 +2,8 @@
 
 Records and absences are logged control messages: they reach every gateway by the same guarantee as
 any acknowledged message, and a still fleet sends none. When this gateway's log drops its record it
-is told anew, for those who join later have it from a log.
+is told anew, for those who join later have it from a log; those of the others go to a file, where a
+restart finds what the log holds no more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import logging
 import math
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+
+import msgpack
 
 from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
@@ -26,6 +30,7 @@ from tree_handler.member import MemberRecord
 
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
+FILE_NAME = "members"
 LOOKS = 4
 """So often in the time-out of a member its root looks for it."""
 
@@ -33,17 +38,24 @@ _log = logging.getLogger(__name__)
 
 
 class Members:
-    """All gateways that this one knows, itself included."""
+    """All gateways that this one knows, itself included.
 
-    def __init__(self) -> None:
+    Args:
+        folder: where records are kept that the log has dropped.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.known = Membership()
+        self._file = folder / FILE_NAME
         self._own: MemberRecord | None = None
         self._node: TreeNode | None = None
         self._in_log_from = math.inf
         """The log has this gateway's record, not before this number of its control stream."""
 
     def recall(self, log: MessageLog) -> None:
-        """Take the records that the log still holds."""
+        """Take the records that the file has, and those that the log still holds."""
+        self._load()
         for frame, header in log.control():
             try:
                 entries = batch.decode(frame, header)
@@ -76,8 +88,26 @@ class Members:
     def _trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         own, node = self._own, self._node
         assert own is not None and node is not None
+        self._save()
         if self._in_log_from < kept_from.get((CONTROL_PREFIX + own.id, own.epoch), 1):
             self.publish(node, own)
+
+    def _save(self) -> None:
+        fresh = self._file.with_suffix(".new")
+        try:
+            fresh.write_bytes(msgpack.packb([record.encode() for record in self.known]))
+            fresh.rename(self._file)
+        except OSError as error:
+            _log.error("%s: not written, so a restart may not know all: %s", self._file, error)
+
+    def _load(self) -> None:
+        try:
+            for record in msgpack.unpackb(self._file.read_bytes()):
+                self.known.update(MemberRecord.decode(record))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, msgpack.UnpackException, ProtocolError) as error:
+            _log.warning("%s: not usable, so only what the log has is known: %s", self._file, error)
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""

@@ -89,7 +89,7 @@ class GatewayProcess:
         self._settings = settings
         self._read = read
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
-        self._members = Members()
+        self._members = Members(settings.gateway.state_dir)
         self._stack = AsyncExitStack()
         self._started_s = time.time()
         self._end = end

@@ -1,15 +1,18 @@
-"""A gateway's own record: its log has it at all times, for those who join later."""
+"""Records outlive what the log drops: its own for those who join later, others' for a restart."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from tree_host import until
 
 from gateway.broker.log.message_log import MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
-from gateway.membership import TOPIC, Members
+from gateway.membership import FILE_NAME, TOPIC, Members
 from tree_handler import batch
 from tree_handler.batch import Entry
 from tree_handler.member import MemberRecord
@@ -26,10 +29,10 @@ def versions(log: MessageLog) -> list[int]:
     ]
 
 
-async def test_a_gateways_record_stands_in_its_log_however_much_is_published(
-    tmp_path: Path,
-) -> None:
-    log = MessageLog(tmp_path / "log", segment_bytes=1_000, max_bytes=4_000)
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[tuple[TreeNode, MessageLog]]:
+    """A node whose log soon drops what it holds."""
+    log = MessageLog(folder / "log", segment_bytes=1_000, max_bytes=4_000)
     log.open()
     node = TreeNode(
         Credentials("gw", "test", bytes(32)),
@@ -40,18 +43,62 @@ async def test_a_gateways_record_stands_in_its_log_however_much_is_published(
         control=lambda entry, header: None,
         repair_interval_s=0.05,
     )
-    members = Members()
     try:
-        members.publish(node, MemberRecord("gw", 1, 1, "", "", "10.0.0.1", 1883))
+        yield node, log
+    finally:
+        await node.stop()
+        log.close()
+
+
+async def fill(node: TreeNode) -> None:
+    """Publish more than the log keeps."""
+    for _ in range(100):
+        kept = node.publish(Entry("x", bytes(100), qos=1))
+        assert kept is not None
+        await kept
+
+
+def record(gateway_id: str) -> MemberRecord:
+    return MemberRecord(gateway_id, 1, 1, "", "", "10.0.0.1", 1883)
+
+
+async def test_a_gateways_record_stands_in_its_log_however_much_is_published(
+    tmp_path: Path,
+) -> None:
+    members = Members(tmp_path)
+    async with running(tmp_path) as (node, log):
+        members.publish(node, record("gw"))
         await until(lambda: versions(log) == [1])
-        for _ in range(100):
-            kept = node.publish(Entry("x", bytes(100), qos=1))
-            assert kept is not None
-            await kept
+        await fill(node)
         await until(lambda: bool(versions(log)) and min(versions(log)) > 1)
         known = members.known.get("gw")
         assert known is not None
         assert (known.version, known.address) == (max(versions(log)), "10.0.0.1")
-    finally:
-        await node.stop()
-        log.close()
+
+
+async def test_a_restart_knows_the_members_whose_records_its_log_has_dropped(
+    tmp_path: Path,
+) -> None:
+    members = Members(tmp_path)
+    async with running(tmp_path) as (node, log):
+        members.publish(node, record("gw"))
+        members.known.update(record("gw-2"))
+        await fill(node)
+        await until(lambda: bool(versions(log)) and min(versions(log)) > 1)
+        again = Members(tmp_path)
+        again.recall(log)
+        assert [one.id for one in again.known] == ["gw", "gw-2"]
+
+
+async def test_a_damaged_file_of_members_costs_no_more_than_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"\xc1 no records")
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.publish(node, record("gw"))
+        await until(lambda: versions(log) == [1])
+        again = Members(tmp_path)
+        again.recall(log)
+        assert [one.id for one in again.known] == ["gw"]
+        assert FILE_NAME in caplog.text
