@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -52,7 +53,7 @@ class DamagedStoreError(StoreError):
 
 
 class Store:
-    """The SQLite file of one broker. One call at a time, from any thread.
+    """The SQLite file of one broker, for any thread; one call waits for another to end.
 
     Args:
         path: made if missing.
@@ -67,6 +68,7 @@ class Store:
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
         self._path = path
+        self._one_call = threading.Lock()
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -82,8 +84,9 @@ class Store:
             raise DamagedStoreError(f"{path}: {error}") from error
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._db.close()
+        """Let go of the file, once nothing is being written."""
+        with self._one_call:
+            self._db.close()
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -91,19 +94,23 @@ class Store:
         """Write what has changed since the last one, all of it or nothing.
 
         Raises:
-            StoreError: disk full or failing; the file holds the checkpoint before.
+            StoreError: disk full or failing; the file holds the checkpoint before. Or closed.
 
         """
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._write(checkpoint)
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
+            with self._one_call:
+                self._save(checkpoint)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {error}") from error
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._write(checkpoint)
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
 
     def _write(self, checkpoint: Checkpoint) -> None:
         db = self._db
