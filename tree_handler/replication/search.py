@@ -112,18 +112,21 @@ class Searches:
         return self._end_if_answered(answer.number, search)
 
     def relay(self, link: int, frame: bytes, header: Header) -> list[Action]:
-        """A repair that came over a link is for those who seek it by way of this gateway too."""
-        return [
-            SendRepair(search.parent, frame)
-            for search in self._active.values()
-            if search.parent is not None
-            and link in search.waiting
-            and len(
-                search.left.get(header.stream, _NOTHING).common(
-                    Intervals([(header.first, header.last)])
-                )
-            )
-        ]
+        """A repair that came over a link is for those who seek it by way of this gateway too.
+
+        It goes once over each link, however many seek it there and however often it comes: a
+        whole fleet may lack the same message, and each copy would be passed on for each of them.
+        """
+        numbers = Intervals([(header.first, header.last)])
+        parents: dict[int, None] = {}
+        for search in self._active.values():
+            if search.parent is None or link not in search.waiting:
+                continue
+            left = search.left.get(header.stream, _NOTHING)
+            if len(left.common(numbers)):
+                search.left[header.stream] = left.without(numbers)
+                parents[search.parent] = None
+        return [SendRepair(parent, frame) for parent in parents]
 
     def link_up(self, link: int) -> None:
         """There is somebody whom the searches under way have not asked."""

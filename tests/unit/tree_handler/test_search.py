@@ -158,6 +158,29 @@ def test_a_link_that_comes_up_meanwhile_was_not_asked() -> None:
     assert not graph.cores[0].result.complete
 
 
+def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes() -> None:
+    core = Searches("gw", 1, lambda _: Intervals())
+    for link in (1, 2, 3):
+        core.link_up(link)
+    for number in range(1, 20):
+        asked = core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(1, 3)])}), 0.0)
+        assert [type(action) for action in asked] == [SendSeek, SendSeek]
+    frame, header = batch.make(
+        "origin", 1, 2, [("t", 1, b"")], flags=batch.Flags.LOGGED, origin_time_us=0
+    )
+    assert core.relay(2, frame, header) == [SendRepair(1, frame)]
+    assert core.relay(3, frame, header) == []
+    answers = [core.receive_sought(link, answer(number)) for number in (1, 2) for link in (2, 3)]
+    left = [action.sought.left for row in answers for action in row if type(action) is SendSought]
+    assert left == [{STREAM: Intervals([(1, 1), (3, 3)])}] * 2
+
+
+def answer(number: int) -> Sought:
+    """A neighbour found nothing."""
+    wanted = {STREAM: Intervals([(1, 3)])}
+    return Sought(("a", 1, number), wanted, frozenset(), complete=True)
+
+
 def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
