@@ -62,9 +62,10 @@ class Losses:
         if result is None or not result.complete:
             return
         for key, left in result.left.items():
-            is_gone = now - self._stuck.get(key, now) >= self.origin_gone_s
-            if is_gone or key[0].removeprefix(CONTROL_PREFIX) in result.origins:
+            stuck_s = now - self._stuck.get(key, now)
+            was_asked = key[0].removeprefix(CONTROL_PREFIX) in result.origins
+            if was_asked or stuck_s >= self.origin_gone_s:
                 yield key, left
-            else:  # each search asks everybody
-                wait_s = max(self.interval_s, self.origin_gone_s / 8)
+            else:  # each search asks everybody; who was away for long may stay away
+                wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, now + wait_s)

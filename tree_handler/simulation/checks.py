@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -135,12 +136,15 @@ def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, se
     return paths
 
 
-def linked(gateways: dict[str, Gateway], network: Network) -> dict[str, set[str]]:
-    """To whom each gateway is connected, as both see it."""
+def linked(
+    gateways: dict[str, Gateway], network: Network, since_s: float = math.inf
+) -> dict[str, set[str]]:
+    """To whom each gateway is connected, as both see it, by connections made before a time."""
     links: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for connection in network.connections:
         first, second = connection.edge.ids
-        if all(end.open for end in connection.ends) and {first, second} <= links.keys():
+        is_open = connection.made_s < since_s and all(end.open for end in connection.ends)
+        if is_open and {first, second} <= links.keys():
             links[first].add(second)
             links[second].add(first)
     return links

@@ -108,9 +108,10 @@ class Edge:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection over an edge; ``ends`` are in the order of the edge's."""
+    """One connection over an edge, made at a time; ``ends`` are in the order of the edge's."""
 
     edge: Edge
+    made_s: float
     broken: bool = False
     ends: list[End] = field(default_factory=list)
 
@@ -203,7 +204,7 @@ class Network:
             return
         if host.paused_until_s > self._clock.now:
             return
-        connection = Connection(edge)
+        connection = Connection(edge, self._clock.now)
         first = edge.ids.index(dialler.gateway_id) == FIRST
         hosts = (dialler, host) if first else (host, dialler)
         connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]

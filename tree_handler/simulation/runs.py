@@ -19,7 +19,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from tree_handler.simulation.checks import (
     Checks,
@@ -51,8 +51,6 @@ TRIMS = 0.25
 """So many of the drawn runs have logs that drop their oldest; the others lose nothing."""
 LOG_BATCHES = 12
 """What such a log keeps."""
-SEEKING_S = 40.0
-"""The quiet time where logs are trimmed: what is nowhere is sought for a while."""
 LONGEST_UP_S = 1e6
 """A gateway's monotonic clock shows at most this when it starts."""
 
@@ -95,7 +93,7 @@ class Options:
     redial_s: float = 0.25
     start_s: float = 0.2
     faults_s: float = 4.0
-    quiet_s: float = 14.0
+    quiet_s: float = 40.0
     traffic_per_s: float = 2.0
     log_batches: int = 0
     hasty: bool = False
@@ -126,14 +124,8 @@ class Options:
                 outage_s=chance.choice((0.1, 0.7, 2.0)),
                 lasting=chance.choice((0.0, 0.3)),
             ),
-            **cls._drawn_log(chance),
+            log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
         )
-
-    @classmethod
-    def _drawn_log(cls, chance: random.Random) -> dict[str, Any]:
-        if cls is not Options or chance.random() >= TRIMS:
-            return {}
-        return {"log_batches": LOG_BATCHES, "quiet_s": SEEKING_S}
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
         """The network that they describe."""
@@ -267,7 +259,11 @@ class Simulation:
                 break
             if clock.now >= settled_s:
                 self._check_one_tree()
-            if (is_still and clock.now >= settled_s) or clock.now >= end_s:
+            if clock.now >= end_s:
+                break
+            # What a slow edge has held up may wait for the next round of repairs.
+            is_over = is_still and clock.now >= settled_s
+            if is_over and not self.traffic.missing(self.gateways, self.network):
                 break
         check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)

@@ -27,6 +27,8 @@ from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
 from tree_handler.simulation.replicating import ReplicatingGateway
 
+SEEKING_S = 1.0
+"""A search takes no longer."""
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 
@@ -126,8 +128,8 @@ class Traffic:
         """Check that what a gateway gives up is nowhere within its reach (invariant 3)."""
         self.given_up += lost.last - lost.first + 1
         paths = usable_paths(self._gateways, network)
-        if self.log_batches:  # whoever is not linked yet may hold what others have trimmed
-            paths = linked(self._gateways, network)
+        if self.log_batches:  # who was not linked yet, when it was sought, may hold it alone
+            paths = linked(self._gateways, network, self.clock.now - SEEKING_S)
         wanted = Intervals([(lost.first, lost.last)])
         for other in component(gateway_id, paths.__getitem__):
             if any(not header.passed for _, header in self.disks[other].read(lost.stream, wanted)):

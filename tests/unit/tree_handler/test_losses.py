@@ -1,0 +1,62 @@
+"""What nobody within reach has is sought again, sooner or later, until it is certain to be lost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tree_handler.intervals import Intervals
+from tree_handler.replication.actions import Append, SendSeek
+from tree_handler.replication.losses import Losses
+from tree_handler.replication.repair import Sought
+from tree_handler.replication.search import Searches
+
+STREAM = ("origin", 1)
+MISSING = {STREAM: Intervals([(3, 3)])}
+DAY_S = 24 * 3600.0
+
+
+class Gateway:
+    """One that lacks a number, and its neighbour, which finds nothing."""
+
+    def __init__(self) -> None:
+        searches = Searches("gw", 1, lambda _: Intervals())
+        searches.link_up(1)
+        self.losses = Losses(searches, lambda _: Intervals([(1, 2)]), 5.0, DAY_S)
+        self.sought_at: list[float] = []
+        self.searches = searches
+
+    def look(self, now: float, *, origins: frozenset[str] = frozenset()) -> list[Append]:
+        """A round; the neighbour answers at once, for itself and these origins."""
+        for action in self.losses.seek(MISSING, now):
+            assert isinstance(action, SendSeek)
+            self.sought_at.append(now)
+            found = Sought(action.seek.number, action.seek.wanted, origins, complete=True)
+            self.searches.receive_sought(1, found)
+        return [action for action in self.losses.give_up(now) if isinstance(action, Append)]
+
+
+def test_what_an_absent_origin_may_have_is_sought_again_after_as_long_as_it_has_been_missing() -> (
+    None
+):
+    gateway = Gateway()
+    for now in range(0, 7200, 5):
+        assert not gateway.look(float(now))
+    waits = [b - a for a, b in zip(gateway.sought_at, gateway.sought_at[1:], strict=False)]
+    assert waits[0] == 5.0
+    assert all(
+        wait <= max(5.0, at) + 5.0 for at, wait in zip(gateway.sought_at, waits, strict=False)
+    )
+    assert 5 < len(gateway.sought_at) < 20
+
+
+def test_an_origin_that_is_asked_and_has_it_no_more_makes_the_loss_certain() -> None:
+    gateway = Gateway()
+    assert not gateway.look(0.0)
+    (lost,) = gateway.look(5.0, origins=frozenset({"origin"}))
+    assert (lost.header.first, lost.header.last) == (3, 3)
+
+
+def test_what_is_missing_for_longer_than_its_origin_may_be_away_is_given_up() -> None:
+    gateway = Gateway()
+    assert not gateway.look(0.0)
+    assert gateway.look(DAY_S)
