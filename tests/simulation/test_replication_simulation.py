@@ -12,7 +12,6 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import replication
 from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epoch_order import EpochOrder
-from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.repair import Summary
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, run
@@ -97,18 +96,11 @@ def test_where_logs_are_trimmed_and_lives_forgotten_what_a_log_has_reaches_every
     assert not report.violations, str(report)
 
 
-@pytest.mark.parametrize(
-    ("guard", "unguarded"),
-    [
-        (
-            (EpochOrder, "is_past"),
-            lambda self, stream: self.is_open(stream) and stream[0].strip("$") != self._own,
-        ),
-        ((Forgetting, "_is_done_with"), lambda self, stream: True),
-    ],
-)
-def test_what_is_forgotten_too_early_is_lost(
-    guard: tuple[type, str], unguarded: object, monkeypatch: pytest.MonkeyPatch
+def test_what_is_forgotten_while_it_is_not_superseded_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(*guard, unguarded)
+    def is_past(self: EpochOrder, stream: Epoch) -> bool:
+        return self.is_open(stream) and stream[0].strip("$") != self._own
+
+    monkeypatch.setattr(EpochOrder, "is_past", is_past)
     assert any(3 in broken(run(replace(TRIMMED, seed=seed))) for seed in (0, 1, 23, 26))

@@ -262,11 +262,12 @@ class Replication(Repairing):
         if not (self.floods_clients or header.control):
             self.counters.discarded += 1
             return []
-        if not repair:
-            return self._take(frame, header, link, repair=False)
-        self._neighbours.came(link, header)
-        relayed = self._searches.relay(link, frame, header)
-        return [*relayed, *self._take(frame, header, link, repair=True)]
+        if repair:
+            self._neighbours.came(link, header)
+        taken = self._take(frame, header, link, repair=repair)
+        if not (self._searches.are_under_way and header.numbered):
+            return taken
+        return [*self._searches.relay(link, frame, header), *taken]
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> list[Action]:
         """The log dropped its oldest: the lowest number it still holds, by stream.

@@ -62,6 +62,11 @@ class Searches:
         """What the last search of this gateway came to; its owner takes it away."""
 
     @property
+    def are_under_way(self) -> bool:
+        """Whether there is any search, of this gateway's or of another one."""
+        return bool(self._active)
+
+    @property
     def is_seeking(self) -> bool:
         """Whether a search of this gateway's own is under way."""
         return any(search.parent is None for search in self._active.values())
@@ -112,15 +117,17 @@ class Searches:
         return self._end_if_answered(answer.number, search)
 
     def relay(self, link: int, frame: bytes, header: Header) -> list[Action]:
-        """A repair that came over a link is for those who seek it by way of this gateway too.
+        """A batch that came over a link is for those who seek it by way of this gateway too.
 
-        It goes once over each link, however many seek it there and however often it comes: a
-        whole fleet may lack the same message, and each copy would be passed on for each of them.
+        Live ones too: what was long under way may come when this gateway has looked for it in vain
+        and not answered yet. It goes once over each link, however many seek it there and however
+        often it comes: a whole fleet may lack the same message, and each copy would be passed on
+        for each of them.
         """
         numbers = Intervals([(header.first, header.last)])
         parents: dict[int, None] = {}
         for search in self._active.values():
-            if search.parent is None or link not in search.waiting:
+            if search.parent is None or search.parent == link:
                 continue
             left = search.left.get(header.stream, _NOTHING)
             if len(left.common(numbers)):

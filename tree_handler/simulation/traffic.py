@@ -185,11 +185,13 @@ class Traffic:
     def _can_hear_of(
         self, gateway_id: str, epoch: Epoch, lost: Intervals, paths: dict[str, set[str]]
     ) -> bool:
-        """Whether any of these numbers is held on a way that does not lead through gateways that
+        """Whether any of these numbers is held on a way that does not lead through others that
         have forgotten the epoch, as they may once their own log has nothing of it."""
 
         def onward(at: str) -> set[str]:
-            return set() if is_over(self.disks[at].have, epoch) else paths[at]
+            disk = self.disks[at]
+            may_forget = at != gateway_id and not disk.holds()[epoch]
+            return set() if may_forget and is_over(disk.have, epoch) else paths[at]
 
         return any(
             len(self.disks[at].holds()[epoch].common(lost)) > 0

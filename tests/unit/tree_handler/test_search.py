@@ -170,6 +170,7 @@ def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes(
     )
     assert core.relay(2, frame, header) == [SendRepair(1, frame)]
     assert core.relay(3, frame, header) == []
+    assert core.relay(1, frame, header) == []
     answers = [core.receive_sought(link, answer(number)) for number in (1, 2) for link in (2, 3)]
     left = [action.sought.left for row in answers for action in row if type(action) is SendSought]
     assert left == [{STREAM: Intervals([(1, 1), (3, 3)])}] * 2
