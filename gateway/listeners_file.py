@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gateway import replaced_file
+
 NAME = "listeners.json"
 
 _log = logging.getLogger(__name__)
@@ -20,10 +22,7 @@ def write(state_dir: Path, listeners: Mapping[str, Any]) -> None:
         OSError: the folder can't be written to.
 
     """
-    path = state_dir / NAME
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(listeners))
-    fresh.rename(path)
+    replaced_file.replace(state_dir / NAME, json.dumps(listeners).encode())
 
 
 def read(state_dir: Path) -> dict[str, Any]:

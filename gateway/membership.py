@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgpack
 
+from gateway import replaced_file
 from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
 from gateway.links.node import TreeNode
@@ -93,10 +94,9 @@ class Members:
             self.publish(node, own)
 
     def _save(self) -> None:
-        fresh = self._file.with_suffix(".new")
+        records = [record.encode() for record in self.known]
         try:
-            fresh.write_bytes(msgpack.packb([record.encode() for record in self.known]))
-            fresh.rename(self._file)
+            replaced_file.replace(self._file, msgpack.packb(records))
         except OSError as error:
             _log.error("%s: not written, so a restart may not know all: %s", self._file, error)
 

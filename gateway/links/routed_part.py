@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from gateway import replaced_file
 from gateway.broker.log.message_log import LogError
 from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
@@ -268,10 +269,9 @@ class RoutedPart:
         """Records and accounts as of this place in the log; what is behind it is read again."""
         self._saved_at = position = self._node.log.position
         records = [record.encode() for record in self.interests]
-        fresh = self._file.with_suffix(".new")
+        known = [1, position, records, self.core.accounts.save()]
         try:
-            fresh.write_bytes(msgpack.packb([1, position, records, self.core.accounts.save()]))
-            fresh.rename(self._file)
+            replaced_file.replace(self._file, msgpack.packb(known))
         except OSError as error:
             _log.error("%s: not written, so the next start reads the log: %s", self._file, error)
 

@@ -428,6 +428,9 @@ class World:
 
     """
 
+    takes_checkpoints = False
+    """Whether a test that asks for a crash wants a checkpoint right before it."""
+
     def __init__(self, seed: int, *, sync: bool) -> None:
         self.rng = random.Random(seed)
         self.sync = sync

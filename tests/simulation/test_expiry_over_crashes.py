@@ -42,8 +42,6 @@ OTHER = ("other", 7)
 class Days(World):
     """A world whose time passes as the test says, by all clocks alike."""
 
-    takes_checkpoints = False
-
     def pass_s(self, passed_s: float) -> None:
         self.clocks.pass_s(passed_s)
         self.core.upkeep.sweep()

@@ -43,7 +43,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     made = World(0, sync=False)
     made.start()
     lasts(made)
-    made.takes_checkpoints = request.param  # type: ignore[attr-defined]
+    made.takes_checkpoints = request.param
     yield made
     made.close()
 
@@ -89,7 +89,7 @@ async def turn() -> None:
 
 
 async def crash(world: World) -> None:
-    if world.takes_checkpoints:  # type: ignore[attr-defined]
+    if world.takes_checkpoints:
         await world.checkpoint()
     await world.crash()
     lasts(world)

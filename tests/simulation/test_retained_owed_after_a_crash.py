@@ -99,7 +99,7 @@ async def world(
     made = World(0, sync=False)
     made.start()
     lasts(made)
-    made.takes_checkpoints = request.param  # type: ignore[attr-defined]
+    made.takes_checkpoints = request.param
     publish(made, *TOPICS)
     await turns(6)
     yield made
@@ -124,7 +124,7 @@ async def turns(count: int) -> None:
 
 
 async def crash(world: World) -> None:
-    if world.takes_checkpoints:  # type: ignore[attr-defined]
+    if world.takes_checkpoints:
         await world.checkpoint()
     await world.crash()
     lasts(world)

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway import replaced_file
 from gateway.broker.log.damage import Damage
 from gateway.broker.log.histogram import DurationHistogram
 from gateway.broker.log.pages import Pages
@@ -230,7 +231,8 @@ class MessageLog:
                 self.syncs.observe(time.perf_counter() - began_s)
                 if self._mark and segment.start + length > self._synced_length:
                     self._synced_length = segment.start + length
-                    _replace(self.folder / MARK_NAME, f"{segment.path.name} {length}\n".encode())
+                    mark = f"{segment.path.name} {length}\n"
+                    replaced_file.replace(self.folder / MARK_NAME, mark.encode())
 
         return finish
 
@@ -416,7 +418,7 @@ class MessageLog:
         while self._unindexed:
             sealed = self._unindexed[0]
             try:
-                _replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
+                replaced_file.replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
             except OSError:  # a full disk; a start does without
                 break
             self._unindexed.popleft()
@@ -498,10 +500,3 @@ def _part(path: Path, start: int, end: int) -> bytes:
 
 def _meet(one: Intervals, other: Intervals) -> bool:
     return any(one.missing(first, last) != [(first, last)] for first, last in other)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old or the new one, never a part."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_bytes(data)
-    fresh.rename(path)
