@@ -123,6 +123,11 @@ class Header:
         origin_time_us: the origin's wall clock, microseconds since 1970.
         body_at: where the body starts in the frame.
         end: where the frame ends (its length in bytes).
+        last: sequence number of the last message.
+        numbered: whether its numbers count in its stream: of logged messages, or of a statement.
+        stream: the sequence that the numbers of a logged message are of, and apart those of others:
+            ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
+            gateways, which go to all even where clients' do not.
 
     """
 
@@ -134,11 +139,16 @@ class Header:
     origin_time_us: int
     body_at: int
     end: int
+    # Asked for many times on the way of each batch, so they are made once.
+    last: int = field(init=False, repr=False, compare=False)
+    numbered: bool = field(init=False, repr=False, compare=False)
+    stream: Epoch = field(init=False, repr=False, compare=False)
 
-    @property
-    def last(self) -> int:
-        """Sequence number of the last message."""
-        return self.first + self.count - 1
+    def __post_init__(self) -> None:
+        flags, origin = self.flags, self.origin
+        self.last = self.first + self.count - 1
+        self.numbered = flags & Flags.NUMBERED != 0
+        self.stream = (CONTROL_PREFIX + origin if flags & Flags.CONTROL else origin, self.epoch)
 
     @property
     def logged(self) -> bool:
@@ -161,25 +171,9 @@ class Header:
         return bool(self.flags & Flags.PASSED)
 
     @property
-    def numbered(self) -> bool:
-        """Whether its numbers count in its stream: of logged messages, or of a statement."""
-        return bool(self.flags & Flags.NUMBERED)
-
-    @property
     def clients(self) -> bool:
         """Whether it is of a stream of clients' logged messages: some, or a statement."""
         return self.numbered and not (self.control or self.origin.startswith(NOTE_PREFIX))
-
-    @property
-    def stream(self) -> Epoch:
-        """The sequence that the numbers of a logged message are of, and apart those of others.
-
-        ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
-        gateways, which go to all even where clients' do not.
-        """
-        if self.flags & Flags.CONTROL:
-            return CONTROL_PREFIX + self.origin, self.epoch
-        return self.origin, self.epoch
 
     def __str__(self) -> str:
         name, epoch = self.stream
@@ -258,6 +252,8 @@ def passed(stream: Epoch, first: int, last: int, flags: int = Flags.PASSED) -> t
 
 def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
     """Split messages so that each part makes a batch within `MAX_ENTRIES` and `MAX_BODY_BYTES`."""
+    if len(rows) == 1:
+        return [rows]
     parts: list[Sequence[Row]] = []
     for at in range(0, len(rows), MAX_ENTRIES):
         part = rows[at : at + MAX_ENTRIES]

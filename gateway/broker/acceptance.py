@@ -260,6 +260,7 @@ class Acceptance:
         now_s = self._now()
         journal = None if self.durable is None or not commit.first else self.durable.journal
         runs = commit.runs
+        are_numbered = journal is not None and journal.has_sessions
         portion = unlooked = PORTION
         while runs:
             run = runs.popleft()
@@ -269,7 +270,7 @@ class Acceptance:
                 runs.appendleft(rest)
                 count = unlooked
             if journal is not None:
-                if journal.has_sessions or (count == 1 and run.messages[0].retain):
+                if are_numbered or (count == 1 and run.messages[0].retain):
                     _number(run, (journal.own, commit.first))
                 commit.first += count
             self._settle_run(run, now_s)

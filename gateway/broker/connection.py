@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from gateway.broker.acknowledgements import answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
-from gateway.broker.incoming import Incoming
+from gateway.broker.incoming import SLICE_BYTES, Incoming
 from gateway.broker.listeners import handover
 from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.packets import (
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _V311 = int(Version.V311)  # comparing with an enum's member is slow
 _PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
+_QOS_1_AND_2 = frozenset((0x32, 0x34))
 _ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
 
 
@@ -111,29 +112,36 @@ class Connection(Incoming, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
         session = self.session
-        # One acknowledgement alone is all that a client with one message in flight ever sends.
-        if (
-            len(data) == ACKNOWLEDGEMENT_BYTES
-            and data[1] == 2
-            and data[0] in _ACKNOWLEDGEMENTS
-            and session is not None
-            and not (self._chunks or self._waiting or self.is_closing)
-        ):
-            core = self.core
-            core.traffic.acknowledgements_alone += 1
-            self.heard_at_s = core.now()
-            try:
-                if data[0] == _PUBACK:
+        size = len(data)
+        if size < 4 or session is None or self._chunks or self._waiting or self.is_closing:
+            super().data_received(data)
+            return
+        # A client with one message in flight never sends but one packet alone: a short way.
+        first, core = data[0], self.core
+        try:
+            if first in _QOS_1_AND_2:
+                body = _behind_length(data, size, core.limits.packet_bytes)
+                # What is special about it takes the long way.
+                if not (body and self._publishing.receive_run(data, 0, body, size)):
+                    super().data_received(data)
+                    return
+                self.heard_at_s = core.now()
+                core.traffic.published_alone(first, size)
+            elif size == ACKNOWLEDGEMENT_BYTES and data[1] == 2 and first in _ACKNOWLEDGEMENTS:
+                self.heard_at_s = core.now()
+                core.traffic.acknowledgements_alone += 1
+                if first == _PUBACK:
                     session.puback(data[2] << 8 | data[3])
                 else:
-                    self._acknowledged(data[0], data[2] << 8 | data[3])
-            except PacketError as error:
-                self.fail(error)
-            if session.is_busy:
-                self.send_waiting()
-            core.turns.has_read()
-        else:
-            super().data_received(data)
+                    self._acknowledged(first, data[2] << 8 | data[3])
+                if session.is_busy:
+                    self.send_waiting()
+            else:
+                super().data_received(data)
+                return
+        except PacketError as error:
+            self.fail(error)
+        core.turns.has_read()
 
     def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
         """Handle every whole packet that begins before ``stop``, and the run that goes beyond it.
@@ -407,7 +415,7 @@ class Connection(Incoming, asyncio.Protocol):
         if self.version != _V311:
             self._publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
         count = len(answers)
-        self.send(answers[0] if count == 1 else b"".join(answers), count)
+        self.acknowledge(answers[0] if count == 1 else b"".join(answers), count)
 
     def refuse(self, packet_id: int, reason: int) -> None:
         """A message was not accepted."""
@@ -423,3 +431,12 @@ class Connection(Incoming, asyncio.Protocol):
             self.abort()
         else:
             self.disconnect(error.reason, str(error), linger=True)
+
+
+def _behind_length(data: bytes, size: int, limit: int) -> int:
+    """What stands behind the length of a packet that is all that was read; 0 if it is not."""
+    length = data[1]
+    if length < 128:
+        return 2 if length == size - 2 else 0
+    is_whole = length & 127 | data[2] << 7 == size - 3 and 130 < size <= min(limit, SLICE_BYTES)
+    return 3 if is_whole else 0

@@ -34,24 +34,24 @@ class Delivery:
     ) -> None:
         """Give a message to every receiver of the route."""
         qos = message.qos
+        if qos and route.sole is not None:
+            session, granted = route.sole
+            # At the lower of the two QoS [MQTT-3.8.4-8].
+            packet = session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
+            if packet is not None:
+                connection = session.connection
+                assert connection is not None
+                out = connection.out
+                if not out:
+                    self._dirty.append(connection)
+                out.append(packet)
+            return
         if qos:
             if route.zero_311:
                 self._send_all(route.zero_311, message, Version.V311, now_s)
             if route.zero_5:
                 self._send_all(route.zero_5, message, Version.V5, now_s)
-            if len(route.queued) == 1:
-                session, granted = route.queued[0]
-                # At the lower of the two QoS [MQTT-3.8.4-8].
-                flags = (granted if granted < qos else qos) << 1
-                packet = session.deliver(message, flags, (), now_s)
-                if packet is not None:
-                    connection = session.connection
-                    assert connection is not None
-                    out = connection.out
-                    if not out:
-                        self._dirty.append(connection)
-                    out.append(packet)
-            elif route.queued:
+            if route.queued:
                 self._queue((message,), route.queued, now_s)
         else:
             self._send_all(route.live_311, message, Version.V311, now_s)

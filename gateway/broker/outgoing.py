@@ -189,10 +189,24 @@ class Outgoing:
             self.joined += count - 1
             self._other_bytes += len(packet) - count * ACKNOWLEDGEMENT_BYTES
         if self.is_paused:
-            before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
-            limit = self.core.limits.held_bytes
-            if before <= limit < self._held_bytes:
-                self.stall()
+            self._hold_more(len(packet))
+
+    def acknowledge(self, packets: bytes, count: int) -> None:
+        """Send acknowledgements that have nothing but an identifier each."""
+        out = self.out
+        if not out:
+            self.core.dirty.append(self)
+        out.append(packets)
+        self.others += count
+        self.joined += count - 1
+        if self.is_paused:
+            self._hold_more(len(packets))
+
+    def _hold_more(self, size_bytes: int) -> None:
+        before, self._held_bytes = self._held_bytes, self._held_bytes + size_bytes
+        limit = self.core.limits.held_bytes
+        if before <= limit < self._held_bytes:
+            self.stall()
 
     def send_message(self, packet: bytes) -> None:
         """Send a PUBLISH, with a topic alias where the client allows it."""
@@ -249,24 +263,29 @@ class Outgoing:
 
     def flush(self) -> None:
         """Write what has gathered, in one call."""
-        out = self.out
         if self.is_closing:
-            out.clear()
-        elif out and not self.is_paused and self.transport is not None:
-            self._write(out[0] if len(out) == 1 else b"".join(out), self.transport)
+            self.out.clear()
+        elif self.out and not self.is_paused and self.transport is not None:
+            self._write(self.transport)
 
-    def _write(self, data: bytes, transport: asyncio.WriteTransport) -> None:
-        """Write and count what `out` came to."""
+    def _write(self, transport: asyncio.WriteTransport) -> None:
+        """Write and count what `out` comes to."""
+        out = self.out
+        pieces = len(out)
+        data = out[0] if pieces == 1 else b"".join(out)
+        out.clear()
         transport.write(data)
         traffic = self.core.traffic
-        traffic.packets_sent += len(self.out) + self.joined
         traffic.bytes_sent += len(data)
-        if self.others:
-            traffic.sent_others += self.others
-            traffic.sent_other_bytes += self.others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
-            self.others = self._other_bytes = 0
-        self.joined = 0
-        self.out.clear()
+        others = self.others
+        if others:
+            traffic.packets_sent += pieces + self.joined
+            traffic.sent_others += others
+            traffic.sent_other_bytes += others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
+            self.others = self._other_bytes = self.joined = 0
+        else:
+            traffic.packets_sent += pieces + self.joined
+            self.joined = 0
 
     def take(self) -> bytes:
         """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""
@@ -351,7 +370,7 @@ class Outgoing:
             self.others += 1
             self._other_bytes += len(farewell) - ACKNOWLEDGEMENT_BYTES
         if self.out:
-            self._write(b"".join(self.out), transport)
+            self._write(transport)
         if not linger or not transport.can_write_eof():
             transport.close()
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.message import Message
@@ -80,9 +80,9 @@ class Run:
         ]
 
 
-def batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[Row]]]:
+def batches(runs: list[Run], rows: Sequence[Row]) -> Iterator[tuple[Sequence[Run], Sequence[Row]]]:
     """Split a turn so that the log takes or refuses each part as a whole, as one batch."""
-    parts = list(cut(rows))
+    parts = cut(rows)
     if len(parts) <= 1:
         if runs:
             yield runs, rows
@@ -98,4 +98,4 @@ def batches(runs: list[Run], rows: list[Row]) -> Iterator[tuple[list[Run], list[
             begun, rest = left.popleft().split(room)
             some.append(begun)
             left.appendleft(rest)
-        yield some, list(part)
+        yield some, part

@@ -62,6 +62,7 @@ class Route:
         live_311, live_5: connections that get a QoS 0 message as it is.
         zero_311, zero_5: those of them that get any message at QoS 0.
         queued: sessions that get QoS 1 and 2 messages, with the granted QoS.
+        sole: the one of `queued` if nobody else gets QoS 1 and 2 messages; None otherwise.
         special: sessions served one by one.
         shared: shared subscriptions: (share name, filter) and members.
 
@@ -75,6 +76,7 @@ class Route:
         "live_311",
         "queued",
         "shared",
+        "sole",
         "special",
         "topic",
         "zero_5",
@@ -91,6 +93,7 @@ class Route:
         self.zero_311: list[Connection] = []
         self.zero_5: list[Connection] = []
         self.queued: list[tuple[Session, int]] = []
+        self.sole: tuple[Session, int] | None = None
         self.special: list[Target] = []
         self.shared: list[tuple[tuple[str, str], Members]] = []
 
@@ -120,6 +123,8 @@ def resolve(
             route.shared.append((group, allowed))
     if route.special or route.shared:
         route.is_plain = False
+    elif len(route.queued) == 1 and not (route.zero_311 or route.zero_5):
+        route.sole = route.queued[0]
     return route
 
 

@@ -72,7 +72,8 @@ class Origin:
         self.flush()
         first = self._replication.next_logged if logged else 0
         waiting: list[Done] = [] if done is None else [partial(_tell, done, first)]
-        self._accept(((Flags.LOGGED, logged), (Flags.NONE, unlogged)), waiting)
+        gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
+        self._accept([one for one in gathered if one[1]], waiting)
 
     def remember(self, frame: bytes, done: Done) -> None:
         """See `TreeNode.remember`."""

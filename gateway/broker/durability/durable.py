@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
@@ -49,6 +50,7 @@ RETRY_WRITE_S = 0.05
 RETRY_S = 10.0
 """A checkpoint that failed is tried again after so long."""
 
+_will = attrgetter("will")
 _log = logging.getLogger(__name__)
 
 
@@ -196,7 +198,7 @@ class Durable:
         if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
             self._tell_time()  # what follows has the new time in its headers
         index = 0
-        for run in runs if journal.has_sessions or any(run.will for run in runs) else ():
+        for run in runs if journal.has_sessions or any(map(_will, runs)) else ():
             session = run.session
             if run.will:
                 journal.publishes_will(run.will, index)

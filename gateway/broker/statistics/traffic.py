@@ -41,6 +41,16 @@ class Traffic:
     """The most clients that were connected at a time."""
     sessions_expired: int = 0
 
+    def published_alone(self, first: int, size_bytes: int) -> None:
+        """Count a PUBLISH of QoS 1 or 2 that came in a read of its own."""
+        self.packets_read += 1
+        self.bytes_read += size_bytes
+        self.published_bytes += size_bytes
+        if first & 2:
+            self.received_qos_1 += 1
+        else:
+            self.received_qos_2 += 1
+
     @property
     def packets_received(self) -> int:
         """Packets of any kind."""

@@ -183,3 +183,40 @@ def test_where_the_stream_is_cut_changes_nothing_of_the_answers(
     # Only their order may differ: a QoS 0 message does not wait for the log.
     at_once, in_pieces = (asyncio.run(feed(given)) for given in ([stream], pieces))
     assert sorted(map(len, whole(at_once))) == sorted(map(len, whole(in_pieces)))
+
+
+LENGTH_OF_TWO_BYTES_WITHOUT_THE_BIT = bytes((0x32, 20, 1, 0, 1, ord("t"), 0, 7)) + bytes(143)
+"""Longer by two bytes than it says, were there a second byte of the length."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(deadline=None)
+@given(
+    qos=st.sampled_from([1, 2]),
+    size=st.one_of(st.integers(0, 300), st.integers(8_170, 8_200)),
+    length=st.none() | st.binary(min_size=2, max_size=2),
+)
+def test_a_publish_alone_in_its_read_is_answered_as_one_among_others(
+    version: int, qos: int, size: int, length: bytes | None
+) -> None:
+    packet = encode(Publish("t", bytes(size), qos, False, False, 7, {}), version)
+    if length is not None:  # which is wrong, nearly always
+        packet = packet[:1] + length + packet[3:]
+    assert_alike_alone_and_among_others(version, packet)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_length_of_one_byte_is_not_read_as_one_of_two(version: int) -> None:
+    assert_alike_alone_and_among_others(version, LENGTH_OF_TWO_BYTES_WITHOUT_THE_BIT)
+
+
+def assert_alike_alone_and_among_others(version: int, packet: bytes) -> None:
+    before = [
+        connect(version),
+        encode(Subscribe(1, [SubscriptionRequest("t", 1)], {}), version),
+        encode(Publish("t", b"its route is known", 1, False, False, 6, {}), version),
+    ]
+    ping = encode(PingReq(), version)
+    alone = asyncio.run(feed([*before, ping, packet]))
+    among = asyncio.run(feed([*before, ping + packet]))
+    assert sorted(whole(alone)) == sorted(whole(among))
