@@ -30,6 +30,8 @@ EARLIEST_US = 1_767_225_600_000_000
 LATEST_US = EARLIEST_US + 20 * 365 * 24 * 3600 * 1_000_000
 """A wall clock beyond it is wrong too."""
 LOGICAL_MAX = (1 << 32) - 1
+LOGICAL_HIGH = 1 << 31
+"""No clock counts so far by itself."""
 
 
 class Stamp(NamedTuple):
@@ -94,12 +96,13 @@ class HybridClock:
         self._last = Stamp(now_us, 0) if now_us > self._last.physical_us else _next(self._last)
         if self._last > after:
             return self._last
-        # Not from this clock, so two of the same turn must be told apart here.
-        self._beyond = max(self._beyond, after.logical) + 1
-        if self._beyond > LOGICAL_MAX:
-            self._beyond = 1
-            return Stamp(after.physical_us + 1, 0)
-        return Stamp(after.physical_us, self._beyond)
+        # Not from this clock, so two of the same turn must be told apart here: by a count that
+        # grows with each, and that nobody's stamp can drive to its end.
+        if after.logical < LOGICAL_HIGH:
+            self._beyond = max(self._beyond, after.logical) + 1
+            return Stamp(after.physical_us, self._beyond)
+        self._beyond += 1
+        return Stamp(after.physical_us + 1, self._beyond)
 
     def observe(self, stamp: Stamp, wall_us: int) -> None:
         """Follow a stamp that was seen, if it is not too far ahead."""

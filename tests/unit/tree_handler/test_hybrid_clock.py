@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tree_handler.retained.hybrid_clock import (
@@ -18,7 +18,9 @@ from tree_handler.retained.hybrid_clock import (
 NOW_US = EARLIEST_US + 10**12
 YEAR_US = 365 * 24 * 3600 * 10**6
 walls = st.integers(0, LATEST_US + 30 * YEAR_US)
-stamps = st.builds(Stamp, st.integers(0, 1 << 60), st.integers(0, LOGICAL_MAX))
+logicals = st.integers(0, LOGICAL_MAX)
+stamps = st.builds(Stamp, st.integers(0, 1 << 60), logicals)
+ahead = st.integers(LATEST_US, LATEST_US + 2)
 
 
 @given(st.lists(st.tuples(walls, st.booleans(), stamps), max_size=30))
@@ -51,6 +53,8 @@ def test_of_two_stamps_with_a_clock_that_does_not_jump_back_the_later_is_greater
 
 
 @given(st.lists(stamps, max_size=20))
+@example([Stamp(NOW_US + 2 * MAX_AHEAD_US, LOGICAL_MAX)])
+@example([Stamp(NOW_US + 2 * MAX_AHEAD_US, LOGICAL_MAX - 1)])
 def test_writes_of_one_topic_that_lies_far_ahead_are_told_apart(others: list[Stamp]) -> None:
     clock = HybridClock()
     future = Stamp(NOW_US + 30 * YEAR_US, 7)
@@ -58,6 +62,14 @@ def test_writes_of_one_topic_that_lies_far_ahead_are_told_apart(others: list[Sta
     for other in others:
         clock.stamp(NOW_US, other)
     assert clock.stamp(NOW_US, future) > first > future
+
+
+@given(st.lists(st.builds(Stamp, ahead, logicals), max_size=20))
+def test_no_two_writes_far_ahead_get_the_same_stamp(replaced: list[Stamp]) -> None:
+    clock = HybridClock()
+    made = [clock.stamp(NOW_US, after) for after in replaced]
+    assert len(set(made)) == len(made)
+    assert all(new > old for new, old in zip(made, replaced, strict=True))
 
 
 def test_a_stamp_of_the_far_future_does_not_move_the_clock() -> None:
@@ -96,4 +108,4 @@ def test_logical_parts_run_over_into_the_physical_one() -> None:
     clock.observe(Stamp(NOW_US, LOGICAL_MAX), NOW_US)
     assert clock.stamp(NOW_US) == Stamp(NOW_US + 1, 0)
     future = Stamp(NOW_US + 9 * YEAR_US, LOGICAL_MAX)
-    assert clock.stamp(NOW_US, future) == Stamp(future.physical_us + 1, 0)
+    assert clock.stamp(NOW_US, future) == Stamp(future.physical_us + 1, 1)
