@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.hooks import Commit
 from gateway.broker.message import Message
 from gateway.broker.packets import ReasonCode
-from gateway.broker.runs import PUBACK, PUBREC, Run, batches
+from gateway.broker.runs import PUBACK, PUBREC, Alone, Run, Together, batches, one_by_one
 from gateway.broker.sessions import Session
 from tree_handler.batch import Row
 
@@ -49,7 +49,7 @@ class _Commit:
 
     """
 
-    runs: deque[Run]
+    runs: deque[Run | Together]
     first: int
     size_bytes: int
 
@@ -63,6 +63,7 @@ class Acceptance:
         settled: called when a commit is dealt with.
         now: the loop's clock, in seconds.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
+        deliver_together: does it with messages that came alone, and acknowledges them.
         stamp: gives a message that is to be retained its version.
 
     Attributes:
@@ -76,6 +77,8 @@ class Acceptance:
     __slots__ = (
         "_commit",
         "_deliver",
+        "_deliver_together",
+        "_has_wills",
         "_limit_bytes",
         "_now",
         "_refused",
@@ -100,18 +103,21 @@ class Acceptance:
         now: Callable[[], float],
         limit_bytes: int,
         *,
+        deliver_together: Callable[[Sequence[Alone], float], None],
         stamp: Callable[[Message], None],
     ) -> None:
         self._commit = commit
         self._deliver = deliver
+        self._deliver_together = deliver_together
         self._settled = settled
         self._now = now
         self._limit_bytes = limit_bytes
         self._stamp = stamp
-        self._runs: list[Run] = []
+        self._runs: list[Run | Together] = []
         self.run: Run | None = None
         self.rows: list[Row] = []
         self.unlogged: list[Row] = []
+        self._has_wills = False
         self._waiting_bytes = 0
         self._stalled: set[Connection] = set()
         self._refused: set[tuple[Session, int]] = set()
@@ -139,6 +145,13 @@ class Acceptance:
         """Take a run of plain messages, whose rows the caller adds."""
         self._runs.append(run)
         self.run = run
+
+    def begin_together(self) -> list[Alone]:
+        """Take plain messages that came alone, which the caller adds, and their rows."""
+        members: list[Alone] = []
+        self._runs.append(Together(members))
+        self.run = None
+        return members
 
     def add(
         self,
@@ -171,6 +184,7 @@ class Acceptance:
         run = Run(connection, session, [message], answers)
         run.is_delivered = is_delivered
         run.will = will
+        self._has_wills |= will > 0
         if run.retains:
             self._to_retain[run.retains] += 1
         self._runs.append(run)
@@ -191,13 +205,14 @@ class Acceptance:
         self.run = None
         for some, some_rows in batches(runs, rows):
             self._commit_runs(some, some_rows)
+        self._has_wills = False
 
-    def _commit_runs(self, runs: Sequence[Run], rows: Sequence[Row]) -> None:
+    def _commit_runs(self, runs: Sequence[Run | Together], rows: Sequence[Row]) -> None:
         size_bytes = sum([len(row[2]) for row in rows]) + len(runs)
         self._waiting_bytes += size_bytes
         error = None
         if self.durable is not None and rows:
-            error = self.durable.precede(runs)
+            error = self.durable.precede(runs, has_wills=self._has_wills)
         if error is None:
             self._commit(rows, (), partial(self._committed, runs, size_bytes))
         else:
@@ -212,14 +227,14 @@ class Acceptance:
         unlogged, self.unlogged = self.unlogged, []
         self._commit((), unlogged, None)
 
-    def _stall(self, runs: Sequence[Run]) -> None:
-        for run in runs:
+    def _stall(self, runs: Sequence[Run | Together]) -> None:
+        for run in one_by_one(runs):
             if run.connection is not None and run.connection not in self._stalled:
                 self._stalled.add(run.connection)
                 run.connection.stall()
 
     def _committed(
-        self, runs: Sequence[Run], size_bytes: int, first: int, error: OSError | None
+        self, runs: Sequence[Run | Together], size_bytes: int, first: int, error: OSError | None
     ) -> None:
         if error is not None:
             if self.durable is not None:
@@ -259,21 +274,27 @@ class Acceptance:
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
         now_s = self._now()
         journal = None if self.durable is None or not commit.first else self.durable.journal
+        own = None if journal is None else journal.own
+        are_asked_for = journal is not None and journal.has_sessions
         runs = commit.runs
-        are_numbered = journal is not None and journal.has_sessions
         portion = unlooked = PORTION
         while runs:
             run = runs.popleft()
-            count = len(run.messages)
+            count = len(run)
             if count > unlooked:
                 run, rest = run.split(unlooked)
                 runs.appendleft(rest)
                 count = unlooked
-            if journal is not None:
-                if are_numbered or (count == 1 and run.messages[0].retain):
-                    _number(run, (journal.own, commit.first))
+            if isinstance(run, Together):
+                if own is not None and are_asked_for:
+                    _number([message for _, _, message, _ in run.members], (own, commit.first))
+                self._settle_together(run, now_s)
+            else:
+                if own is not None and (are_asked_for or (count == 1 and run.messages[0].retain)):
+                    _number(run.messages, (own, commit.first))
+                self._settle_run(run, now_s)
+            if own is not None:
                 commit.first += count
-            self._settle_run(run, now_s)
             unlooked -= count
             if unlooked <= 0 and runs:
                 left_s = until_s - self._now()
@@ -300,6 +321,12 @@ class Acceptance:
         if run.answers and run.connection is not None:
             run.connection.answer(run.answers)
 
+    def _settle_together(self, together: Together, now_s: float) -> None:
+        if self._refused:
+            for run in one_by_one((together,)):
+                self._refused.difference_update(run.exchanges)
+        self._deliver_together(together.members, now_s)
+
     def _answer_again(self, run: Run) -> None:
         """What came before says whether it is in the log."""
         connection = run.connection
@@ -316,8 +343,8 @@ class Acceptance:
             if not self._to_retain[topic]:
                 del self._to_retain[topic]
 
-    def _refuse(self, runs: Sequence[Run]) -> None:
-        for run in runs:
+    def _refuse(self, runs: Sequence[Run | Together]) -> None:
+        for run in one_by_one(runs):
             self._is_dealt_with(run)
             if not run.messages:
                 self._answer_again(run)
@@ -334,8 +361,8 @@ class Acceptance:
                     run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
 
 
-def _number(run: Run, first: Ref) -> None:
+def _number(messages: Iterable[Message], first: Ref) -> None:
     """Tell messages where they stand in the log; those of them that anybody may ask."""
     own, first_number = first
-    for number, message in enumerate(run.messages, first_number):
+    for number, message in enumerate(messages, first_number):
         message.ref = (own, number)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, cast
 from gateway.broker.acknowledgements import answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
-from gateway.broker.incoming import SLICE_BYTES, Incoming
+from gateway.broker.alone import ALONE_BYTES, OFTEN_ALONE
+from gateway.broker.incoming import Incoming
 from gateway.broker.listeners import handover
 from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.packets import (
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 _V311 = int(Version.V311)  # comparing with an enum's member is slow
 _PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
-_QOS_1_AND_2 = frozenset((0x32, 0x34))
 _ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
 
 
@@ -62,11 +62,12 @@ class Connection(Incoming, asyncio.Protocol):
         certificate: what the client proved in the TLS handshake.
         takes_links: whether a neighbour may come this way.
         is_bridge: another broker's bridge, which must not get back what it sends.
+        publishing: its publishing side.
 
     """
 
     __slots__ = (
-        *("_at_hand", "_publishing", "certificate", "is_bridge", "keep_alive_s", "takes_links"),
+        *("_at_hand", "certificate", "is_bridge", "keep_alive_s", "publishing", "takes_links"),
     )
 
     def __init__(self, core: BrokerCore) -> None:
@@ -77,7 +78,7 @@ class Connection(Incoming, asyncio.Protocol):
         self.takes_links = True
         self.is_bridge = False
         publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
-        self._publishing = publishing
+        self.publishing = publishing
         self._at_hand = (
             *(publishing, publishing.permitted, core.routes.get, core.dirty),
             *(core.limits.packet_bytes, core.limits.payload_bytes),
@@ -100,48 +101,30 @@ class Connection(Incoming, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
+        if self.core.turns.reads:
+            self.core.turns.read_gathered()
         self.is_closing = True
         self.transport = None
         self.out.clear()
         self._forget()
         self.core.closed(self)
-        del self._publishing, self._at_hand  # which refer to this connection: no cycle is left
+        del self.publishing, self._at_hand  # which refer to this connection: no cycle is left
 
     # -- reading -------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
-        session = self.session
-        size = len(data)
-        if size < 4 or session is None or self._chunks or self._waiting or self.is_closing:
-            super().data_received(data)
+        turns, size = self.core.turns, len(data)
+        if (
+            ACKNOWLEDGEMENT_BYTES <= size <= ALONE_BYTES
+            and data[0] in OFTEN_ALONE
+            and self.session is not None
+        ):
+            turns.gather(self, data)
             return
-        # A client with one message in flight never sends but one packet alone: a short way.
-        first, core = data[0], self.core
-        try:
-            if first in _QOS_1_AND_2:
-                body = _behind_length(data, size, core.limits.packet_bytes)
-                # What is special about it takes the long way.
-                if not (body and self._publishing.receive_run(data, 0, body, size)):
-                    super().data_received(data)
-                    return
-                self.heard_at_s = core.now()
-                core.traffic.published_alone(first, size)
-            elif size == ACKNOWLEDGEMENT_BYTES and data[1] == 2 and first in _ACKNOWLEDGEMENTS:
-                self.heard_at_s = core.now()
-                core.traffic.acknowledgements_alone += 1
-                if first == _PUBACK:
-                    session.puback(data[2] << 8 | data[3])
-                else:
-                    self._acknowledged(first, data[2] << 8 | data[3])
-                if session.is_busy:
-                    self.send_waiting()
-            else:
-                super().data_received(data)
-                return
-        except PacketError as error:
-            self.fail(error)
-        core.turns.has_read()
+        if turns.reads:
+            turns.read_gathered()  # which came before
+        super().data_received(data)
 
     def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
         """Handle every whole packet that begins before ``stop``, and the run that goes beyond it.
@@ -194,7 +177,7 @@ class Connection(Incoming, asyncio.Protocol):
                     self._walk_shortened(first, data[body:end])
                     began += end - at  # it has been counted
                     at = end
-                    if self.is_closing or self._waiting is not None:
+                    if self.is_closing or self.verdict is not None:
                         break
                     continue
             end = body + length
@@ -260,7 +243,7 @@ class Connection(Incoming, asyncio.Protocol):
                     if first == _PUBACK:
                         session.puback(data[body] << 8 | data[body + 1])
                     else:
-                        self._acknowledged(first, data[body] << 8 | data[body + 1])
+                        self.acknowledged(first, data[body] << 8 | data[body + 1])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
                     break
@@ -270,7 +253,7 @@ class Connection(Incoming, asyncio.Protocol):
                 self._control(first, data[body:end])
                 others += 1
                 other_bytes += end - at - ACKNOWLEDGEMENT_BYTES
-                if self._waiting is not None:
+                if self.verdict is not None:
                     at = end
                     count += 1
                     break
@@ -319,9 +302,9 @@ class Connection(Incoming, asyncio.Protocol):
             case PubRec() if packet.reason >= 0x80:
                 session.pubrec(packet.packet_id, failed=True)
             case PubRec():
-                self._acknowledged(_PUBREC, packet.packet_id)
+                self.acknowledged(_PUBREC, packet.packet_id)
             case PubRel():
-                self._acknowledged(_PUBREL, packet.packet_id)
+                self.acknowledged(_PUBREL, packet.packet_id)
             case PubComp():
                 session.pubcomp(packet.packet_id)
             case PingReq():
@@ -337,13 +320,14 @@ class Connection(Incoming, asyncio.Protocol):
             case _:
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
 
-    def _acknowledged(self, first: int, packet_id: int) -> None:
+    def acknowledged(self, first: int, packet_id: int) -> None:
+        """The client acknowledges in a QoS 2 exchange, without a reason."""
         session = self.session
         assert session is not None
         if first == _PUBCOMP:
             session.pubcomp(packet_id)
         elif first == _PUBREL:
-            self._publishing.release(packet_id)
+            self.publishing.release(packet_id)
         elif session.pubrec(packet_id, failed=False) or self.version == _V311:
             self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
         else:
@@ -357,12 +341,12 @@ class Connection(Incoming, asyncio.Protocol):
         elif first == _PUBCOMP:
             session.pubcomp(*identifiers(run))
         elif first == _PUBREL:
-            self._publishing.release_all(run)
+            self.publishing.release_all(run)
         elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
             self.send(answered(run, _PUBREL), len(run) >> 2)
         else:
             for packet_id in identifiers(run):
-                self._acknowledged(first, packet_id)
+                self.acknowledged(first, packet_id)
 
     def _greet(self, data: bytes) -> int:
         """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""
@@ -404,7 +388,7 @@ class Connection(Incoming, asyncio.Protocol):
 
     def forget_decisions(self) -> None:
         """Decide anew what the client may publish."""
-        self._publishing.forget_decisions()
+        self.publishing.forget_decisions()
 
     # -- answers to a PUBLISH -----------------------------------------------------------------
 
@@ -413,14 +397,28 @@ class Connection(Incoming, asyncio.Protocol):
         if self.is_closing:
             return
         if self.version != _V311:
-            self._publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
+            self.publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
         count = len(answers)
         self.acknowledge(answers[0] if count == 1 else b"".join(answers), count)
+
+    def answer_alone(self, answer: bytes) -> None:
+        """The same for the PUBACK or PUBREC of a message that came alone."""
+        if self.is_closing:
+            return
+        if self.version != _V311 and answer[0] == _PUBACK:
+            self.publishing.unacknowledged -= 1
+        out = self.out
+        if not out:
+            self.core.dirty.append(self)
+        out.append(answer)
+        self.others += 1
+        if self.is_paused:
+            self.hold_more(ACKNOWLEDGEMENT_BYTES)
 
     def refuse(self, packet_id: int, reason: int) -> None:
         """A message was not accepted."""
         if not self.is_closing:
-            self._publishing.refuse(packet_id, reason)
+            self.publishing.refuse(packet_id, reason)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -431,12 +429,3 @@ class Connection(Incoming, asyncio.Protocol):
             self.abort()
         else:
             self.disconnect(error.reason, str(error), linger=True)
-
-
-def _behind_length(data: bytes, size: int, limit: int) -> int:
-    """What stands behind the length of a packet that is all that was read; 0 if it is not."""
-    length = data[1]
-    if length < 128:
-        return 2 if length == size - 2 else 0
-    is_whole = length & 127 | data[2] << 7 == size - 3 and 130 < size <= min(limit, SLICE_BYTES)
-    return 3 if is_whole else 0

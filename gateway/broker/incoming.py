@@ -37,20 +37,22 @@ class Incoming(Outgoing):
     """The reading side of a connection, but for what the packets say.
 
     Attributes:
+        chunks: what was read and is not handled yet.
+        verdict: what that waits for: a decision, or the next turn; None if only for more.
         turn_ends_s: when other connections are to have their turn, on the loop's clock.
 
     """
 
-    __slots__ = ("_chunk_bytes", "_chunks", "_waiting", "_wanted_bytes", "turn_ends_s")
+    __slots__ = ("_chunk_bytes", "_wanted_bytes", "chunks", "turn_ends_s", "verdict")
 
     def __init__(self, core: BrokerCore) -> None:
         super().__init__(core)
         self.heard_at_s = core.now()
         self.turn_ends_s = 0.0
-        self._chunks: list[bytes] = []
+        self.chunks: list[bytes] = []
         self._chunk_bytes = 0
         self._wanted_bytes = 0
-        self._waiting: asyncio.Future[Any] | None = None
+        self.verdict: asyncio.Future[Any] | None = None
 
     def _walk(self, data: bytes, at: int, stop: int) -> int:
         raise NotImplementedError
@@ -62,10 +64,15 @@ class Incoming(Outgoing):
     @property
     def buffered_bytes(self) -> int:
         """What waits to be written, and what was read and waits."""
-        return super().buffered_bytes + (self._chunk_bytes if self._chunks else 0)
+        return super().buffered_bytes + (self._chunk_bytes if self.chunks else 0)
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
+        self.handle(data)
+        self.core.turns.has_read()
+
+    def handle(self, data: bytes) -> None:
+        """Handle what was read, or keep it."""
         if self.is_closing:
             return
         core = self.core
@@ -74,16 +81,16 @@ class Incoming(Outgoing):
         if self.session is not None:  # before that, what counts is when it was opened
             self.heard_at_s = now_s
         self.turn_ends_s = now_s + TURN_S
-        if self._chunks:
-            self._chunks.append(data)
+        if self.chunks:
+            self.chunks.append(data)
             self._chunk_bytes += len(data)
-            if self._waiting is not None or self._chunk_bytes < self._wanted_bytes:
-                if len(self._chunks) > _CHUNKS_MAX:
-                    self._chunks = [b"".join(self._chunks)]
+            if self.verdict is not None or self._chunk_bytes < self._wanted_bytes:
+                if len(self.chunks) > _CHUNKS_MAX:
+                    self.chunks = [b"".join(self.chunks)]
                 return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        elif self._waiting is not None:
+            data = b"".join(self.chunks)
+            self.chunks.clear()
+        elif self.verdict is not None:
             self._keep(data, 0)
             return
         self._read(data)
@@ -99,9 +106,9 @@ class Incoming(Outgoing):
                 if at >= size or self.is_closing:
                     break
                 left_s = self.turn_ends_s - self.core.now()
-                if self._waiting is None and left_s < 0:
+                if self.verdict is None and left_s < 0:
                     self.give_way()
-                if self._waiting is not None:
+                if self.verdict is not None:
                     self._keep(data, at)
                     break
                 if left_s > TURN_S / 2 and slice_bytes < SLICE_BYTES_MAX:
@@ -111,18 +118,17 @@ class Incoming(Outgoing):
         session = self.session
         if session is not None and session.is_busy:
             self.send_waiting()  # what acknowledgements have made room for
-        self.core.turns.has_read()
 
     def _keep(self, data: bytes, at: int, wanted_bytes: int = 0) -> None:
         """Keep what begins a packet that is not all there yet, or that has to wait."""
         self._wanted_bytes = wanted_bytes
-        self._chunks.append(data[at:] if at else data)
+        self.chunks.append(data[at:] if at else data)
         self._chunk_bytes = len(data) - at
 
     def _forget(self) -> None:
-        self._chunks.clear()
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self.chunks.clear()
+        if self.verdict is not None:
+            self.verdict.cancel()
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -138,13 +144,13 @@ class Incoming(Outgoing):
     def wait_for(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
         """Let the client's further packets wait; ``then`` gets the result, None if it failed."""
         task = asyncio.ensure_future(verdict)
-        self._waiting = task
+        self.verdict = task
         self.stall()
 
         def decided(done: asyncio.Future[T]) -> None:
-            if done.cancelled() or self._waiting is not done:
+            if done.cancelled() or self.verdict is not done:
                 return
-            self._waiting = None
+            self.verdict = None
             self.resume()
             error = done.exception()
             if error is not None:
@@ -155,9 +161,9 @@ class Incoming(Outgoing):
                 then(None if error is not None else done.result())
             except PacketError as broken:
                 self.fail(broken)
-            if self._waiting is None and not self.is_closing and self._chunks:
-                data = b"".join(self._chunks)
-                self._chunks.clear()
+            if self.verdict is None and not self.is_closing and self.chunks:
+                data = b"".join(self.chunks)
+                self.chunks.clear()
                 self.turn_ends_s = self.core.now() + TURN_S
                 self._read(data)
             self.core.turns.kick()

@@ -8,6 +8,7 @@ same limit of answers its requests are not read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gateway.broker.aliases import OutgoingAliases
@@ -24,7 +25,7 @@ from gateway.broker.packets import (
     encode,
 )
 from gateway.broker.packets.reason_codes import REASONS
-from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
+from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES, Traffic
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore
@@ -57,7 +58,6 @@ class Outgoing:
     __slots__ = (
         "_held_bytes",
         "_not_reading",
-        "_other_bytes",
         "_pauses",
         "_unsafe_bytes",
         "address",
@@ -70,6 +70,7 @@ class Outgoing:
         "is_particular",
         "is_paused",
         "joined",
+        "other_bytes",
         "others",
         "out",
         "outgoing_aliases",
@@ -108,7 +109,7 @@ class Outgoing:
         """Packets in `out` less the pieces that it consists of."""
         self.others = 0
         """Packets in `out` that are no PUBLISH; counted like the next when they are written."""
-        self._other_bytes = 0
+        self.other_bytes = 0
         """Their bytes beyond those of an acknowledgement each."""
         self._not_reading = 0
         """For how many reasons reading is paused."""
@@ -187,9 +188,9 @@ class Outgoing:
         if packet[0] & 0xF0 != 0x30:
             self.others += count
             self.joined += count - 1
-            self._other_bytes += len(packet) - count * ACKNOWLEDGEMENT_BYTES
+            self.other_bytes += len(packet) - count * ACKNOWLEDGEMENT_BYTES
         if self.is_paused:
-            self._hold_more(len(packet))
+            self.hold_more(len(packet))
 
     def acknowledge(self, packets: bytes, count: int) -> None:
         """Send acknowledgements that have nothing but an identifier each."""
@@ -200,9 +201,10 @@ class Outgoing:
         self.others += count
         self.joined += count - 1
         if self.is_paused:
-            self._hold_more(len(packets))
+            self.hold_more(len(packets))
 
-    def _hold_more(self, size_bytes: int) -> None:
+    def hold_more(self, size_bytes: int) -> None:
+        """So many bytes more wait for a client that does not read; too many, and it is not read."""
         before, self._held_bytes = self._held_bytes, self._held_bytes + size_bytes
         limit = self.core.limits.held_bytes
         if before <= limit < self._held_bytes:
@@ -261,32 +263,6 @@ class Outgoing:
             self.core.dirty.append(self)
         self.out += packets
 
-    def flush(self) -> None:
-        """Write what has gathered, in one call."""
-        if self.is_closing:
-            self.out.clear()
-        elif self.out and not self.is_paused and self.transport is not None:
-            self._write(self.transport)
-
-    def _write(self, transport: asyncio.WriteTransport) -> None:
-        """Write and count what `out` comes to."""
-        out = self.out
-        pieces = len(out)
-        data = out[0] if pieces == 1 else b"".join(out)
-        out.clear()
-        transport.write(data)
-        traffic = self.core.traffic
-        traffic.bytes_sent += len(data)
-        others = self.others
-        if others:
-            traffic.packets_sent += pieces + self.joined
-            traffic.sent_others += others
-            traffic.sent_other_bytes += others * ACKNOWLEDGEMENT_BYTES + self._other_bytes
-            self.others = self._other_bytes = self.joined = 0
-        else:
-            traffic.packets_sent += pieces + self.joined
-            self.joined = 0
-
     def take(self) -> bytes:
         """What has gathered, which is to be `hold` back; nothing if it can't be written anyway."""
         out = self.out
@@ -324,7 +300,7 @@ class Outgoing:
         if self.is_closing:
             return
         # What it published before is acknowledged first, if that can be now.
-        self.core.acceptance.commit()
+        self.core.turns.commit()
         if self.version == Version.V5 and self.session is not None:
             self.close(self.with_reason(Disconnect(reason), why), linger=linger)
         else:
@@ -368,9 +344,9 @@ class Outgoing:
         if farewell:
             self.out.append(farewell)
             self.others += 1
-            self._other_bytes += len(farewell) - ACKNOWLEDGEMENT_BYTES
+            self.other_bytes += len(farewell) - ACKNOWLEDGEMENT_BYTES
         if self.out:
-            self._write(transport)
+            _write((self,), self.core.traffic)
         if not linger or not transport.can_write_eof():
             transport.close()
             return
@@ -388,3 +364,36 @@ class Outgoing:
 
     def __str__(self) -> str:
         return str(self.session.client) if self.session is not None else self.address
+
+
+def flush(connections: Iterable[Outgoing], traffic: Traffic) -> None:
+    """Write what has gathered for each, in one call for each."""
+    ready: list[Outgoing] = []
+    for connection in connections:
+        if connection.is_closing:
+            connection.out.clear()
+        elif connection.out and not connection.is_paused and connection.transport is not None:
+            ready.append(connection)
+    _write(ready, traffic)
+
+
+def _write(connections: Iterable[Outgoing], traffic: Traffic) -> None:
+    packets = size_bytes = others = other_bytes = 0
+    for connection in connections:
+        out, transport = connection.out, connection.transport
+        assert transport is not None
+        pieces = len(out)
+        data = out[0] if pieces == 1 else b"".join(out)
+        out.clear()
+        transport.write(data)
+        size_bytes += len(data)
+        packets += pieces + connection.joined
+        connection.joined = 0
+        if connection.others:
+            others += connection.others
+            other_bytes += connection.other_bytes
+            connection.others = connection.other_bytes = 0
+    traffic.packets_sent += packets
+    traffic.bytes_sent += size_bytes
+    traffic.sent_others += others
+    traffic.sent_other_bytes += others * ACKNOWLEDGEMENT_BYTES + other_bytes

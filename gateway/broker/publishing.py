@@ -110,7 +110,7 @@ class Publishing:
                 if tail[0]:
                     return at
                 payload = tail[1:]
-                self._count_unacknowledged()
+                self.count_unacknowledged()
             if qos == 2:
                 session.incoming.add(packet_id)
             head, number = data[at:topic_end], data[topic_end : topic_end + 2]
@@ -225,7 +225,7 @@ class Publishing:
                 return
             packet_id = -packet_id
         if connection.version == Version.V5:
-            self._count_unacknowledged()
+            self.count_unacknowledged()
         if not allowed:
             core.refused("publication to a forbidden topic", str(connection))
             if connection.version == Version.V5:
@@ -241,7 +241,13 @@ class Publishing:
             self._begin(session, -packet_id)
         core.acceptance.add(message, session, connection, packet_id)
 
-    def _count_unacknowledged(self) -> None:
+    def count_unacknowledged(self) -> None:
+        """One more is on its way.
+
+        Raises:
+            PacketError: that is more than was allowed.
+
+        """
         self.unacknowledged += 1
         if self.unacknowledged > self._core.limits.receive_maximum:
             raise PacketError(

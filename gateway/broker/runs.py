@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.message import Message
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from gateway.broker.sessions import Session
 
 PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
+
+
+Alone = tuple["Connection", "Session", Message, bytes]
+"""One plain message: its connection, the publisher's session, the message, PUBACK or PUBREC."""
 
 
 class Run:
@@ -46,6 +50,10 @@ class Run:
         self.answers = answers
         self.is_delivered = False
         self.will = 0
+
+    def __len__(self) -> int:
+        """Messages."""
+        return len(self.messages)
 
     @property
     def retains(self) -> str | None:
@@ -80,7 +88,36 @@ class Run:
         ]
 
 
-def batches(runs: list[Run], rows: Sequence[Row]) -> Iterator[tuple[Sequence[Run], Sequence[Row]]]:
+class Together:
+    """Plain messages that came alone, from many clients: a run of each would cost more."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: list[Alone]) -> None:
+        self.members = members
+
+    def __len__(self) -> int:
+        """Messages."""
+        return len(self.members)
+
+    def split(self, count: int) -> tuple[Together, Together]:
+        """Two parts of it, the first with so many messages."""
+        return Together(self.members[:count]), Together(self.members[count:])
+
+
+def one_by_one(runs: Iterable[Run | Together]) -> Iterator[Run]:
+    """All as runs, for what is seldom done."""
+    for run in runs:
+        if isinstance(run, Run):
+            yield run
+        else:
+            for connection, session, message, answer in run.members:
+                yield Run(connection, session, [message], [answer])
+
+
+def batches(
+    runs: Sequence[Run | Together], rows: Sequence[Row]
+) -> Iterator[tuple[Sequence[Run | Together], Sequence[Row]]]:
     """Split a turn so that the log takes or refuses each part as a whole, as one batch."""
     parts = cut(rows)
     if len(parts) <= 1:
@@ -89,10 +126,10 @@ def batches(runs: list[Run], rows: Sequence[Row]) -> Iterator[tuple[Sequence[Run
         return
     left = deque(runs)
     for part in parts:
-        some: list[Run] = []
+        some: list[Run | Together] = []
         room = len(part)
-        while left and room >= len(left[0].messages):
-            room -= len(left[0].messages)
+        while left and room >= len(left[0]):
+            room -= len(left[0])
             some.append(left.popleft())
         if room:
             begun, rest = left.popleft().split(room)

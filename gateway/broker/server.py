@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from gateway.broker import arriving, wills
+from gateway.broker import alone, arriving, wills
 from gateway.broker.acceptance import Acceptance
 from gateway.broker.bridges import RetainedByBridges
 from gateway.broker.connection import Connection
@@ -28,7 +29,7 @@ from gateway.broker.hooks import Client, Hooks, Interest
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.message import Message
-from gateway.broker.outgoing import Outgoing
+from gateway.broker.outgoing import Outgoing, flush
 from gateway.broker.packets import PacketError, ReasonCode
 from gateway.broker.retained_owed import Owing
 from gateway.broker.retained_sending import RetainedSending
@@ -103,9 +104,11 @@ class BrokerCore:
             self.turns.kick,
             self.now,
             self.limits.uncommitted_bytes,
+            deliver_together=partial(alone.deliver, self),
             stamp=self.retention.stamp,
         )
         self.turns.acceptance = self.acceptance
+        self.turns.read = partial(alone.read, self)
         self.durable: Durable | None = None
         self.interest: Interest | None = None
         self.gathers_unlogged = hooks.carries_unlogged()
@@ -453,8 +456,7 @@ class BrokerCore:
         if self.durable is not None:
             self.durable.flush(dirty)
             return
-        for connection in dirty:
-            connection.flush()
+        flush(dirty, self.traffic)
 
     def may_leave(self, connection: Outgoing) -> bool:
         """Whether what a connection has to write stands on nothing that a crash takes back."""
@@ -483,7 +485,7 @@ class BrokerCore:
         """Close every connection; wills are not published."""
         self._is_stopping = True
         self.upkeep.stop()
-        self.acceptance.commit()
+        self.turns.commit()
         self.acceptance.finish()
         for connection in list(self.connections):
             if self.durable is not None and connection.session is not None:

@@ -1,6 +1,7 @@
 """The end of a turn of the event loop: what it gathered is committed, and then written.
 
 One commit and one write for each connection serve all that a turn brings, however much that is.
+Packets that come alone in their reads (`alone`) wait for that too: they are handled together.
 To wait for the turn's end costs a single message a round of the loop, though. So while a turn has
 but one read, the next few reads do not wait; then one waits again, to see whether it is alone.
 """
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING
 from gateway.broker.acceptance import Acceptance
 
 if TYPE_CHECKING:
+    from gateway.broker.connection import Connection
     from gateway.broker.outgoing import Outgoing
+
+    Read = tuple[Connection, bytes]
 
 READS_ALONE = 8
 """So many reads do not wait for the end of the turn, after one that was alone in its own."""
@@ -30,6 +34,8 @@ class Turns:
 
     Attributes:
         acceptance: what is to be committed; set by its owner, whom it calls back here.
+        read: handles reads of packets that came alone; set by its owner too.
+        reads: those of this turn, in their order.
         is_scheduled: whether the end of this turn is.
 
     """
@@ -43,9 +49,12 @@ class Turns:
         "_when_ended",
         "acceptance",
         "is_scheduled",
+        "read",
+        "reads",
     )
 
     acceptance: Acceptance
+    read: Callable[[list[Read]], None]
 
     def __init__(
         self,
@@ -58,26 +67,45 @@ class Turns:
         self._loop = asyncio.get_running_loop()
         self._dirty = dirty
         self.is_scheduled = False
+        self.reads: list[Read] = []
         self._reads = 0
         self._reads_alone = 0
 
     def kick(self) -> None:
         """See that what is due is dealt with at the end of this turn."""
-        if not self.is_scheduled and (self._dirty or self.acceptance.has_due):
+        if not self.is_scheduled and (self._dirty or self.reads or self.acceptance.has_due):
             self.is_scheduled = True
             self._loop.call_soon(self._ended)
+
+    def gather(self, connection: Connection, data: bytes) -> None:
+        """Have a read of what may be a packet alone handled with the others of the turn."""
+        self.reads.append((connection, data))
+        self.has_read()
+
+    def read_gathered(self) -> None:
+        """Handle what was gathered."""
+        reads, self.reads = self.reads, []
+        self.read(reads)
+
+    def commit(self) -> None:
+        """Handle what was gathered, and hand in what the log is to have."""
+        if self.reads:
+            self.read_gathered()
+        self.acceptance.commit()
 
     def has_read(self) -> None:
         """A read is dealt with: what it brought is due, at once if no other comes with it."""
         if self.is_scheduled:
             self._reads += 1
-        elif self._dirty or self.acceptance.has_due:
-            if self._reads_alone:
+        elif self._reads_alone:
+            if self.reads:
+                self.read_gathered()
+            if self._dirty or self.acceptance.has_due:
                 self._reads_alone -= 1
                 self._end()
-            else:
-                self._reads = 1
-                self.kick()
+        else:
+            self._reads = 1
+            self.kick()
 
     def _ended(self) -> None:
         self._reads_alone = READS_ALONE if self._reads == 1 else 0
@@ -87,7 +115,7 @@ class Turns:
     def _end(self) -> None:
         self.is_scheduled = True  # nothing that happens here needs another turn's end
         try:
-            self.acceptance.commit()
+            self.commit()
         finally:
             self.is_scheduled = False
         dirty = self._dirty[:]
@@ -95,3 +123,5 @@ class Turns:
         self._flush(dirty)
         self.acceptance.pass_on()
         self._when_ended()
+        if self.reads:  # brought by what this has let go on
+            self.kick()

@@ -267,7 +267,7 @@ def _check_packets(written: bytes, version: int) -> None:
 
 
 def _check_bounds(client: Connection) -> None:
-    assert sum(map(len, client._chunks)) <= LIMITS.packet_bytes + (1 << 16)
+    assert sum(map(len, client.chunks)) <= LIMITS.packet_bytes + (1 << 16)
     session = client.session
     if session is not None:
         assert session.queued_count <= LIMITS.queue_messages

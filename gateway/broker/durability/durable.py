@@ -15,9 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
@@ -25,6 +24,8 @@ from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.log.message_log import Done
+from gateway.broker.outgoing import flush
+from gateway.broker.runs import one_by_one
 from tree_handler.batch import Epoch, Header
 from tree_handler.retained.message import Retained
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
     from gateway.broker.message import Message
     from gateway.broker.outgoing import Outgoing
-    from gateway.broker.runs import Run
+    from gateway.broker.runs import Run, Together
     from gateway.broker.server import BrokerCore
     from gateway.broker.sessions import Session
 
@@ -50,7 +51,6 @@ RETRY_WRITE_S = 0.05
 RETRY_S = 10.0
 """A checkpoint that failed is tried again after so long."""
 
-_will = attrgetter("will")
 _log = logging.getLogger(__name__)
 
 
@@ -187,7 +187,7 @@ class Durable:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, runs: Sequence[Run]) -> OSError | None:
+    def precede(self, runs: Sequence[Run | Together], *, has_wills: bool) -> OSError | None:
         """Write what must be in the log before a batch of these messages; the error if it can't.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
@@ -198,7 +198,7 @@ class Durable:
         if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
             self._tell_time()  # what follows has the new time in its headers
         index = 0
-        for run in runs if journal.has_sessions or any(map(_will, runs)) else ():
+        for run in one_by_one(runs) if journal.has_sessions or has_wills else ():
             session = run.session
             if run.will:
                 journal.publishes_will(run.will, index)
@@ -235,21 +235,23 @@ class Durable:
             self._told(*told)
         return None
 
-    def flush(self, dirty: Iterable[Outgoing]) -> None:
+    def flush(self, dirty: Sequence[Outgoing]) -> None:
         """At the end of a turn: write the frame, then the output of those who need not wait."""
         self.write()
-        safe = self._safe
-        for connection in dirty:
-            session = connection.session
-            if session is None or session.record is None or self._stands_on(connection) <= safe:
-                connection.flush()
-            else:
-                packets = connection.take()
-                if packets:
-                    ticket = self.journal.written + (not self.journal.is_empty)
-                    connection.held_ticket = ticket
-                    connection.hold(len(packets))
-                    self._held.append((ticket, connection, packets))
+        if self._safe < self.journal.written or not self.journal.is_empty:
+            for connection in dirty:
+                session = connection.session
+                if session is not None and session.record is not None:
+                    self._hold_back(connection)
+        flush(dirty, self._core.traffic)
+
+    def _hold_back(self, connection: Outgoing) -> None:
+        """Keep the output of a connection if it stands on what is not safe yet."""
+        if self._stands_on(connection) > self._safe and (packets := connection.take()):
+            ticket = self.journal.written + (not self.journal.is_empty)
+            connection.held_ticket = ticket
+            connection.hold(len(packets))
+            self._held.append((ticket, connection, packets))
 
     def may_leave(self, connection: Outgoing) -> bool:
         """Whether a connection's output stands on nothing that a crash could take back."""

@@ -41,15 +41,14 @@ class Traffic:
     """The most clients that were connected at a time."""
     sessions_expired: int = 0
 
-    def published_alone(self, first: int, size_bytes: int) -> None:
-        """Count a PUBLISH of QoS 1 or 2 that came in a read of its own."""
-        self.packets_read += 1
-        self.bytes_read += size_bytes
-        self.published_bytes += size_bytes
-        if first & 2:
-            self.received_qos_1 += 1
-        else:
-            self.received_qos_2 += 1
+    def read_alone(self, ones: int, twos: int, published_bytes: int, acknowledgements: int) -> None:
+        """Count packets that came in reads of their own: PUBLISH by QoS, and acknowledgements."""
+        self.packets_read += ones + twos
+        self.bytes_read += published_bytes
+        self.published_bytes += published_bytes
+        self.received_qos_1 += ones
+        self.received_qos_2 += twos
+        self.acknowledgements_alone += acknowledgements
 
     @property
     def packets_received(self) -> int:

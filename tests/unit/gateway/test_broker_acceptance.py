@@ -62,6 +62,7 @@ def acceptance(log: Log) -> Acceptance:
         lambda: None,
         lambda: 0.0,
         limit_bytes=100,
+        deliver_together=lambda together, now_s: None,
         stamp=lambda message: None,
     )
 

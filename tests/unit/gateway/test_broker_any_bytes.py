@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_transport import MemoryTransport
 
 from gateway.broker.connection import Connection
 from gateway.broker.hooks import Hooks
@@ -31,39 +31,6 @@ from gateway.broker.packets import (
 from gateway.broker.server import BrokerCore
 
 VERSIONS = [Version.V311, Version.V5]
-
-
-class MemoryTransport(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = bytearray()
-        self.is_closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.is_closed = True
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
 
 def packets(version: int) -> list[bytes]:

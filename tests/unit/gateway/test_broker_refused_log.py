@@ -14,7 +14,7 @@ from gateway.broker.acceptance import Acceptance
 from gateway.broker.hooks import Committed
 from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.broker.message import Message
-from gateway.broker.runs import PUBREC
+from gateway.broker.runs import PUBREC, Alone
 from gateway.links.commit import GroupCommit
 from tree_handler import batch
 from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Row
@@ -58,8 +58,22 @@ class Broker:
             lambda: None,
             lambda: 0.0,
             1 << 30,
+            deliver_together=self._deliver_together,
             stamp=lambda message: None,
         )
+
+    def _deliver_together(self, together: Sequence[Alone], _: float) -> None:
+        for connection, _session, message, answer in together:
+            self.delivered.append(message)
+            connection.answer([answer])
+
+    def publish_alone(self, client: Client, packet_id: int) -> None:
+        """A QoS 2 message that came alone in its read."""
+        client.incoming.add(packet_id)
+        message = Message("t", b"t", b"x", 2, False)
+        alone = (client, client, message, PUBREC + packet_id.to_bytes(2, "big"))
+        self.acceptance.begin_together().append(alone)  # type: ignore[arg-type]  # as above
+        self.acceptance.rows.append(message.row())
 
     def publish(
         self,
@@ -124,18 +138,30 @@ def test_a_message_that_comes_again_is_answered_as_its_first_coming(
     assert len(broker.delivered) == (0 if error else 1)
 
 
-def test_a_refused_identifier_can_be_used_for_another_message() -> None:
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_refused_identifier_can_be_used_for_another_message(*, is_alone: bool) -> None:
     broker, client = Broker(), Client()
-    broker.publish(client, 7, qos=2)
+
+    def publish() -> None:
+        if is_alone:
+            broker.publish_alone(client, 7)
+        else:
+            broker.publish(client, 7, qos=2)
+
+    publish()
+    broker.acceptance.commit()
+    broker.publish(client, 1)  # so that something waits for the log all the time
     broker.acceptance.commit()
     broker.settle(FULL)
-    broker.publish(client, 7, qos=2)
+    publish()
     broker.acceptance.commit()
     broker.again(client, 7)
     broker.acceptance.commit()
     broker.settle()
     broker.settle()
-    assert client.answers == [("refused", -7), ("acknowledged", -7), ("acknowledged", -7)]
+    broker.settle()
+    taken = [("acknowledged", packet_id) for packet_id in (1, -7, -7)]
+    assert client.answers == [("refused", -7), *taken]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def make(dirty: list[Any]) -> Turns:
         turns.kick,
         asyncio.get_running_loop().time,
         1 << 20,
+        deliver_together=lambda *_: None,
         stamp=lambda message: None,
     )
     return turns
