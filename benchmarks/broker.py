@@ -185,6 +185,8 @@ def _measure(
     peers, missing = broker_peers.peers(_subfolder(folder, "npm"))
     ours = [broker_peers.ours(figures.OURS), broker_peers.ours(figures.OURS_SYNCED, "sync")]
     variants = broker_peers.variants() if plan.shows_variants else []
+    if plan.shows_variants:
+        peers.append(broker_peers.bare_forwarder())
     null_port = stack.enter_context(load_generator.null_broker(programs))
     starting = [
         stack.enter_context(launched(broker, _subfolder(folder, f"broker-{number}")))

@@ -166,6 +166,15 @@ def peers(folder: Path) -> tuple[list[Broker], list[str]]:
     return found, missing
 
 
+def bare_forwarder() -> Broker:
+    """No broker, but the least that one in Python could do: see the program."""
+
+    def prepare(_folder: Path, port: int) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.bare_forwarder", str(port)]
+
+    return Broker("bare forwarder in Python", "nothing", prepare)
+
+
 def mosquitto(*, nodelay: bool) -> Broker:
     """Mosquitto, in memory.
 
