@@ -180,27 +180,21 @@ def test_what_comes_together_ends_as_what_comes_one_by_one(
     assert together == one_by_one
 
 
-async def test_who_closes_after_a_message_alone_has_published_it() -> None:
+@pytest.mark.parametrize("is_lost", [False, True], ids=["closes", "is lost"])
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_who_goes_after_a_message_alone_has_published_it(
+    version: int, *, is_lost: bool
+) -> None:
     world = World()
-    reader = await world.client(Version.V5, ("a", 1))
-    writer, _ = await world.client(Version.V5), await world.client(Version.V5)
+    reader = await world.client(version, ("a", 1))
+    writer, _ = await world.client(version), await world.client(version)
     world.core.route(b"a")
     world.begin_turn()
-    world.send(writer, publish(Version.V5, "a", 1, 1))
-    world.send(writer, encode(Disconnect(0, {}), Version.V5))
-    await world.turn()
-    assert [packet.payload for packet in world.written(reader)] == [b"x"]  # type: ignore[attr-defined]  # a PUBLISH
-    world.core.stop()
-
-
-async def test_who_is_lost_after_a_message_alone_has_published_it() -> None:
-    world = World()
-    reader = await world.client(Version.V311, ("a", 1))
-    writer, _ = await world.client(Version.V311), await world.client(Version.V311)
-    world.core.route(b"a")
-    world.begin_turn()
-    world.send(writer, publish(Version.V311, "a", 1, 1))
-    world.clients[writer][0].connection_lost(None)
+    world.send(writer, publish(version, "a", 1, 1))
+    if is_lost:
+        world.clients[writer][0].connection_lost(None)
+    else:
+        world.send(writer, encode(Disconnect(0, {}), version))
     await world.turn()
     assert [packet.payload for packet in world.written(reader)] == [b"x"]  # type: ignore[attr-defined]  # a PUBLISH
     world.core.stop()
