@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 
+from memory_transport import MemoryTransport
 from raw_packets import Packets, parse
 
 from gateway.broker import admission
@@ -78,17 +80,12 @@ def _decode(first: int, body: bytes, version: int) -> None:
 # -- a connection ----------------------------------------------------------------------------------
 
 
-class Transport(asyncio.Transport):
-    """Keeps what is written; closing is carried out at the end of the turn, as by a loop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = bytearray()
-        self.is_closed = False
+class Transport(MemoryTransport):
+    """Nothing may be written after the end; closing is carried out at the end of the turn."""
 
     def write(self, data: Any) -> None:
         assert not self.is_closed, "written after it was closed"
-        self.written += data
+        super().write(data)
 
     def write_eof(self) -> None:
         self.is_closed = True
@@ -96,27 +93,8 @@ class Transport(asyncio.Transport):
     def can_write_eof(self) -> bool:
         return True
 
-    def close(self) -> None:
-        self.is_closed = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """A neighbour's connection is handed over."""
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
 
 
 def connection(data: bytes) -> None:
