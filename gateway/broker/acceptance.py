@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -78,7 +78,6 @@ class Acceptance:
         "_commit",
         "_deliver",
         "_deliver_together",
-        "_has_wills",
         "_limit_bytes",
         "_now",
         "_refused",
@@ -117,7 +116,6 @@ class Acceptance:
         self.run: Run | None = None
         self.rows: list[Row] = []
         self.unlogged: list[Row] = []
-        self._has_wills = False
         self._waiting_bytes = 0
         self._stalled: set[Connection] = set()
         self._refused: set[tuple[Session, int]] = set()
@@ -184,7 +182,6 @@ class Acceptance:
         run = Run(connection, session, [message], answers)
         run.is_delivered = is_delivered
         run.will = will
-        self._has_wills |= will > 0
         if run.retains:
             self._to_retain[run.retains] += 1
         self._runs.append(run)
@@ -205,14 +202,13 @@ class Acceptance:
         self.run = None
         for some, some_rows in batches(runs, rows):
             self._commit_runs(some, some_rows)
-        self._has_wills = False
 
     def _commit_runs(self, runs: Sequence[Run | Together], rows: Sequence[Row]) -> None:
         size_bytes = sum([len(row[2]) for row in rows]) + len(runs)
         self._waiting_bytes += size_bytes
         error = None
         if self.durable is not None and rows:
-            error = self.durable.precede(runs, has_wills=self._has_wills)
+            error = self.durable.precede(runs)
         if error is None:
             self._commit(rows, (), partial(self._committed, runs, size_bytes))
         else:
@@ -274,8 +270,6 @@ class Acceptance:
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
         now_s = self._now()
         journal = None if self.durable is None or not commit.first else self.durable.journal
-        own = None if journal is None else journal.own
-        are_asked_for = journal is not None and journal.has_sessions
         runs = commit.runs
         portion = unlooked = PORTION
         while runs:
@@ -285,16 +279,14 @@ class Acceptance:
                 run, rest = run.split(unlooked)
                 runs.appendleft(rest)
                 count = unlooked
+            if journal is not None:
+                if journal.has_sessions or (count == 1 and run.messages[0].retain):
+                    _number(run, (journal.own, commit.first))
+                commit.first += count
             if isinstance(run, Together):
-                if own is not None and are_asked_for:
-                    _number([message for _, _, message, _ in run.members], (own, commit.first))
                 self._settle_together(run, now_s)
             else:
-                if own is not None and (are_asked_for or (count == 1 and run.messages[0].retain)):
-                    _number(run.messages, (own, commit.first))
                 self._settle_run(run, now_s)
-            if own is not None:
-                commit.first += count
             unlooked -= count
             if unlooked <= 0 and runs:
                 left_s = until_s - self._now()
@@ -361,8 +353,8 @@ class Acceptance:
                     run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
 
 
-def _number(messages: Iterable[Message], first: Ref) -> None:
+def _number(run: Run | Together, first: Ref) -> None:
     """Tell messages where they stand in the log; those of them that anybody may ask."""
     own, first_number = first
-    for number, message in enumerate(messages, first_number):
+    for number, message in enumerate(run.messages, first_number):
         message.ref = (own, number)

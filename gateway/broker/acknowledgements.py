@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+ACKNOWLEDGEMENTS = frozenset((0x40, 0x50, 0x62, 0x70))
+"""Their first bytes."""
 RUN_MAX = 256
 """Looked at together, at most: what is not part of a run is then not looked at for long."""
 

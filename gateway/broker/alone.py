@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.broker.acknowledgements import ACKNOWLEDGEMENTS
 from gateway.broker.message import Message
 from gateway.broker.packets import PacketError, Version
 from gateway.broker.runs import PUBACK, PUBREC, Alone
@@ -26,8 +27,7 @@ ALONE_BYTES = 1_024
 
 QOS_1_AND_2 = frozenset((0x32, 0x34))
 """First bytes of a PUBLISH that is to be acknowledged."""
-OFTEN_ALONE = QOS_1_AND_2 | {0x40, 0x50, 0x62, 0x70}
-"""And of acknowledgements."""
+OFTEN_ALONE = QOS_1_AND_2 | ACKNOWLEDGEMENTS
 
 _V311 = int(Version.V311)
 
@@ -52,11 +52,8 @@ def read(  # noqa: PLR0915  # a call for each packet would cost more
         connection.heard_at_s = now_s
         try:
             first = data[0]
-            if end == ACKNOWLEDGEMENT_BYTES and data[1] == 2 and first not in QOS_1_AND_2:
-                if first == 0x40:
-                    session.puback(data[2] << 8 | data[3])
-                else:
-                    connection.acknowledged(first, data[2] << 8 | data[3])
+            if end == ACKNOWLEDGEMENT_BYTES and data[1] == 2 and first in ACKNOWLEDGEMENTS:
+                connection.acknowledged(first, data[2] << 8 | data[3])
                 acknowledgements += 1
                 if session.is_busy:
                     connection.send_waiting()
@@ -107,20 +104,10 @@ def read(  # noqa: PLR0915  # a call for each packet would cost more
 
 def deliver(core: BrokerCore, together: Sequence[Alone], now_s: float) -> None:
     """Hand messages that the log has to their subscribers, and acknowledge them."""
-    find_route, dirty = core.routes.get, core.dirty
+    find_route, deliver_to = core.routes.get, core.delivery.deliver
     for connection, publisher, message, answer in together:
         route = find_route(message.key) or core.route(message.key)
-        sole = route.sole
-        if sole is None:
-            core.delivery.deliver(message, route, publisher, now_s)
-        else:
-            session, granted = sole
-            qos = message.qos
-            packet = session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
-            if packet is not None and (receiver := session.connection) is not None:
-                if not receiver.out:
-                    dirty.append(receiver)
-                receiver.out.append(packet)
+        deliver_to(message, route, publisher, now_s)
         connection.answer_alone(answer)
 
 

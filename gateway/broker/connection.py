@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from gateway.broker.acknowledgements import answered, identifiers, run_end
+from gateway.broker.acknowledgements import ACKNOWLEDGEMENTS, answered, identifiers, run_end
 from gateway.broker.admission import admit, refuse
 from gateway.broker.aliases import IncomingAliases
 from gateway.broker.alone import ALONE_BYTES, OFTEN_ALONE
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 _V311 = int(Version.V311)  # comparing with an enum's member is slow
 _PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
-_ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
 
 
 class Connection(Incoming, asyncio.Protocol):
@@ -101,8 +100,7 @@ class Connection(Incoming, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
-        if self.core.turns.reads:
-            self.core.turns.read_gathered()
+        self.core.turns.read_gathered()
         self.is_closing = True
         self.transport = None
         self.out.clear()
@@ -122,8 +120,7 @@ class Connection(Incoming, asyncio.Protocol):
         ):
             turns.gather(self, data)
             return
-        if turns.reads:
-            turns.read_gathered()  # which came before
+        turns.read_gathered()  # which came before
         super().data_received(data)
 
     def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
@@ -231,7 +228,7 @@ class Connection(Incoming, asyncio.Protocol):
                     ones += run
                 else:
                     twos += run
-            elif length == 2 and first in _ACKNOWLEDGEMENTS:
+            elif length == 2 and first in ACKNOWLEDGEMENTS:
                 if data[end : end + 2] == data[at:body]:
                     end = run_end(data, at)
                     self._acknowledged_all(first, data[at:end])
@@ -240,10 +237,7 @@ class Connection(Incoming, asyncio.Protocol):
                     count += run - 1
                 else:
                     others += 1
-                    if first == _PUBACK:
-                        session.puback(data[body] << 8 | data[body + 1])
-                    else:
-                        self.acknowledged(first, data[body] << 8 | data[body + 1])
+                    self.acknowledged(first, data[body] << 8 | data[body + 1])
             elif first & 0xF0 == 0x30:
                 if not publishing.receive(data, first, body, end):
                     break
@@ -321,10 +315,12 @@ class Connection(Incoming, asyncio.Protocol):
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
 
     def acknowledged(self, first: int, packet_id: int) -> None:
-        """The client acknowledges in a QoS 2 exchange, without a reason."""
+        """The client acknowledges, without a reason."""
         session = self.session
         assert session is not None
-        if first == _PUBCOMP:
+        if first == _PUBACK:
+            session.puback(packet_id)
+        elif first == _PUBCOMP:
             session.pubcomp(packet_id)
         elif first == _PUBREL:
             self.publishing.release(packet_id)
@@ -399,7 +395,7 @@ class Connection(Incoming, asyncio.Protocol):
         if self.version != _V311:
             self.publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
         count = len(answers)
-        self.acknowledge(answers[0] if count == 1 else b"".join(answers), count)
+        self.send(answers[0] if count == 1 else b"".join(answers), count)
 
     def answer_alone(self, answer: bytes) -> None:
         """The same for the PUBACK or PUBREC of a message that came alone."""
@@ -407,13 +403,7 @@ class Connection(Incoming, asyncio.Protocol):
             return
         if self.version != _V311 and answer[0] == _PUBACK:
             self.publishing.unacknowledged -= 1
-        out = self.out
-        if not out:
-            self.core.dirty.append(self)
-        out.append(answer)
-        self.others += 1
-        if self.is_paused:
-            self.hold_more(ACKNOWLEDGEMENT_BYTES)
+        self.send(answer)
 
     def refuse(self, packet_id: int, reason: int) -> None:
         """A message was not accepted."""

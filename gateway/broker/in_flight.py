@@ -340,13 +340,10 @@ class InFlight:
         packet_id = self.last_packet_id % PACKET_ID_MAX + 1
         while packet_id in inflight:
             packet_id = packet_id % PACKET_ID_MAX + 1
-        kind = self._version << 4 | flags
         if identifiers:
             packet = message.packet(self._version, flags, packet_id, identifiers, now_s)
-        elif message.kind == kind:
-            packet = message.head + _packed_id(packet_id) + message.tail
         else:
-            head, tail = message.pieces(kind, now_s)
+            head, tail = message.pieces(self._version << 4 | flags, now_s)
             packet = head + _packed_id(packet_id) + tail
         if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
             self._drop()  # as if it had been sent [MQTT-3.1.2-25]

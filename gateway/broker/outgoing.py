@@ -190,25 +190,10 @@ class Outgoing:
             self.joined += count - 1
             self.other_bytes += len(packet) - count * ACKNOWLEDGEMENT_BYTES
         if self.is_paused:
-            self.hold_more(len(packet))
-
-    def acknowledge(self, packets: bytes, count: int) -> None:
-        """Send acknowledgements that have nothing but an identifier each."""
-        out = self.out
-        if not out:
-            self.core.dirty.append(self)
-        out.append(packets)
-        self.others += count
-        self.joined += count - 1
-        if self.is_paused:
-            self.hold_more(len(packets))
-
-    def hold_more(self, size_bytes: int) -> None:
-        """So many bytes more wait for a client that does not read; too many, and it is not read."""
-        before, self._held_bytes = self._held_bytes, self._held_bytes + size_bytes
-        limit = self.core.limits.held_bytes
-        if before <= limit < self._held_bytes:
-            self.stall()
+            before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
+            limit = self.core.limits.held_bytes
+            if before <= limit < self._held_bytes:
+                self.stall()
 
     def send_message(self, packet: bytes) -> None:
         """Send a PUBLISH, with a topic alias where the client allows it."""

@@ -92,6 +92,8 @@ class Together:
     """Plain messages that came alone, from many clients: a run of each would cost more."""
 
     __slots__ = ("members",)
+    will = 0
+    """None of them is one."""
 
     def __init__(self, members: list[Alone]) -> None:
         self.members = members
@@ -99,6 +101,11 @@ class Together:
     def __len__(self) -> int:
         """Messages."""
         return len(self.members)
+
+    @property
+    def messages(self) -> list[Message]:
+        """In the order of arrival."""
+        return [message for _, _, message, _ in self.members]
 
     def split(self, count: int) -> tuple[Together, Together]:
         """Two parts of it, the first with so many messages."""

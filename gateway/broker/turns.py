@@ -35,7 +35,7 @@ class Turns:
     Attributes:
         acceptance: what is to be committed; set by its owner, whom it calls back here.
         read: handles reads of packets that came alone; set by its owner too.
-        reads: those of this turn, in their order.
+        gathered: those of this turn, in their order.
         is_scheduled: whether the end of this turn is.
 
     """
@@ -48,9 +48,9 @@ class Turns:
         "_reads_alone",
         "_when_ended",
         "acceptance",
+        "gathered",
         "is_scheduled",
         "read",
-        "reads",
     )
 
     acceptance: Acceptance
@@ -67,30 +67,30 @@ class Turns:
         self._loop = asyncio.get_running_loop()
         self._dirty = dirty
         self.is_scheduled = False
-        self.reads: list[Read] = []
+        self.gathered: list[Read] = []
         self._reads = 0
         self._reads_alone = 0
 
     def kick(self) -> None:
         """See that what is due is dealt with at the end of this turn."""
-        if not self.is_scheduled and (self._dirty or self.reads or self.acceptance.has_due):
+        if not self.is_scheduled and (self._dirty or self.gathered or self.acceptance.has_due):
             self.is_scheduled = True
             self._loop.call_soon(self._ended)
 
     def gather(self, connection: Connection, data: bytes) -> None:
         """Have a read of what may be a packet alone handled with the others of the turn."""
-        self.reads.append((connection, data))
+        self.gathered.append((connection, data))
         self.has_read()
 
     def read_gathered(self) -> None:
-        """Handle what was gathered."""
-        reads, self.reads = self.reads, []
-        self.read(reads)
+        """Handle what was gathered, if anything was."""
+        if self.gathered:
+            gathered, self.gathered = self.gathered, []
+            self.read(gathered)
 
     def commit(self) -> None:
         """Handle what was gathered, and hand in what the log is to have."""
-        if self.reads:
-            self.read_gathered()
+        self.read_gathered()
         self.acceptance.commit()
 
     def has_read(self) -> None:
@@ -98,8 +98,7 @@ class Turns:
         if self.is_scheduled:
             self._reads += 1
         elif self._reads_alone:
-            if self.reads:
-                self.read_gathered()
+            self.read_gathered()
             if self._dirty or self.acceptance.has_due:
                 self._reads_alone -= 1
                 self._end()
@@ -123,5 +122,5 @@ class Turns:
         self._flush(dirty)
         self.acceptance.pass_on()
         self._when_ended()
-        if self.reads:  # brought by what this has let go on
+        if self.gathered:  # brought by what this has let go on
             self.kick()

@@ -187,7 +187,7 @@ class Durable:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, runs: Sequence[Run | Together], *, has_wills: bool) -> OSError | None:
+    def precede(self, runs: Sequence[Run | Together]) -> OSError | None:
         """Write what must be in the log before a batch of these messages; the error if it can't.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
@@ -198,7 +198,8 @@ class Durable:
         if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
             self._tell_time()  # what follows has the new time in its headers
         index = 0
-        for run in one_by_one(runs) if journal.has_sessions or has_wills else ():
+        matters = journal.has_sessions or any(run.will for run in runs)
+        for run in one_by_one(runs) if matters else ():
             session = run.session
             if run.will:
                 journal.publishes_will(run.will, index)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -96,10 +97,10 @@ class World:
         while self.core.turns.is_scheduled or self.core.acceptance.waiting_bytes:
             await asyncio.sleep(0)
 
-    def written(self, number: int) -> list[object]:
+    def written(self, number: int) -> list[Any]:
         """The packets that a client got."""
         connection, transport = self.clients[number]
-        data, at, found = bytes(transport.written), 0, list[object]()
+        data, at, found = bytes(transport.written), 0, list[Any]()
         while at < len(data):
             bounds = packet_end(data, at, 1 << 24)
             assert bounds is not None
@@ -132,10 +133,10 @@ def made(version: int, kind: int, topic: int | None, packet_id: int) -> bytes:
     return publish(version, TOPICS[topic], qos, packet_id if qos else 0, b"%d" % kind)
 
 
-def by_kind(packets: list[object]) -> dict[str, list[object]]:
+def by_kind(packets: list[Any]) -> dict[str, list[Any]]:
     """In their order, but for that of different kinds, which nothing promises: QoS 0 does not wait
     for the log, where the others may be all that a turn brought or a part of it."""
-    found: dict[str, list[object]] = {}
+    found: dict[str, list[Any]] = {}
     for packet in packets:
         kind = type(packet).__name__
         if isinstance(packet, Publish):
@@ -196,7 +197,7 @@ async def test_who_goes_after_a_message_alone_has_published_it(
     else:
         world.send(writer, encode(Disconnect(0, {}), version))
     await world.turn()
-    assert [packet.payload for packet in world.written(reader)] == [b"x"]  # type: ignore[attr-defined]  # a PUBLISH
+    assert [packet.payload for packet in world.written(reader)] == [b"x"]
     world.core.stop()
 
 
@@ -236,8 +237,8 @@ async def test_more_than_a_batch_holds_is_logged_and_acknowledged_in_order() -> 
     await world.turn()
     expected = [b"%d" % number for number in range(1, count + 1)]
     assert [row[2] for row in world.logged] == expected
-    assert [packet.payload for packet in world.written(reader)] == expected  # type: ignore[attr-defined]  # PUBLISHes
-    assert [packet.packet_id for packet in world.written(writer)] == list(range(1, count + 1))  # type: ignore[attr-defined]  # PUBACKs
+    assert [packet.payload for packet in world.written(reader)] == expected
+    assert [packet.packet_id for packet in world.written(writer)] == list(range(1, count + 1))
     world.core.stop()
 
 
