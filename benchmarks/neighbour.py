@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 
 from gateway import event_loop
-from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address
 from gateway.links.node import TreeNode
+from gateway.log.message_log import MessageLog
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _ADDRESS = "127.0.0.1"

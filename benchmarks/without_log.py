@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from gateway import cli
-from gateway.broker.log.message_log import MessageLog
+from gateway.log.message_log import MessageLog
 from tree_handler.batch import Header
 
 

@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway import event_loop
-from gateway.broker.listeners.tls import ClientCertificate, TlsFileError, TlsFiles
-from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links import mode
@@ -32,6 +30,8 @@ from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
+from gateway.log.message_log import LogError, MessageLog
+from gateway.tls.context import ClientCertificate, TlsFileError, TlsFiles
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name

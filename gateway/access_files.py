@@ -9,9 +9,9 @@ from pathlib import Path
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl
 from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
-from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
 from gateway.config import ConfigError, GatewaySettings, MqttSection
 from gateway.links.link_tls import LinkTls
+from gateway.tls.context import ClientCertificate, Tls, TlsFileError, TlsFiles
 
 _log = logging.getLogger(__name__)
 

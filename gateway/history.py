@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gateway.broker.log.message_log import Done
 from gateway.links.node import TreeNode
+from gateway.log.message_log import Done
 from tree_handler.batch import Epoch, Header
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import msgpack
 
 from gateway import replaced_file
-from gateway.broker.log.message_log import MessageLog
 from gateway.config import TreeSection
 from gateway.links.node import TreeNode
+from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.absence import Absence, AbsenceNotice
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header

@@ -28,7 +28,6 @@ from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.broker.log.message_log import MessageLog
 from gateway.broker.server import BrokerCore
 from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
@@ -48,6 +47,7 @@ from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
+from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor

@@ -12,9 +12,9 @@ from pathlib import Path
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.config import ConfigError, GatewaySettings
 from gateway.identity import next_boot_epoch
+from gateway.log.message_log import LogError, MessageLog
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.hooks import Committed
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     ConnAck,
     Connect,
     Packet,
@@ -25,6 +24,7 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.hooks import Committed
 from tree_handler.batch import Entry, Row
 
 LIMIT_S = 20

@@ -38,12 +38,12 @@ from gateway.broker.durability.store import open_store
 from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict, WhyNoLink
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
-from gateway.broker.listeners.tls import Tls
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.broker.message import Message
+from gateway.broker.outbound.message import Message
 from gateway.broker.server import BrokerCore
-from gateway.broker.sessions import Session
+from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.sys_topics import PREFIX, SysTopics
+from gateway.tls.context import Tls
 from tree_handler.batch import Entry
 
 _log = logging.getLogger(__name__)

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.access.certificates import PeerCertificate
-from gateway.broker.packets import Connect
+from gateway.broker.codec import Connect
+from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:
-    from gateway.broker.sessions import Session
+    from gateway.broker.sessions.session import Session
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""

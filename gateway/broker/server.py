@@ -14,11 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from gateway.broker import alone, arriving, wills
-from gateway.broker.acceptance import Acceptance
-from gateway.broker.bridges import RetainedByBridges
-from gateway.broker.connection import Connection
-from gateway.broker.delivery import Delivery
+from gateway.broker.codec import PacketError, ReasonCode
 from gateway.broker.durability.durable import Durable, History
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Clocks, LastingClock
@@ -26,25 +22,30 @@ from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client, Hooks, Interest
+from gateway.broker.inbound import alone, arriving
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.bridges import RetainedByBridges
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.runs import Run
+from gateway.broker.inbound.turns import Turns
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
 from gateway.broker.listeners.arrivals import Arrivals
-from gateway.broker.message import Message
-from gateway.broker.outgoing import Outgoing, flush
-from gateway.broker.packets import PacketError, ReasonCode
-from gateway.broker.retained_owed import Owing
-from gateway.broker.retained_sending import RetainedSending
-from gateway.broker.retention import Retention
-from gateway.broker.runs import Run
-from gateway.broker.sessions import NEVER_EXPIRES_S, Session, Subscription
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.outgoing import Outgoing, flush
+from gateway.broker.outbound.targets import Route, resolve
+from gateway.broker.retained.owed import Owing
+from gateway.broker.retained.retention import Retention
+from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.sessions import wills
+from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session, Subscription
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.targets import Route, resolve
 from gateway.broker.topics import (
     RetainedMessages,
     RouteCache,
     SubscriptionTree,
     split_share,
 )
-from gateway.broker.turns import Turns
 from gateway.broker.upkeep import Upkeep
 from tree_handler.batch import Entry, Epoch, Row
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.broker import wills
+from gateway.broker.codec import ReasonCode
 from gateway.broker.limits import NOT_QUEUED
-from gateway.broker.packets import ReasonCode
+from gateway.broker.sessions import wills
 
 if TYPE_CHECKING:
-    from gateway.broker.connection import Connection
+    from gateway.broker.inbound.connection import Connection
     from gateway.broker.server import BrokerCore
-    from gateway.broker.sessions import Session
+    from gateway.broker.sessions.session import Session
 
 SWEEP_S = 0.5
 _TURN_S = 0.01

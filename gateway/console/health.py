@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from gateway.broker.log.message_log import MessageLog
 from gateway.console.server import Page
+from gateway.log.message_log import MessageLog
 
 _PLAIN = "text/plain; charset=utf-8"
 

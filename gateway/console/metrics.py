@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from gateway.broker.log.histogram import BOUNDS_S
 from gateway.broker.statistics import report
 from gateway.console.exposition import (
     CONTENT_TYPE,
@@ -22,12 +21,13 @@ from gateway.console.exposition import (
     render,
 )
 from gateway.console.server import Page
+from gateway.log.histogram import BOUNDS_S
 
 if TYPE_CHECKING:
-    from gateway.broker.log.message_log import MessageLog
     from gateway.broker.server import BrokerCore
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
+    from gateway.log.message_log import MessageLog
 
 _process = psutil.Process()
 

@@ -12,8 +12,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.link import Link
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable
 
 from gateway.broker.limits import Refusals
-from gateway.broker.log.message_log import Done, LogError, MessageLog
+from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
 
 _log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gateway.broker.access.attempts import FailedAttempts
-from gateway.broker.access.certificates import PeerCertificate
+from gateway.broker.codec import Connect
 from gateway.broker.limits import Limits
-from gateway.broker.packets import Connect
 from gateway.links.link_tls import LinkTls
+from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
 
 MAX_HANDSHAKES = 64

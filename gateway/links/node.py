@@ -19,7 +19,6 @@ from typing import Any
 
 from gateway.broker.hooks import Committed
 from gateway.broker.limits import Limits
-from gateway.broker.log.message_log import Done, MessageLog
 from gateway.links.commit import GroupCommit
 from gateway.links.exchange import Exchange
 from gateway.links.greeting import accept, dial, take_over
@@ -34,6 +33,7 @@ from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
+from gateway.log.message_log import Done, MessageLog
 from tree_handler.batch import CONTROL_PREFIX, Entry, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

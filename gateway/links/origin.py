@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from gateway.broker.hooks import Committed
-from gateway.broker.log.message_log import Done, LogError
 from gateway.links.commit import GroupCommit
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
+from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.replication.replication import Action, Append, Replication, Route

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gateway.broker.log.message_log import Done
+from gateway.log.message_log import Done
 from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags, Row
 
 

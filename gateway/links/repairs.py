@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.link import Link
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from gateway import replaced_file
-from gateway.broker.log.message_log import LogError
+from gateway.log.message_log import LogError
 from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

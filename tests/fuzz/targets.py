@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from memory_transport import MemoryTransport
 from raw_packets import Packets, parse
 
-from gateway.broker import admission
-from gateway.broker.connection import Connection
+from gateway.broker.codec import PacketError, Version, decode, encode, packet_end
 from gateway.broker.hooks import Client, Hooks
+from gateway.broker.inbound import admission
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
-from gateway.broker.packets import PacketError, Version, decode, encode, packet_end
 from gateway.broker.server import BrokerCore
 
 LIMITS = Limits(

@@ -18,7 +18,7 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     PubAck,
     Publish,
     PubRec,

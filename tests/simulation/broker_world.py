@@ -19,12 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.connection import Connection
-from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Committed, Hooks, Verdict
-from gateway.broker.log.message_log import Done, LogError
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     ConnAck,
     Connect,
     Packet,
@@ -44,8 +39,13 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.durability.store import Store
+from gateway.broker.hooks import Client as Known
+from gateway.broker.hooks import Committed, Hooks, Verdict
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 from gateway.broker.topics import matches, split_share
+from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals

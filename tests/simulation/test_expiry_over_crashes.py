@@ -15,11 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker import arriving
-from gateway.broker.connection import Connection
-from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     Disconnect,
     PropertyId,
@@ -33,6 +29,10 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
+from gateway.broker.inbound import arriving
+from gateway.broker.inbound.connection import Connection
 
 DAY_S = 24 * 3600
 YEAR_S = 365 * DAY_S

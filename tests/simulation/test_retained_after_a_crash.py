@@ -15,11 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker import arriving
-from gateway.broker.connection import Connection
-from gateway.broker.durability.retained_again import unearthed
-from gateway.broker.durability.saved import SavedTombstone
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     PropertyId,
     Publish,
@@ -30,6 +26,10 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.durability.retained_again import unearthed
+from gateway.broker.durability.saved import SavedTombstone
+from gateway.broker.inbound import arriving
+from gateway.broker.inbound.connection import Connection
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 from tree_handler.retained.hybrid_clock import Version as RetainedVersion
 from tree_handler.retained.message import VERSION, Retained

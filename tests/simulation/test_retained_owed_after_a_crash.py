@@ -15,10 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker import retained_sending
-from gateway.broker.connection import Connection
-from gateway.broker.message import Message
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     PropertyId,
     PubAck,
@@ -34,6 +31,9 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.message import Message
+from gateway.broker.retained import sending as retained_sending
 
 TOPICS = [f"t/{number}" for number in range(20)]
 

@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import CrashError, Wire, World
 
-from gateway.broker.connection import Connection
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     Disconnect,
     PropertyId,
@@ -26,6 +25,7 @@ from gateway.broker.packets import (
     Will,
     encode,
 )
+from gateway.broker.inbound.connection import Connection
 from tree_handler import batch
 
 WILL = Will("gone", b"bye", 1, True, {})

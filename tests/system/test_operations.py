@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mqtt_peer import Peer
 
-from gateway.broker.packets import Disconnect, Publish, ReasonCode, Version
+from gateway.broker.codec import Disconnect, Publish, ReasonCode, Version
 from gateway.demo.fleet import Fleet
 
 pytestmark = pytest.mark.timeout(120)

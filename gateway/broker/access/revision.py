@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.broker.access.policy import ClientAccess
+from gateway.broker.codec import ReasonCode
 from gateway.broker.hooks import Client
-from gateway.broker.packets import ReasonCode
 from gateway.broker.server import BrokerCore
-from gateway.broker.sessions import Session
+from gateway.broker.sessions.session import Session
 from gateway.broker.topics import split_share
 
 

@@ -23,19 +23,19 @@ from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.standing_wills import StandingWills
 from gateway.broker.durability.store import Store, StoreError
-from gateway.broker.log.message_log import Done
-from gateway.broker.outgoing import flush
-from gateway.broker.runs import one_by_one
+from gateway.broker.inbound.runs import one_by_one
+from gateway.broker.outbound.outgoing import flush
+from gateway.log.message_log import Done
 from tree_handler.batch import Epoch, Header
 from tree_handler.retained.message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
-    from gateway.broker.message import Message
-    from gateway.broker.outgoing import Outgoing
-    from gateway.broker.runs import Run, Together
+    from gateway.broker.inbound.runs import Run, Together
+    from gateway.broker.outbound.message import Message
+    from gateway.broker.outbound.outgoing import Outgoing
     from gateway.broker.server import BrokerCore
-    from gateway.broker.sessions import Session
+    from gateway.broker.sessions.session import Session
 
 CHECKPOINT_BYTES = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""

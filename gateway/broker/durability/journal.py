@@ -30,8 +30,8 @@ from tree_handler.batch import Epoch
 
 if TYPE_CHECKING:
     from gateway.broker.hooks import Client
-    from gateway.broker.retained_owed import Wanted
-    from gateway.broker.sessions import Subscription
+    from gateway.broker.retained.owed import Wanted
+    from gateway.broker.sessions.session import Subscription
 
 
 class Event(enum.IntEnum):

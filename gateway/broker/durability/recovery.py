@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gateway.broker.codec import PacketError
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.journal import (
     Event,
@@ -31,9 +32,8 @@ from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
 from gateway.broker.durability.sessions_again import SessionsAgain
 from gateway.broker.durability.standing_wills import WillsAgain
-from gateway.broker.message import EXPIRY, Message
-from gateway.broker.packets import PacketError
-from gateway.broker.sessions import Session
+from gateway.broker.outbound.message import EXPIRY, Message
+from gateway.broker.sessions.session import Session
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.broker.delivery import Delivery, grant_of
 from gateway.broker.durability.journal import Ref
-from gateway.broker.message import Message
-from gateway.broker.sessions import Session
-from gateway.broker.targets import Members
+from gateway.broker.outbound.delivery import Delivery, grant_of
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.targets import Members
+from gateway.broker.sessions.session import Session
 
 
 class ReplayedDelivery(Delivery):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
-from gateway.broker.retained_owed import Owed
-from gateway.broker.sessions import Subscription
+from gateway.broker.retained.owed import Owed
+from gateway.broker.sessions.session import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.hybrid_clock import Version
 

@@ -11,9 +11,9 @@ from gateway.broker.durability.journal import Event, Journal, Ref, SessionRecord
 from gateway.broker.durability.saved import SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
-from gateway.broker.message import Message
-from gateway.broker.retained_owed import Owed, Wanted
-from gateway.broker.sessions import Session, Subscription
+from gateway.broker.outbound.message import Message
+from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.sessions.session import Session, Subscription
 from gateway.broker.topics import FilterError
 
 if TYPE_CHECKING:

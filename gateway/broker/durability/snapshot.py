@@ -23,10 +23,10 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills
 from gateway.broker.hooks import Client
-from gateway.broker.in_flight import Delivery
-from gateway.broker.message import Message
-from gateway.broker.retained_owed import Owed
-from gateway.broker.sessions import Session, Subscription
+from gateway.broker.outbound.message import Message
+from gateway.broker.retained.owed import Owed
+from gateway.broker.sessions.in_flight import Delivery
+from gateway.broker.sessions.session import Session, Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.versions import Tombstone
 

@@ -29,8 +29,8 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.durability.tables import FORMAT, TABLES
-from gateway.broker.retained_owed import Owed, Wanted
-from gateway.broker.sessions import Subscription
+from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.sessions.session import Subscription
 from tree_handler.batch import Entry
 from tree_handler.retained.hybrid_clock import Version
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.broker.packets import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
+from gateway.broker.codec import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
 
 if TYPE_CHECKING:
-    from gateway.broker.connection import Connection
+    from gateway.broker.inbound.connection import Connection
 
 _CONNECT = 0x10
 _NAME_BYTES_MAX = 6

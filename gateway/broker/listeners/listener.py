@@ -12,12 +12,12 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.broker.access.certificates import CertificateError, identify
-from gateway.broker.connection import Connection
-from gateway.broker.listeners.tls import Tls
-from gateway.broker.listeners.tls_layer import TlsLayer
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.broker.server import BrokerCore
+from gateway.tls.certificates import CertificateError, identify
+from gateway.tls.context import Tls
+from gateway.tls.layer import TlsLayer
 
 
 @dataclass(frozen=True, slots=True)

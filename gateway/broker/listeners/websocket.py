@@ -22,7 +22,7 @@ from websockets.typing import Origin, Subprotocol
 from gateway.broker.listeners.layers import LayerTransport
 
 if TYPE_CHECKING:
-    from gateway.broker.connection import Connection
+    from gateway.broker.inbound.connection import Connection
 
 HANDSHAKE_BYTES_MAX = 16 * 1024
 """An HTTP request of more is no request for a websocket."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.broker.topics.filters import FilterError, covers, filter_levels, matches, split_share
-from gateway.broker.topics.retained import (
+from gateway.broker.retained.messages import (
     RetainedBytesLimitError,
     RetainedLimitError,
     RetainedMessages,
     RetainedMessagesLimitError,
 )
+from gateway.broker.topics.filters import FilterError, covers, filter_levels, matches, split_share
 from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloud_ingest.spool import Mark, Segment, SpoolError, batches, read_mark, segments
-from gateway.broker.log.message_log import MessageLog
+from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

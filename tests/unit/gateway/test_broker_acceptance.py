@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.acceptance import Acceptance
 from gateway.broker.hooks import Committed
-from gateway.broker.message import Message
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.outbound.message import Message
 
 
 class Publisher:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.acknowledgements import RUN_MAX, answered, identifiers, run_end
+from gateway.broker.inbound.acknowledgements import RUN_MAX, answered, identifiers, run_end
 
 packet_ids = st.lists(st.integers(1, 65_535), min_size=1, max_size=RUN_MAX)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.aliases import IncomingAliases, OutgoingAliases
-from gateway.broker.message import Message
-from gateway.broker.packets import PacketError, PropertyId, Publish, ReasonCode, decode, packet_end
+from gateway.broker.codec import PacketError, PropertyId, Publish, ReasonCode, decode, packet_end
+from gateway.broker.inbound.aliases import IncomingAliases, OutgoingAliases
+from gateway.broker.outbound.message import Message
 from tree_handler.batch import Entry
 
 

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
 
-from gateway.broker.connection import Connection
-from gateway.broker.hooks import Committed, Hooks
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     Disconnect,
     PingReq,
@@ -30,6 +28,8 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.hooks import Committed, Hooks
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 from tree_handler.batch import MAX_ENTRIES, Row
 

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
 
-from gateway.broker.connection import Connection
-from gateway.broker.hooks import Hooks
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Connect,
     Disconnect,
     PingReq,
@@ -28,6 +26,8 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.hooks import Hooks
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 
 VERSIONS = [Version.V311, Version.V5]

@@ -11,9 +11,7 @@ from authority import Authority
 from mqtt_peer import Bench, Peer
 
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.listeners.listener import Listener
-from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFiles
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     LINK_USER_PREFIX,
     Publish,
     ReasonCode,
@@ -23,6 +21,8 @@ from gateway.broker.packets import (
     Version,
     Will,
 )
+from gateway.broker.listeners.listener import Listener
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED
 

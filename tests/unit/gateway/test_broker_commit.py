@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.log.message_log import LogError, MessageLog
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters

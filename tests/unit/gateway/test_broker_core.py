@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 from mqtt_peer import EchoOnce
 
-from gateway.broker.connection import Connection
-from gateway.broker.hooks import Client, Committed, Hooks
-from gateway.broker.limits import Limits
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     ConnAck,
     Connect,
     Disconnect,
@@ -39,6 +36,9 @@ from gateway.broker.packets import (
     encode,
     packet_end,
 )
+from gateway.broker.hooks import Client, Committed, Hooks
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
 from gateway.links import wire
 from tree_handler.batch import Entry, Row

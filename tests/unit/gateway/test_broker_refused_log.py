@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.acceptance import Acceptance
 from gateway.broker.hooks import Committed
-from gateway.broker.log.message_log import LogError, MessageLog
-from gateway.broker.message import Message
-from gateway.broker.runs import PUBREC, Alone
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.runs import PUBREC, Alone
+from gateway.broker.outbound.message import Message
 from gateway.links.commit import GroupCommit
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Row
 

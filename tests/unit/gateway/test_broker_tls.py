@@ -18,10 +18,7 @@ from websockets.typing import Subprotocol
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.limits import Limits
-from gateway.broker.listeners.listener import Listener
-from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFiles
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     BRIDGE_BIT,
     LINK_USER_PREFIX,
     Connect,
@@ -31,6 +28,9 @@ from gateway.broker.packets import (
     Version,
     encode,
 )
+from gateway.broker.limits import Limits
+from gateway.broker.listeners.listener import Listener
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 LINK_USER = f"{LINK_USER_PREFIX}t"

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Sequence
 from typing import cast
 
-from gateway.broker.connection import Connection
 from gateway.broker.hooks import Committed, Hooks
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
 from tree_handler.batch import Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gateway.broker.acceptance import Acceptance
-from gateway.broker.turns import READS_ALONE, Turns
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.turns import READS_ALONE, Turns
 
 
 class Receiver:

@@ -421,7 +421,7 @@ def feed(parts: list[bytes]) -> bytes:
 
         hooks = Hooks(lambda *_: True, lambda *_: None, lambda: False, links)
         core = BrokerCore(hooks)
-        from gateway.broker.connection import Connection
+        from gateway.broker.inbound.connection import Connection
 
         below, websocket = Below(), WebSocket(Connection(core), WebSocketRules())
         websocket.connection_made(below)

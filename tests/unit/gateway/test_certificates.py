@@ -9,7 +9,7 @@ from authority import Authority
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.access.certificates import CertificateError, identify
+from gateway.tls.certificates import CertificateError, identify
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import config
 from gateway.broker.limits import RANGES, Limits
-from gateway.broker.log.histogram import BOUNDS_S, DurationHistogram
 from gateway.console import health, server
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.request import HEAD_BYTES_MAX, RequestError, parse
 from gateway.console.server import Console, Page
+from gateway.log.histogram import BOUNDS_S, DurationHistogram
 from gateway.process import GatewayProcess
 from tree_handler.batch import Entry
 from tree_handler.routing.interest import Interest

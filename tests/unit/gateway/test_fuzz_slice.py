@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 import corpus
 import targets
 
-from gateway.broker.aliases import OutgoingAliases
-from gateway.broker.connection import Connection
-from gateway.broker.message import Message
+from gateway.broker.inbound.aliases import OutgoingAliases
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.message import Message
 from gateway.broker.server import BrokerCore
 
 Run = Callable[[bytes], None]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tree_host import until
 
-from gateway.broker.log.message_log import MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.log.message_log import MessageLog
 from gateway.membership import FILE_NAME, TOPIC, Members
 from tree_handler import batch
 from tree_handler.batch import Entry

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.log.message_log import MAX_SEALED, LogError, MessageLog
+from gateway.log.message_log import MAX_SEALED, LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals

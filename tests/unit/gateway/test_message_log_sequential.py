@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.log.message_log import LogError, MessageLog
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Flags, Header
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     WILL,
     Auth,
     ConnAck,
@@ -39,7 +39,7 @@ from gateway.broker.packets import (
     encode_properties,
     packet_end,
 )
-from gateway.broker.packets.reason_codes import REASONS
+from gateway.broker.codec.reason_codes import REASONS
 
 P, T = PropertyId, PacketType
 untimed = settings(deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Auth,
     ConnAck,
     Connect,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Auth,
     ConnAck,
     Connect,

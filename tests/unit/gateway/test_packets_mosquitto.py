@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     ConnAck,
     Connect,
     Disconnect,

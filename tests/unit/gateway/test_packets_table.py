@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from gateway.broker.packets import (
+from gateway.broker.codec import (
     Auth,
     ConnAck,
     Connect,

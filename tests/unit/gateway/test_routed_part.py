@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tree_host import until
 
-from gateway.broker.log.message_log import MessageLog
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from gateway.links.routed_part import RoutedPart
+from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry
 from tree_handler.routing.interest import TOPIC, Interest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from authority import Authority, Issued
 
-from gateway.broker.listeners.tls import ClientCertificate, Tls, TlsFileError, TlsFiles
+from gateway.tls.context import ClientCertificate, Tls, TlsFileError, TlsFiles
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from authority import Authority
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.listeners.tls import Tls, TlsFiles
-from gateway.broker.listeners.tls_layer import TlsLayer
+from gateway.tls.context import Tls, TlsFiles
+from gateway.tls.layer import TlsLayer
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 

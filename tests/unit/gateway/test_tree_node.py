@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tree_host import Host, Start, started, until
 
-from gateway.broker.log.message_log import LogError
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
+from gateway.log.message_log import LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
 from tree_handler.errors import ProtocolError

@@ -1,0 +1,85 @@
+"""MQTT packets, 3.1.1 and 5.0: a codec without sockets, clocks or state.
+
+`packet_end` finds packets in a stream, `decode` reads one, `encode` writes one. Numbers in square
+brackets are normative statements of MQTT 5.0 (OASIS Standard, 7 March 2019), which hold for 3.1.1
+too unless said otherwise. Whatever a peer sends, the only error that comes out is `PacketError`,
+whose `reason` is what to answer.
+"""
+
+from gateway.broker.codec.acknowledgements import PubAck, PubComp, PubRec, PubRel
+from gateway.broker.codec.codec import Packet, decode, encode
+from gateway.broker.codec.connack import ConnAck, refusal
+from gateway.broker.codec.connect import (
+    BRIDGE_BIT,
+    LINK_USER_PREFIX,
+    Connect,
+    Will,
+    protocol_level,
+)
+from gateway.broker.codec.direction import check_sent_by_client
+from gateway.broker.codec.disconnect import Auth, Disconnect
+from gateway.broker.codec.errors import PacketError
+from gateway.broker.codec.framing import MAX_PACKET_BYTES, packet_end
+from gateway.broker.codec.kinds import WILL, PacketType, Version
+from gateway.broker.codec.ping import PingReq, PingResp
+from gateway.broker.codec.primitives import encode_length
+from gateway.broker.codec.properties import (
+    Properties,
+    PropertyId,
+    decode_properties,
+    encode_properties,
+)
+from gateway.broker.codec.publish import Publish
+from gateway.broker.codec.reason_codes import ReasonCode
+from gateway.broker.codec.subscribe import SubAck, Subscribe, SubscriptionRequest
+from gateway.broker.codec.topic_rules import (
+    SHARE_PREFIX,
+    check_topic_filter,
+    check_topic_name,
+    is_shared,
+)
+from gateway.broker.codec.unsubscribe import UnsubAck, Unsubscribe
+
+__all__ = [
+    "BRIDGE_BIT",
+    "LINK_USER_PREFIX",
+    "MAX_PACKET_BYTES",
+    "SHARE_PREFIX",
+    "WILL",
+    "Auth",
+    "ConnAck",
+    "Connect",
+    "Disconnect",
+    "Packet",
+    "PacketError",
+    "PacketType",
+    "PingReq",
+    "PingResp",
+    "Properties",
+    "PropertyId",
+    "PubAck",
+    "PubComp",
+    "PubRec",
+    "PubRel",
+    "Publish",
+    "ReasonCode",
+    "SubAck",
+    "Subscribe",
+    "SubscriptionRequest",
+    "UnsubAck",
+    "Unsubscribe",
+    "Version",
+    "Will",
+    "check_sent_by_client",
+    "check_topic_filter",
+    "check_topic_name",
+    "decode",
+    "decode_properties",
+    "encode",
+    "encode_length",
+    "encode_properties",
+    "is_shared",
+    "packet_end",
+    "protocol_level",
+    "refusal",
+]

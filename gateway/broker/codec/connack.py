@@ -1,0 +1,135 @@
+"""CONNACK (section 3.2), whose codes differ between MQTT 3.1.1 and 5.0.
+
+In memory there is one vocabulary, the reason codes of 5.0; a return code of 3.1.1 is turned into
+the reason code of the same meaning and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.broker.codec.errors import PacketError, malformed, protocol_error
+from gateway.broker.codec.framing import frame
+from gateway.broker.codec.kinds import PacketType, Version
+from gateway.broker.codec.properties import (
+    Properties,
+    decode_properties,
+    encode_properties,
+    properties_text,
+)
+from gateway.broker.codec.reason_codes import REASONS, ReasonCode, reason_text
+
+_BY_RETURN_CODE: Final = (  # table 3.1 of 3.1.1
+    ReasonCode.SUCCESS,
+    ReasonCode.UNSUPPORTED_PROTOCOL_VERSION,
+    ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+    ReasonCode.SERVER_UNAVAILABLE,
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD,
+    ReasonCode.NOT_AUTHORIZED,
+)
+_RETURN_CODES: Final[dict[int, int]] = {
+    **{reason: code for code, reason in enumerate(_BY_RETURN_CODE)},
+    ReasonCode.SERVER_BUSY: 3,
+    ReasonCode.QUOTA_EXCEEDED: 3,
+    ReasonCode.CONNECTION_RATE_EXCEEDED: 3,
+    ReasonCode.BANNED: 5,
+}
+"""Reason codes that 3.1.1 can say, some of them less exactly."""
+
+
+@dataclass(slots=True)
+class ConnAck:
+    """The server's answer to a CONNECT.
+
+    Attributes:
+        session_present: it goes on with a session that it has.
+        reason: of 5.0, also for a 3.1.1 connection; 0x80 and above refuse.
+        properties: of 5.0; left out when it is encoded for 3.1.1.
+
+    """
+
+    session_present: bool
+    reason: int = 0
+    properties: Properties = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return (
+            f"CONNACK {reason_text(self.reason)}"
+            f"{' session present' if self.session_present else ''}"
+            f"{properties_text(self.properties)}"
+        )
+
+
+def decode_connack(body: bytes, version: int) -> ConnAck:
+    """Read the body of a CONNACK.
+
+    Raises:
+        PacketError: reserved flags [MQTT-3.2.2-1], a code that is none [MQTT-3.2.2-8], a session
+            present at a refusal [MQTT-3.2.2-6], cut short or too long.
+
+    """
+    end = len(body)
+    if end < 2:
+        raise malformed("CONNACK cut short")
+    flags, reason = body[0], body[1]
+    if flags > 1:
+        raise malformed("CONNACK flags", flags, "MQTT-3.2.2-1")
+    at = 2
+    properties: Properties = {}
+    if version == Version.V5:
+        properties, at = decode_properties(body, at, end, PacketType.CONNACK)
+    elif reason < len(_BY_RETURN_CODE):
+        reason = _BY_RETURN_CODE[reason]
+    else:
+        raise malformed("CONNACK return code", reason)
+    if at != end:
+        raise malformed("CONNACK length", end)
+    packet = ConnAck(flags == 1, reason, properties)
+    _check(packet)
+    return packet
+
+
+def encode_connack(packet: ConnAck, version: int) -> bytes:
+    """A CONNACK packet.
+
+    Raises:
+        PacketError: what `decode_connack` would refuse; for 3.1.1 also a reason that it has no
+            return code for: such a connection is closed in silence ([MQTT-3.2.2-6] of 3.1.1).
+
+    """
+    _check(packet)
+    if version == Version.V5:
+        body = bytes((packet.session_present, packet.reason)) + encode_properties(
+            packet.properties, PacketType.CONNACK
+        )
+        return frame(PacketType.CONNACK << 4, body)
+    code = _RETURN_CODES.get(packet.reason)
+    if code is None:
+        raise protocol_error(
+            "CONNACK reason code without return code", packet.reason, "MQTT-3.2.2-6 (3.1.1)"
+        )
+    return bytes((PacketType.CONNACK << 4, 2, packet.session_present, code))
+
+
+def refusal(reason: int, version: int) -> bytes:
+    """The CONNACK that refuses a connection, ready to be written before it is closed.
+
+    Returns:
+        Empty where the version has no code for the reason, or a CONNACK may not carry it, and
+        the connection is to be closed without.
+
+    """
+    try:
+        return encode_connack(ConnAck(session_present=False, reason=reason), version)
+    except PacketError:
+        return b""
+
+
+def _check(packet: ConnAck) -> None:
+    if packet.reason not in REASONS[PacketType.CONNACK]:
+        raise protocol_error("CONNACK reason code", packet.reason, "MQTT-3.2.2-8")
+    if packet.session_present and packet.reason:
+        raise protocol_error(
+            "CONNACK session present with reason code", packet.reason, "MQTT-3.2.2-6"
+        )

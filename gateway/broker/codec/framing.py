@@ -1,0 +1,71 @@
+"""Where packets begin and end in a stream of bytes (MQTT 5.0, section 2.1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.broker.codec.errors import PacketError, malformed
+from gateway.broker.codec.primitives import (
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    encode_length,
+)
+from gateway.broker.codec.reason_codes import ReasonCode
+
+MAX_PACKET_BYTES: Final = MAX_LENGTH + 1 + MAX_LENGTH_BYTES
+"""The largest packet that there can be, its fixed header included."""
+
+
+def packet_end(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
+    """Where the body of the packet at ``at`` starts and where it ends.
+
+    A remaining length in more bytes than needed is taken: MQTT 3.1.1 allows it, and before
+    CONNECT nobody knows the version.
+
+    Args:
+        data: what has come in and is not yet consumed.
+        at: position of the packet's first byte.
+        limit: greatest packet in bytes, its fixed header included, as Maximum Packet Size
+            counts (MQTT 5.0, section 3.1.2.11.4).
+
+    Returns:
+        (start of the body, end of the packet), None while the packet is not all there.
+
+    Raises:
+        PacketError: the remaining length has more than four bytes, or says that the packet
+            will be over the limit (as soon as its length is there, long before the packet is).
+
+    """
+    size = len(data)
+    start = at + 2
+    if start > size:
+        return None
+    length = data[at + 1]
+    if length > 127:
+        length &= 0x7F
+        shift = 7
+        while True:
+            if start >= size:
+                return None
+            byte = data[start]
+            start += 1
+            length |= (byte & 0x7F) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 21:
+                raise malformed("remaining length", bytes(data[at + 1 : at + 5]))
+    end = start + length
+    if end - at > limit:
+        raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet too large, bytes", end - at)
+    return (start, end) if end <= size else None
+
+
+def frame(first_byte: int, body: bytes) -> bytes:
+    """A packet: first byte, remaining length and body.
+
+    Raises:
+        PacketError: the body is longer than a remaining length can say.
+
+    """
+    return bytes((first_byte,)) + encode_length(len(body)) + body

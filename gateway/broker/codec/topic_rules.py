@@ -1,0 +1,95 @@
+"""What a topic name and a topic filter may look like (MQTT 5.0, sections 4.7 and 4.8.2)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.broker.codec.errors import PacketError, malformed
+from gateway.broker.codec.primitives import MAX_FIELD_BYTES
+
+SHARE_PREFIX: Final = "$share/"
+"""What the filter of a shared subscription starts with [MQTT-4.8.2-1]."""
+
+# Control characters may be refused (section 1.5.4). In topics they are: they forge lines in
+# logs and can't be told apart on a screen.
+_CONTROL: Final = re.compile("[\x01-\x1f\x7f-\x9f]")
+_NOT_IN_NAME: Final = re.compile("[\0-\x1f\x7f-\x9f+#]")
+
+
+def check_topic_name(topic: bytes | str) -> str:
+    """The topic name, if it is one.
+
+    Raises:
+        PacketError: empty [MQTT-4.7.3-1], not UTF-8, U+0000 [MQTT-4.7.3-2], longer than 65,535
+            bytes [MQTT-4.7.3-3], a wildcard [MQTT-4.7.0-1] or another control character.
+
+    """
+    text = _text("topic name", topic)
+    if _NOT_IN_NAME.search(text) is not None:
+        raise _refused_name(text)
+    if not text:
+        raise malformed("topic name is empty", statement="MQTT-4.7.3-1")
+    return text
+
+
+def check_topic_filter(topic_filter: bytes | str) -> str:
+    """The topic filter, if it is one; that of a shared subscription is checked as such.
+
+    Raises:
+        PacketError: as for a topic name, but wildcards may stand where sections 4.7.1
+            and 4.8.2 allow them.
+
+    """
+    text = _text("topic filter", topic_filter)
+    if not text:
+        raise malformed("topic filter is empty", statement="MQTT-4.7.3-1")
+    if "\0" in text:
+        raise malformed("topic filter has a null character", text, "MQTT-4.7.3-2")
+    if _CONTROL.search(text) is not None:
+        raise malformed("topic filter has a control character", text)
+    levels = text.split("/")
+    if text.startswith(SHARE_PREFIX):
+        share_name, levels = levels[1], levels[2:]
+        if not share_name:
+            raise malformed("share name is empty", text, "MQTT-4.8.2-1")
+        if "+" in share_name or "#" in share_name:
+            raise malformed("share name has a wildcard", text, "MQTT-4.8.2-2")
+        if not levels or levels == [""]:
+            raise malformed("shared subscription without a filter", text, "MQTT-4.8.2-2")
+    _check_wildcards(text, levels)
+    return text
+
+
+def is_shared(topic_filter: str) -> bool:
+    """Whether it is the filter of a shared subscription (section 4.8.2)."""
+    return topic_filter.startswith(SHARE_PREFIX)
+
+
+def _check_wildcards(text: str, levels: list[str]) -> None:
+    last = len(levels) - 1
+    for i, level in enumerate(levels):
+        if "#" in level and (level != "#" or i != last):
+            raise malformed("# is not the last level of its own", text, "MQTT-4.7.1-1")
+        if "+" in level and level != "+":
+            raise malformed("+ is not a whole level", text, "MQTT-4.7.1-2")
+
+
+def _text(what: str, topic: bytes | str) -> str:
+    try:
+        encoded, text = (
+            (topic.encode(), topic) if isinstance(topic, str) else (topic, topic.decode())
+        )
+    except UnicodeError:
+        raise malformed(f"{what} is not UTF-8", topic, "MQTT-1.5.4-1") from None
+    if len(encoded) > MAX_FIELD_BYTES:
+        raise malformed(f"{what} too long, bytes", len(encoded), "MQTT-4.7.3-3")
+    return text
+
+
+def _refused_name(text: str) -> PacketError:
+    if "+" in text or "#" in text:
+        return malformed("topic name has a wildcard", text, "MQTT-4.7.0-1")
+    if "\0" in text:
+        return malformed("topic name has a null character", text, "MQTT-4.7.3-2")
+    return malformed("topic name has a control character", text)

@@ -1,0 +1,222 @@
+"""An application message inside the broker, and its bytes as a PUBLISH packet.
+
+One object stands for a message in all queues and windows that it waits in. Its packets are made
+from a head (fixed header and topic), the packet identifier and a tail (properties and payload).
+Head and tail depend on the kind of packet alone, that is protocol version and flags: they are
+made once for many receivers, and not at all where the packet as it came has them already.
+Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN in bit 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.broker.codec import (
+    PacketError,
+    PropertyId,
+    ReasonCode,
+    Version,
+    encode_length,
+    encode_properties,
+)
+from gateway.broker.durability.journal import Ref
+from tree_handler.batch import Entry, Row
+from tree_handler.errors import ProtocolError
+from tree_handler.retained.message import VERSION, stamped_version
+
+PUBLISH = 0x30
+DUP = 0x08
+RETAIN = 0x01
+
+EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
+_IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
+_USER_PROPERTY = int(PropertyId.USER_PROPERTY)
+_V311 = int(Version.V311)
+_NO_PROPERTIES: dict[int, Any] = {}
+
+OVERHEAD_BYTES = 200
+"""What a queued message costs besides its topic and payload, about."""
+
+
+class Message:
+    """One message.
+
+    The last three arguments are for one whose own packet serves receivers alike: see `pieces`.
+
+    Attributes:
+        topic: the topic name.
+        key: the topic name in UTF-8.
+        payload: the payload.
+        qos: as published.
+        retain: as published.
+        properties: those of 5.0 that are passed on, message expiry among them; and the version of
+            a retained message, which no packet shows.
+        expires_at_s: on the loop's clock, or None.
+        size_bytes: what it counts for in a queue.
+        ref: where it stands in the log; None for one that is not logged.
+        kind, head, tail: the kind of packet made last, and its pieces: see `pieces`.
+
+    """
+
+    __slots__ = (
+        "expires_at_s",
+        "head",
+        "key",
+        "kind",
+        "payload",
+        "properties",
+        "qos",
+        "ref",
+        "retain",
+        "size_bytes",
+        "tail",
+        "topic",
+    )
+
+    def __init__(  # noqa: PLR0917  # made for each message: keywords cost more
+        self,
+        topic: str,
+        key: bytes,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        properties: dict[int, Any] | None = None,
+        now_s: float = 0.0,
+        kind: int = -1,
+        head: bytes = b"",
+        tail: bytes = b"",
+    ) -> None:
+        self.topic = topic
+        self.key = key
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.properties = properties or _NO_PROPERTIES
+        self.size_bytes = len(key) + len(payload) + OVERHEAD_BYTES
+        self.expires_at_s: float | None = None
+        self.ref: Ref | None = None
+        if properties and EXPIRY in properties:
+            self.expires_at_s = now_s + properties[EXPIRY]
+        self.kind = kind
+        self.head = head
+        self.tail = tail
+
+    @classmethod
+    def of(cls, entry: Entry, now_s: float) -> Message:
+        """The message of a log entry.
+
+        Raises:
+            PacketError: it has properties that no packet can carry.
+
+        """
+        properties = {int(identifier): value for identifier, value in entry.properties.items()}
+        if _USER_PROPERTY in properties:
+            properties[_USER_PROPERTY] = [(k, v) for k, v in properties[_USER_PROPERTY]]
+        message = cls(
+            *(entry.topic, entry.topic.encode(), entry.payload, entry.qos, entry.retain),
+            properties,
+            now_s,
+        )
+        if properties:
+            shown = {i: value for i, value in properties.items() if i != VERSION}
+            encode_properties(shown)
+            if len(shown) < len(properties):
+                _check_version(properties[VERSION])
+        return message
+
+    def row(self) -> Row:
+        """What the log and the tree get of it."""
+        row = (self.topic, self.qos | self.retain << 2, self.payload)
+        return (*row, self.properties) if self.properties else row
+
+    def expired(self, now_s: float) -> bool:
+        """Whether it may no longer be sent [MQTT-3.3.2-5]."""
+        return self.expires_at_s is not None and now_s >= self.expires_at_s
+
+    def packet(
+        self, version: int, flags: int, packet_id: int, identifiers: tuple[int, ...], now_s: float
+    ) -> bytes:
+        """The PUBLISH packet for one receiver.
+
+        Args:
+            version: the receiver's.
+            flags: QoS and RETAIN as delivered.
+            packet_id: for QoS 1 and 2.
+            identifiers: the receiver's subscription identifiers.
+            now_s: on the loop's clock.
+
+        """
+        if identifiers and version != _V311:
+            tail = self._properties_now(identifiers, now_s) + self.payload
+            head = self._head_for(flags, len(tail))
+        else:
+            head, tail = self.pieces(version << 4 | flags, now_s)
+        return head + packet_id.to_bytes(2, "big") + tail if flags & 6 else head + tail
+
+    def pieces(self, kind: int, now_s: float) -> tuple[bytes, bytes]:
+        """What stands before and behind the packet identifier in a packet of a kind.
+
+        Args:
+            kind: the protocol version in bits 4 and above, the flags below them.
+            now_s: on the loop's clock.
+
+        """
+        if self.kind == kind:
+            return self.head, self.tail
+        tail, is_lasting = self.payload, True
+        if kind >> 4 != _V311:
+            is_lasting = self.expires_at_s is None
+            tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
+        head = self._head_for(kind & 15, len(tail))
+        if is_lasting:
+            self.kind, self.head, self.tail = kind, head, tail
+        return head, tail
+
+    def _head_for(self, flags: int, tail_bytes: int) -> bytes:
+        rest = 2 + len(self.key) + (2 if flags & 6 else 0) + tail_bytes
+        return b"%c%b%b%b" % (
+            PUBLISH | flags,
+            encode_length(rest),
+            len(self.key).to_bytes(2, "big"),
+            self.key,
+        )
+
+    def _properties_now(self, identifiers: tuple[int, ...], now_s: float) -> bytes:
+        properties = dict(self.properties)
+        properties.pop(VERSION, None)
+        if self.expires_at_s is not None:
+            # What it has waited here is taken off [MQTT-3.3.2-6].
+            waited = properties[EXPIRY] - (self.expires_at_s - now_s)
+            properties[EXPIRY] = max(0, properties[EXPIRY] - int(waited))
+        if identifiers:
+            properties[_IDENTIFIER] = list(identifiers)
+        return encode_properties(properties)
+
+
+def _check_version(stamp: object) -> None:
+    try:
+        stamped_version(stamp, ("-", 0))
+    except ProtocolError as error:
+        what = "version of a retained message"
+        raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
+
+
+def plain_head(key: bytes, qos: int, payload_bytes: int) -> bytes:
+    """What stands before the packet identifier, or the payload, in a PUBLISH of MQTT 3.1.1."""
+    return b"%c%b%b%b" % (
+        PUBLISH | qos << 1,
+        encode_length(2 + len(key) + (2 if qos else 0) + payload_bytes),
+        len(key).to_bytes(2, "big"),
+        key,
+    )
+
+
+def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
+    """PUBLISH packets of QoS 0 without properties, on one topic."""
+    properties = b"" if version == _V311 else b"\0"
+    extra = len(properties)
+    heads = {
+        size: plain_head(key, 0, size + extra) + properties for size in set(map(len, payloads))
+    }
+    return [heads[len(payload)] + payload for payload in payloads]

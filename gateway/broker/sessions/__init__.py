@@ -1,0 +1,1 @@
+"""What a client leaves behind when its connection goes: subscriptions, messages, wills."""

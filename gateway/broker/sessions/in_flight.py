@@ -1,0 +1,388 @@
+"""Messages on their way to and from one client, and those that wait to be sent.
+
+What is stated here and nowhere else is the exchange for QoS 1 and 2 (MQTT 5.0 and 3.1.1, section
+4.3), each packet identifier for itself. Towards the client:
+
+    ============  =======  ================  ================  ========  ===============
+    state         PUBACK   PUBREC, success   PUBREC, failure   PUBCOMP   on reconnect
+    ============  =======  ================  ================  ========  ===============
+    QoS 1 sent    free     (ignored)         (ignored)         -         PUBLISH, DUP
+    QoS 2 sent    -        released, PUBREL  free              -         PUBLISH, DUP
+    released      -        PUBREL again      -                 free      PUBREL
+    free          -        PUBREL            -                 -         -
+    ============  =======  ================  ================  ========  ===============
+
+From the client, QoS 2: an identifier is `incoming` from its PUBLISH until its PUBREL; a PUBLISH
+in between is the same message again [MQTT-4.3.3-10].
+
+Messages leave in the order in which they came [MQTT-4.6.0-6]: nothing overtakes the queue, and
+what is sent again after a reconnect comes before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from gateway.broker.codec import PacketError, ReasonCode, Version
+from gateway.broker.durability.journal import Operation, SessionRecord
+from gateway.broker.outbound.message import DUP, Message
+
+if TYPE_CHECKING:
+    from gateway.broker.limits import Budget, Limits
+
+PACKET_ID_MAX = 65_535
+PUBREL = 0x62
+
+Delivery = tuple[Message, int, tuple[int, ...]]
+"""A message, the flags it is delivered with, and the subscription identifiers."""
+
+Ready = tuple[Delivery, bytes, bytes]
+"""A delivery, and what stands before and behind the packet identifier in its packet."""
+
+_UNKNOWN = object()
+_packed_id = Struct(">H").pack
+
+
+class InFlight:
+    """The exchange of QoS 1 and 2 with one client, over all its connections.
+
+    Args:
+        version: of the protocol that the client speaks.
+        limits: of windows and queues.
+        budget: of all queues together.
+
+    Attributes:
+        incoming: QoS 2 identifiers of the client's messages that are not released.
+        dropped: messages that found the queue full, or had expired in it.
+        record: its side of the journal; None unless it is to outlive a crash.
+
+    """
+
+    __slots__ = (
+        "_budget",
+        "_inflight_bytes",
+        "_inflight_bytes_max",
+        "_limits",
+        "_open",
+        "_packet_bytes_max",
+        "_queued_bytes",
+        "_taken",
+        "_unsent",
+        "_version",
+        "_window",
+        "dropped",
+        "incoming",
+        "inflight",
+        "last_packet_id",
+        "queue",
+        "record",
+    )
+
+    def __init__(self, version: int, limits: Limits, budget: Budget) -> None:
+        self.incoming: set[int] = set()
+        self.dropped = 0
+        self.record: SessionRecord | None = None
+        self._limits = limits
+        self._budget = budget
+        self._version = version
+        self._open = False
+        self._window = 0
+        self._packet_bytes_max: int | None = None
+        self.last_packet_id = 0
+        """The last that was used towards the client."""
+        self.inflight: dict[int, Delivery | None] = {}
+        """Sent and not acknowledged to the end, by packet identifier; None once released."""
+        self._inflight_bytes = 0
+        self._inflight_bytes_max = limits.inflight_bytes
+        self._unsent: deque[int] = deque()
+        """Identifiers in flight that this connection has not been sent yet."""
+        self.queue: deque[Delivery] = deque()
+        """What waits."""
+        self._queued_bytes = 0
+        self._taken = 0
+
+    # -- what is asked of it -------------------------------------------------------------------
+
+    @property
+    def inflight_count(self) -> int:
+        """Messages sent and not acknowledged to the end."""
+        return len(self.inflight)
+
+    @property
+    def queued_count(self) -> int:
+        """Messages that wait."""
+        return len(self.queue)
+
+    @property
+    def queue_places(self) -> tuple[int, int]:
+        """The places of the first message that waits and of the next to come, counted for ever."""
+        return self._taken, self._taken + len(self.queue)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Their size."""
+        return self._queued_bytes
+
+    @property
+    def inflight_bytes(self) -> int:
+        """Size of the messages sent and not acknowledged."""
+        return self._inflight_bytes
+
+    @property
+    def is_resending(self) -> bool:
+        """Whether what was in flight at the reconnect is still being sent again."""
+        return bool(self._unsent)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything waits to be sent as soon as there is room."""
+        return bool(self.queue or self._unsent)
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def begin(
+        self, version: int, receive_maximum: int, packet_bytes_max: int | None, now_s: float
+    ) -> list[bytes]:
+        """A connection is there; return what is sent again (MQTT-4.4.0-1)."""
+        self._version = version
+        self._window = min(receive_maximum, self._limits.inflight_messages)
+        self._packet_bytes_max = packet_bytes_max
+        self._open = True
+        self._unsent = deque(self.inflight)
+        return self.send_waiting(now_s)
+
+    def pause(self) -> None:
+        """There is no connection any more."""
+        self._open = False
+        self._unsent.clear()
+
+    def hold(self) -> None:
+        """The client does not read: messages wait."""
+        self._open = False
+
+    def release(self) -> None:
+        """The client reads again; call `send_waiting` next."""
+        self._open = True
+
+    def end(self) -> None:
+        """Nothing is sent any more; the queue is given back."""
+        self._budget.used_bytes -= self._queued_bytes
+        self._queued_bytes = 0
+        self.queue.clear()
+        self.inflight.clear()
+        self._inflight_bytes = 0
+        self._unsent.clear()
+        self.incoming.clear()
+        self._open = False
+
+    # -- to the client -------------------------------------------------------------------------
+
+    def deliver(
+        self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
+    ) -> bytes | None:
+        """Send a QoS 1 or 2 message, or let it wait; return the packet that is to be sent now."""
+        if (
+            self.queue
+            or not self._open
+            or self._unsent
+            or len(self.inflight) >= self._window
+            or self._inflight_bytes >= self._inflight_bytes_max
+        ):
+            self._wait((message, flags, identifiers))
+            return None
+        return self._send((message, flags, identifiers), now_s)
+
+    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> tuple[list[bytes], int]:
+        """Do as `deliver` does with each; return the pieces of what is to be sent now.
+
+        Returns:
+            The pieces, and how many packets they are.
+
+        """
+        pieces: list[bytes] = []
+        count = 0
+        if self._open and not self.queue and not self._unsent and self._packet_bytes_max is None:
+            inflight, inflight_bytes = self.inflight, self._inflight_bytes
+            window, bytes_max = self._window, self._inflight_bytes_max
+            packet_id, record = self.last_packet_id, self.record
+            for delivery, head, tail in ready:
+                if len(inflight) >= window or inflight_bytes >= bytes_max:
+                    break
+                packet_id = packet_id % PACKET_ID_MAX + 1
+                while packet_id in inflight:
+                    packet_id = packet_id % PACKET_ID_MAX + 1
+                inflight[packet_id] = delivery
+                inflight_bytes += delivery[0].size_bytes
+                pieces += (head, _packed_id(packet_id), tail)
+                count += 1
+                if record is not None:
+                    record.sent(packet_id, delivery[1], delivery[0].ref)
+            self.last_packet_id, self._inflight_bytes = packet_id, inflight_bytes
+        for delivery, _, _ in ready[count:]:
+            packet = self.deliver(*delivery, now_s)
+            if packet is not None:
+                pieces.append(packet)
+                count += 1
+        return pieces, count
+
+    def puback(self, *packet_ids: int) -> None:
+        """QoS 1 messages have arrived.
+
+        Raises:
+            PacketError: an identifier is 0, as for each of the three.
+
+        """
+        inflight = self.inflight
+        for packet_id in packet_ids:
+            delivery = inflight.get(packet_id)
+            if delivery is not None and delivery[1] & 6 == 2:
+                del inflight[packet_id]
+                self._inflight_bytes -= delivery[0].size_bytes
+                if self.record is not None:
+                    self.record.note(Operation.PUBACK, packet_id)
+            elif not packet_id:
+                raise _no_identifier("PUBACK")
+
+    def pubrec(self, *packet_ids: int, failed: bool) -> bool:
+        """QoS 2 messages have arrived, or were refused; whether all identifiers are known."""
+        inflight = self.inflight
+        are_known = True
+        for packet_id in packet_ids:
+            if packet_id not in inflight:
+                if not packet_id:
+                    raise _no_identifier("PUBREC")
+                are_known = False
+                continue
+            delivery = inflight[packet_id]
+            if delivery is not None and delivery[1] & 6 == 4:
+                self._inflight_bytes -= delivery[0].size_bytes
+                if failed:  # [MQTT-4.3.3-4]: the identifier is free
+                    del inflight[packet_id]
+                else:
+                    inflight[packet_id] = None
+                if self.record is not None:
+                    self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
+        return are_known
+
+    def pubcomp(self, *packet_ids: int) -> None:
+        """The exchange of QoS 2 messages is complete."""
+        inflight = self.inflight
+        for packet_id in packet_ids:
+            if inflight.get(packet_id, _UNKNOWN) is None:
+                del inflight[packet_id]
+                if self.record is not None:
+                    self.record.note(Operation.PUBCOMP, packet_id)
+            elif not packet_id:
+                raise _no_identifier("PUBCOMP")
+
+    def send_waiting(self, now_s: float) -> list[bytes]:
+        """What may be sent now of that which waits: first what is sent again, then the queue."""
+        packets: list[bytes] = []
+        if not self._open:
+            return packets
+        sent = len(self.inflight) - len(self._unsent)
+        while self._unsent and sent < self._window:
+            packet_id = self._unsent.popleft()
+            if packet_id not in self.inflight:
+                continue
+            packet = self._again(packet_id, now_s)
+            if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
+                self.puback(packet_id)
+                self.pubrec(packet_id, failed=True)
+                self._drop()  # [MQTT-3.1.2-25]
+                continue
+            packets.append(packet)
+            sent += 1
+        while (
+            self.queue
+            and not self._unsent
+            and len(self.inflight) < self._window
+            and self._inflight_bytes < self._inflight_bytes_max
+        ):
+            delivery = self.queue.popleft()
+            self._taken += 1
+            size = delivery[0].size_bytes
+            self._queued_bytes -= size
+            self._budget.used_bytes -= size
+            if delivery[0].expired(now_s):
+                self._drop()
+            elif (fresh := self._send(delivery, now_s)) is not None:
+                packets.append(fresh)
+        return packets
+
+    def release_incoming(self, *packet_ids: int) -> None:
+        """The exchange of a client's QoS 2 messages ends."""
+        if self.record is not None:
+            for packet_id in self.incoming.intersection(packet_ids):
+                self.record.note(Operation.RELEASED, packet_id)
+        self.incoming.difference_update(packet_ids)
+
+    def refuse_incoming(self, *packet_ids: int) -> None:
+        """The log did not take these QoS 2 messages of the client's."""
+        if self.record is not None:
+            for packet_id in self.incoming.intersection(packet_ids):
+                self.record.refused(packet_id)
+        self.incoming.difference_update(packet_ids)
+
+    def waiting(self) -> Iterator[Delivery]:
+        """What is in flight and not released, then what is queued."""
+        yield from (delivery for delivery in self.inflight.values() if delivery is not None)
+        yield from self.queue
+
+    # -- within --------------------------------------------------------------------------------
+
+    def _send(self, delivery: Delivery, now_s: float) -> bytes | None:
+        message, flags, identifiers = delivery
+        inflight = self.inflight
+        packet_id = self.last_packet_id % PACKET_ID_MAX + 1
+        while packet_id in inflight:
+            packet_id = packet_id % PACKET_ID_MAX + 1
+        if identifiers:
+            packet = message.packet(self._version, flags, packet_id, identifiers, now_s)
+        else:
+            head, tail = message.pieces(self._version << 4 | flags, now_s)
+            packet = head + _packed_id(packet_id) + tail
+        if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
+            self._drop()  # as if it had been sent [MQTT-3.1.2-25]
+            return None
+        self.last_packet_id = packet_id
+        inflight[packet_id] = delivery
+        self._inflight_bytes += message.size_bytes
+        if self.record is not None:
+            self.record.sent(packet_id, flags, message.ref)
+        return packet
+
+    def _again(self, packet_id: int, now_s: float) -> bytes:
+        delivery = self.inflight[packet_id]
+        if delivery is None:
+            return b"%c\x02%b" % (PUBREL, packet_id.to_bytes(2, "big"))
+        message, flags, identifiers = delivery
+        known = identifiers if self._version == Version.V5 else ()
+        # [MQTT-3.3.1-1]
+        return message.packet(self._version, flags | DUP, packet_id, known, now_s)
+
+    def _wait(self, delivery: Delivery) -> None:
+        size = delivery[0].size_bytes
+        limits, budget = self._limits, self._budget
+        if (
+            len(self.queue) >= limits.queue_messages
+            or self._queued_bytes + size > limits.queue_bytes
+            or budget.used_bytes + size > budget.limit_bytes
+        ):
+            self._drop()
+            return
+        self.queue.append(delivery)
+        self._queued_bytes += size
+        budget.used_bytes += size
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self._budget.dropped += 1
+
+
+def _no_identifier(packet: str) -> PacketError:
+    what = f"{packet} packet identifier"
+    return PacketError(ReasonCode.PROTOCOL_ERROR, what, 0, "MQTT-2.2.1-3")

@@ -1,0 +1,502 @@
+"""The append-only log of batches: what an acknowledgement stands on.
+
+A log is a folder of segments, each the plain concatenation of batch frames, named by the
+position of its first byte over all segments. A full segment is sealed with an index beside it
+(which numbers of which stream it holds, and all that the log ever held up to its end), so a start
+reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
+at start. The collector's spool is this same log with a mark that tells readers how far it is
+safe to read.
+
+What a failing disk may do: an append or a new segment that fails leaves the log as it was, and the
+next append tries again. A sealed segment that the disk has damaged is named; what can't be read of
+it is skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway import replaced_file
+from gateway.log.damage import Damage
+from gateway.log.histogram import DurationHistogram
+from gateway.log.pages import Pages
+from gateway.log.segment import Segment
+from gateway.log.sequential import read_piece
+from tree_handler import batch
+from tree_handler.batch import Epoch, Header
+from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
+
+SEGMENT_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+MARK_NAME = "synced"
+IN_SEQUENCE = 1_000
+"""Numbers read at once to be put into their order."""
+MAX_SEALED = 2
+"""Sealed segments that wait for a sync; with more the next append waits for the disk."""
+_SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
+
+_log = logging.getLogger(__name__)
+
+Done = Callable[[OSError | None], None]
+"""Told when all that was handed in is durable, or why it is not."""
+
+
+class LogError(OSError):
+    """The log can't be opened or written; the message names the file and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A segment to which nothing is appended any more, its descriptor and its index."""
+
+    segment: Segment
+    fd: int
+    index: bytes
+
+
+class MessageLog:
+    """Segments of batches in one folder, for one process.
+
+    Args:
+        folder: made if missing; locked while open.
+        segment_bytes: a segment is sealed when it reaches this size.
+        max_bytes: oldest segments are deleted beyond this size in all.
+        mark: keep the file `synced` for readers of a spool.
+
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        segment_bytes: int = 8 << 20,
+        max_bytes: int = 256 << 20,
+        mark: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.have: dict[Epoch, Intervals] = {}
+        """Every number that the log holds, or held before it was trimmed, by stream: of logged
+        messages, and of those that it states as passed over. Not of streams that are over."""
+        self.appends = 0
+        self.appended_bytes = 0
+        self.syncs = DurationHistogram()
+        """How long each `fdatasync` of a commit took."""
+        self.failure = ""
+        """Why the last append failed; empty if it did not."""
+        self.cut_bytes = 0
+        """Bytes of a torn tail that the last start cut off."""
+        self._segment_bytes = segment_bytes
+        self._max_bytes = max_bytes
+        self._mark = mark
+        self._segments: list[Segment] = []
+        self._fd = -1
+        self._lock_fd = -1
+        self._synced_length = 0
+        self._needed_from: int | None = None
+        self._is_torn = False
+        """Whether a part of a refused frame may stand at the end of the newest segment."""
+        self._is_suspect = False
+        """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
+        self._damage = Damage()
+        self._sealed: deque[_Sealed] = deque()
+        """Segments that the next sync completes; it happens in a thread, for a disk is slow."""
+        self._unindexed: deque[_Sealed] = deque()
+        """Those whose index is still to be written."""
+        self._is_new = False
+        """Whether the folder on the disk may lack the newest segment's name."""
+        self._syncing = threading.Lock()
+
+    # -- life --------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Recover what is there and make it ready to append.
+
+        Raises:
+            LogError: not a folder, not writable, full, or in use by another process.
+
+        """
+        try:
+            self._recover()
+        except OSError as error:
+            self._let_go()
+            why = error.strerror if error.errno != errno.EAGAIN else "in use by another process"
+            raise LogError(f"{error.filename or self.folder}: {why}") from error
+
+    def _recover(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock_fd = os.open(self.folder, os.O_RDONLY)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        paths = sorted(self.folder.glob(_SEGMENTS))
+        for path in paths[:-1]:
+            self._segments.append(self._load_sealed(path))
+        if paths:
+            self._recover_newest(paths[-1])
+            self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
+        else:
+            self._fd = self._start_segment(0)
+        epochs_over.prune(self.have)
+        for one, after in itertools.pairwise(self._segments):
+            self._damage.expect(one.path, one.length, after.start - one.start)
+        self.sync()
+
+    def close(self) -> None:
+        """Sync and let go of the folder."""
+        try:
+            if self._fd >= 0:
+                self.sync()
+        except OSError as error:
+            _log.error("%s: not synced at the end: %s", self._newest.path, error.strerror)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for fd in (self._fd, self._lock_fd, *(sealed.fd for sealed in self._sealed)):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._lock_fd = -1
+        self._sealed.clear()
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def append(self, frame: bytes, header: Header) -> None:
+        """Append one batch: it survives a kill when this returns, a power cut after `sync`.
+
+        Raises:
+            LogError: disk full or failing; the log is as it was before.
+
+        """
+        segment = self._newest
+        try:
+            if self._is_torn:  # what is appended behind a torn frame would be cut with it
+                self._cut_torn()
+            if segment.length >= self._segment_bytes or self._is_suspect:
+                segment = self._roll()
+            self._is_torn = True
+            if os.write(self._fd, frame) != len(frame):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._is_torn = False
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._cut_torn()
+            self.failure = error.strerror or str(error)
+            raise LogError(f"{error.filename or segment.path}: {error.strerror}") from error
+        self.failure = ""
+        self.appends += 1
+        self.appended_bytes += len(frame)
+        segment.note(segment.length, header)
+        if header.numbered:
+            key = header.stream
+            had = self.have.get(key)
+            if had is None:
+                had = self.have[key] = Intervals()
+            had.add(header.first, header.last)
+
+    def sync(self) -> None:
+        """Force to the disk all that was appended before."""
+        self.start_sync()()
+
+    def start_sync(self) -> Callable[[], None]:
+        """What `sync` has to do, as a call for a thread; appending may go on meanwhile.
+
+        The call raises OSError if the disk fails.
+        """
+        segment, length = self._newest, self._newest.length
+        fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
+
+        def finish() -> None:
+            with self._syncing:
+                began_s = time.perf_counter()
+                try:
+                    self._complete_sealed()
+                    os.fdatasync(fd)
+                except OSError:
+                    # The kernel forgets what it could not write: a later sync would not tell.
+                    self._is_suspect = self._is_suspect or segment is self._newest
+                    raise
+                finally:
+                    os.close(fd)
+                self.syncs.observe(time.perf_counter() - began_s)
+                if self._mark and segment.start + length > self._synced_length:
+                    self._synced_length = segment.start + length
+                    mark = f"{segment.path.name} {length}\n"
+                    replaced_file.replace(self.folder / MARK_NAME, mark.encode())
+
+        return finish
+
+    def trim(self) -> bool:
+        """Delete the oldest sealed segments beyond ``max_bytes``; whether any went.
+
+        None goes that a start would still need: see `may_trim`.
+
+        Raises:
+            OSError: none went, for the oldest can't be deleted.
+
+        """
+        total = sum(segment.length for segment in self._segments)
+        trimmed = False
+        unfinished = len(self._sealed) + len(self._unindexed)
+        # An index tells what was in all before it, so the newest one that is written stays.
+        kept = 2 + unfinished if unfinished else 1
+        while total > self._max_bytes and len(self._segments) > kept:
+            if self._needed_from is not None and self._segments[1].start > self._needed_from:
+                break
+            oldest = self._segments[0]
+            try:
+                oldest.path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
+                oldest.path.unlink(missing_ok=True)
+            except OSError:
+                if trimmed:
+                    break
+                raise
+            del self._segments[0]
+            self._damage.segments.discard(oldest.path)
+            total -= oldest.length
+            trimmed = True
+        return trimmed
+
+    def may_trim(self, before: int) -> None:
+        """Whoever needs the log at a start needs nothing before this position; until the next
+        call, what stands behind it is not trimmed."""
+        self._needed_from = before
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """The log holds nothing of these, and a note that they are over (`epochs_over`)."""
+        for stream in streams:
+            self.have.pop(stream, None)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """Where the next batch will stand, over all segments that ever were."""
+        return self._newest.start + self._newest.length
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All batches from a position on, oldest first.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        for segment in list(self._segments):
+            if segment.start + segment.length <= position:
+                continue
+            try:
+                data = segment.path.read_bytes()[: segment.length]
+            except OSError as error:
+                raise LogError(f"{segment.path}: {error.strerror}") from error
+            for at, header in self._damage.readable(segment.path, data):
+                if segment.start + at >= position:
+                    yield data[at : at + header.end], header
+
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            try:
+                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            return found, start + behind
+
+        return read
+
+    @property
+    def length(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.length for segment in self._segments)
+
+    def kept_from(self) -> dict[Epoch, int]:
+        """The lowest logged number still here, by stream; beyond the last if none."""
+        lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
+        for segment in self._segments:
+            for key, numbers in segment.holds.items():
+                first = next(iter(numbers))[0]
+                lowest[key] = min(first, lowest.get(key, first))
+        return lowest
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
+        numbers passed over too.
+
+        What is read is fixed by the call; the reading itself may go on in a thread. What the disk
+        has damaged is left out.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        candidates = [
+            (segment, segment.stretches(key, ranges))
+            for segment in self._segments
+            if key in segment.holds and _meet(segment.holds[key], ranges)
+        ]
+        return self._scan(candidates, key, ranges)
+
+    def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any number of ``first..last``, by their numbers.
+
+        Repair brings them in any order, and so the log has them. A part at a time is read.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        for start in range(first, last + 1, IN_SEQUENCE):
+            part = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
+            found = sorted(self.read(key, part), key=lambda one: one[1].first)
+            for frame, header in found:
+                if max(header.first, first) >= start:  # else it came with the part before
+                    yield frame, header
+
+    def control(self) -> Iterator[tuple[bytes, Header]]:
+        """All batches between gateways that the log holds, oldest first (membership at start)."""
+        for segment in self._segments:
+            yield from self._damage.batches_at(segment.path, segment.control)
+
+    # -- within ------------------------------------------------------------------------------
+
+    @property
+    def _newest(self) -> Segment:
+        return self._segments[-1]
+
+    def _start_segment(self, start: int) -> int:
+        """Make the next segment and return its descriptor."""
+        path = self.folder / f"{start:020d}{SEGMENT_SUFFIX}"
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._is_new = True
+        self._segments.append(Segment(path, start))
+        return fd
+
+    def _roll(self) -> Segment:
+        """Seal the newest segment and start the next; if that fails, nothing has changed."""
+        newest = self._newest
+        if self._is_suspect or len(self._sealed) >= MAX_SEALED:  # the disk does not keep up
+            with self._syncing:
+                self._complete_sealed()
+                os.fdatasync(self._fd)
+        sealed = _Sealed(newest, self._fd, newest.index(self.have))
+        self._fd = self._start_segment(newest.start + newest.length)
+        self._sealed.append(sealed)
+        self._is_suspect = False
+        return self._newest
+
+    def _complete_sealed(self) -> None:
+        """Force sealed segments to the disk, then write their indexes; what fails is tried again.
+
+        They come before the newest: nothing is durable of which an earlier part may be lost.
+        """
+        while self._sealed:
+            os.fdatasync(self._sealed[0].fd)
+            sealed = self._sealed.popleft()
+            os.close(sealed.fd)
+            self._unindexed.append(sealed)
+        while self._unindexed:
+            sealed = self._unindexed[0]
+            try:
+                replaced_file.replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
+            except OSError:  # a full disk; a start does without
+                break
+            self._unindexed.popleft()
+        if self._is_new:
+            self._is_new = False
+            try:
+                os.fsync(self._lock_fd)
+            except OSError:
+                self._is_new = True
+                raise
+
+    def _cut_torn(self) -> None:
+        os.ftruncate(self._fd, self._newest.length)
+        self._is_torn = False
+
+    def _load_sealed(self, path: Path) -> Segment:
+        segment = Segment(path, int(path.stem))
+        try:
+            self._remember(segment.read_index(path.with_suffix(INDEX_SUFFIX).read_bytes()))
+        except (OSError, ValueError):
+            # The index is only a short cut: the segment itself tells the same.
+            segment = Segment(path, int(path.stem))
+            try:
+                for at, header in self._damage.readable(path, path.read_bytes()):
+                    segment.note(at, header)
+            except OSError as error:
+                self._damage.note(path, 0, str(error))
+            self._remember(segment.holds)
+        segment.length = path.stat().st_size
+        return segment
+
+    def _recover_newest(self, path: Path) -> None:
+        segment = Segment(path, int(path.stem))
+        data = path.read_bytes()
+        with contextlib.suppress(BatchError):
+            for at, header in batch.frames(data):
+                segment.note(at, header)
+        self.cut_bytes = len(data) - segment.length
+        if self.cut_bytes:
+            os.truncate(path, segment.length)
+        self._remember(segment.holds)
+        self._segments.append(segment)
+
+    def _remember(self, held: dict[Epoch, Intervals]) -> None:
+        for key, numbers in held.items():
+            self.have.setdefault(key, Intervals()).update(numbers)
+
+    def _scan(
+        self,
+        candidates: list[tuple[Segment, list[tuple[int, int]]]],
+        key: Epoch,
+        ranges: Intervals,
+    ) -> Iterator[tuple[bytes, Header]]:
+        for segment, stretches in candidates:
+            learnt = Pages() if segment.pages is None else None
+            for start, end in stretches:
+                data = _part(segment.path, start, end)
+                for at, header in self._damage.readable(segment.path, data, start):
+                    if learnt is not None and header.numbered:
+                        learnt.note(at, header)
+                    whole = [(header.first, header.last)]
+                    if (
+                        header.numbered
+                        and header.stream == key
+                        and ranges.missing(header.first, header.last) != whole
+                    ):
+                        yield data[at : at + header.end], header
+            if learnt is not None:  # it was read as a whole, and is sealed
+                segment.pages = learnt
+
+
+def _part(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - start, start)
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror}") from error
+
+
+def _meet(one: Intervals, other: Intervals) -> bool:
+    return any(one.missing(first, last) != [(first, last)] for first, last in other)

@@ -1,0 +1,1 @@
+"""TLS of everything that this gateway listens and dials with."""
