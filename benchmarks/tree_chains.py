@@ -20,7 +20,7 @@ from benchmarks import broker_figures as figures
 from benchmarks.broker_peers import Broker, MissingPeerError, gateway_id, mosquitto, ours
 from benchmarks.broker_process import RunningBroker, StartError, free_port, launched
 from benchmarks.fleet_certificates import FleetCertificates
-from gateway.broker.codec import Connect, Publish, Subscribe, SubscriptionRequest, Version, encode
+from gateway.mqtt import Connect, Publish, Subscribe, SubscriptionRequest, Version, encode
 
 _THROUGH_LIMIT_S = 30.0
 ZENOH = "zenoh"

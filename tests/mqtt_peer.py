@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.codec import (
+from gateway.broker.hooks import Committed
+from gateway.mqtt import (
     ConnAck,
     Connect,
     Packet,
@@ -24,7 +25,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.hooks import Committed
 from tree_handler.batch import Entry, Row
 
 LIMIT_S = 20

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.codec import Connect
+from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 

@@ -14,7 +14,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from gateway.broker.codec import PacketError, ReasonCode
 from gateway.broker.durability.durable import Durable, History
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Clocks, LastingClock
@@ -47,6 +46,7 @@ from gateway.broker.topics import (
     split_share,
 )
 from gateway.broker.upkeep import Upkeep
+from gateway.mqtt import PacketError, ReasonCode
 from tree_handler.batch import Entry, Epoch, Row
 
 _by_key = attrgetter("key")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import ReasonCode
 from gateway.broker.limits import NOT_QUEUED
 from gateway.broker.sessions import wills
+from gateway.mqtt import ReasonCode
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

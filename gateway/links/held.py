@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.broker.codec import PropertyId
+from gateway.mqtt import PropertyId
 from tree_handler.batch import Epoch, Header, Row
 
 MAX_HELD = 10_000

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gateway.broker.access.attempts import FailedAttempts
-from gateway.broker.codec import Connect
 from gateway.broker.limits import Limits
 from gateway.links.link_tls import LinkTls
+from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
 

@@ -17,7 +17,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.broker.codec import LINK_USER_PREFIX
+from gateway.mqtt import LINK_USER_PREFIX
 from tree_handler.errors import ProtocolError
 
 BRIDGE_LEVEL = 0x84

@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from memory_transport import MemoryTransport
 from raw_packets import Packets, parse
 
-from gateway.broker.codec import PacketError, Version, decode, encode, packet_end
 from gateway.broker.hooks import Client, Hooks
 from gateway.broker.inbound import admission
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
+from gateway.mqtt import PacketError, Version, decode, encode, packet_end
 
 LIMITS = Limits(
     connect_bytes=4_096,

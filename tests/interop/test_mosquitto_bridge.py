@@ -18,7 +18,7 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway.broker.codec import (
+from gateway.mqtt import (
     PubAck,
     Publish,
     PubRec,

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.codec import (
+from gateway.broker.durability.store import Store
+from gateway.broker.hooks import Client as Known
+from gateway.broker.hooks import Committed, Hooks, Verdict
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.server import BrokerCore
+from gateway.broker.topics import matches, split_share
+from gateway.log.message_log import Done, LogError
+from gateway.mqtt import (
     ConnAck,
     Connect,
     Packet,
@@ -39,13 +46,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Committed, Hooks, Verdict
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.server import BrokerCore
-from gateway.broker.topics import matches, split_share
-from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals

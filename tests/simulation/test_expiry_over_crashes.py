@@ -15,7 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.codec import (
+from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
+from gateway.broker.inbound import arriving
+from gateway.broker.inbound.connection import Connection
+from gateway.mqtt import (
     Connect,
     Disconnect,
     PropertyId,
@@ -29,10 +33,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
-from gateway.broker.inbound import arriving
-from gateway.broker.inbound.connection import Connection
 
 DAY_S = 24 * 3600
 YEAR_S = 365 * DAY_S

@@ -15,7 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.codec import (
+from gateway.broker.durability.retained_again import unearthed
+from gateway.broker.durability.saved import SavedTombstone
+from gateway.broker.inbound import arriving
+from gateway.broker.inbound.connection import Connection
+from gateway.mqtt import (
     Connect,
     PropertyId,
     Publish,
@@ -26,10 +30,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.durability.retained_again import unearthed
-from gateway.broker.durability.saved import SavedTombstone
-from gateway.broker.inbound import arriving
-from gateway.broker.inbound.connection import Connection
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 from tree_handler.retained.hybrid_clock import Version as RetainedVersion
 from tree_handler.retained.message import VERSION, Retained

@@ -15,7 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.codec import (
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.message import Message
+from gateway.broker.retained import sending as retained_sending
+from gateway.mqtt import (
     Connect,
     PropertyId,
     PubAck,
@@ -31,9 +34,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.outbound.message import Message
-from gateway.broker.retained import sending as retained_sending
 
 TOPICS = [f"t/{number}" for number in range(20)]
 

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import CrashError, Wire, World
 
-from gateway.broker.codec import (
+from gateway.broker.inbound.connection import Connection
+from gateway.mqtt import (
     Connect,
     Disconnect,
     PropertyId,
@@ -25,7 +26,6 @@ from gateway.broker.codec import (
     Will,
     encode,
 )
-from gateway.broker.inbound.connection import Connection
 from tree_handler import batch
 
 WILL = Will("gone", b"bye", 1, True, {})

@@ -11,7 +11,7 @@ from pathlib import Path
 from brokers import CutOff, Gateway
 from mqtt_peer import Peer
 
-from gateway.broker.codec import PingReq, PingResp, Publish, Will
+from gateway.mqtt import PingReq, PingResp, Publish, Will
 
 CONVERGE_S = 40.0
 """A busy machine may take so long."""

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from mqtt_peer import Peer
 
-from gateway.broker.codec import Disconnect, Publish, ReasonCode, Version
 from gateway.demo.fleet import Fleet
+from gateway.mqtt import Disconnect, Publish, ReasonCode, Version
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -16,7 +16,7 @@ import pytest
 from chain import CONVERGE_S, TreeGateway
 from mqtt_peer import Peer
 
-from gateway.broker.codec import PubAck, Publish
+from gateway.mqtt import PubAck, Publish
 
 
 class Changeable(TreeGateway):

@@ -9,7 +9,7 @@ import pytest
 from chain import Chain, retains
 from mqtt_peer import Peer
 
-from gateway.broker.codec import PubAck, Publish, Will
+from gateway.mqtt import PubAck, Publish, Will
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -15,8 +15,8 @@ import pytest
 from chain import CONVERGE_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
-from gateway.broker.codec import PingReq, PingResp, PubAck, Publish
 from gateway.coap.client import request
+from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 from tree_handler import batch
 from tree_handler.batch import Header
 

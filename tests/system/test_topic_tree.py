@@ -13,7 +13,7 @@ from chain import CONVERGE_S, TreeGateway
 from mqtt_peer import Peer
 from test_routed_tree import send, status, subscriber
 
-from gateway.broker.codec import PubAck, Publish
+from gateway.mqtt import PubAck, Publish
 
 pytestmark = pytest.mark.timeout(240)
 

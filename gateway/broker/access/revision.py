@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.broker.access.policy import ClientAccess
-from gateway.broker.codec import ReasonCode
 from gateway.broker.hooks import Client
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions.session import Session
 from gateway.broker.topics import split_share
+from gateway.mqtt import ReasonCode
 
 
 def recheck(

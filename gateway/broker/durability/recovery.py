@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.codec import PacketError
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.journal import (
     Event,
@@ -34,6 +33,7 @@ from gateway.broker.durability.sessions_again import SessionsAgain
 from gateway.broker.durability.standing_wills import WillsAgain
 from gateway.broker.outbound.message import EXPIRY, Message
 from gateway.broker.sessions.session import Session
+from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError, ProtocolError

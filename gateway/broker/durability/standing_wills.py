@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.broker.codec import Will
 from gateway.broker.durability.journal import Event, Journal
 from gateway.broker.hooks import Client
+from gateway.mqtt import Will
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import ReasonCode
 from gateway.broker.hooks import Commit
 from gateway.broker.inbound.runs import PUBACK, PUBREC, Alone, Run, Together, batches, one_by_one
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.session import Session
+from gateway.mqtt import ReasonCode
 from tree_handler.batch import Row
 
 if TYPE_CHECKING:

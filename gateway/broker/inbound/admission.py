@@ -6,7 +6,12 @@ import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.codec import (
+from gateway.broker.hooks import Client
+from gateway.broker.inbound import bridges
+from gateway.broker.inbound.aliases import OutgoingAliases
+from gateway.broker.sessions import wills
+from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
+from gateway.mqtt import (
     ConnAck,
     Connect,
     PropertyId,
@@ -16,11 +21,6 @@ from gateway.broker.codec import (
     encode,
     refusal,
 )
-from gateway.broker.hooks import Client
-from gateway.broker.inbound import bridges
-from gateway.broker.inbound.aliases import OutgoingAliases
-from gateway.broker.sessions import wills
-from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

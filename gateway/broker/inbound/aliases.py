@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.broker.codec import PacketError, ReasonCode, encode_length
+from gateway.mqtt import PacketError, ReasonCode, encode_length
 
 _TOPIC_ALIAS = b"\x23"
 

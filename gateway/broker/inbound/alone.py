@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import PacketError, Version
 from gateway.broker.inbound.acknowledgements import ACKNOWLEDGEMENTS
 from gateway.broker.inbound.runs import PUBACK, PUBREC, Alone
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
+from gateway.mqtt import PacketError, Version
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

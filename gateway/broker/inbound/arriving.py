@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import PacketError, Version
 from gateway.broker.outbound.message import Message, plain_head
+from gateway.mqtt import PacketError, Version
 from tree_handler.batch import Entry, Epoch, Row
 
 if TYPE_CHECKING:

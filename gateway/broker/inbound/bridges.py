@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.broker.codec import Will
     from gateway.broker.inbound.connection import Connection
     from gateway.broker.sessions.session import Session
+    from gateway.mqtt import Will
 
 ROLE = "bridge"
 """What a certificate must say that a bridge shows."""

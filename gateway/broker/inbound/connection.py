@@ -13,7 +13,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from gateway.broker.codec import (
+from gateway.broker.inbound.acknowledgements import ACKNOWLEDGEMENTS, answered, identifiers, run_end
+from gateway.broker.inbound.admission import admit, refuse
+from gateway.broker.inbound.aliases import IncomingAliases
+from gateway.broker.inbound.alone import ALONE_BYTES, OFTEN_ALONE
+from gateway.broker.inbound.incoming import Incoming
+from gateway.broker.inbound.publishing import Publishing
+from gateway.broker.inbound.requests import check_size, disconnected_by, subscribe, unsubscribe
+from gateway.broker.listeners import handover
+from gateway.broker.listeners.half_open import keep_watch
+from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
+from gateway.mqtt import (
     Auth,
     Connect,
     Disconnect,
@@ -33,16 +43,6 @@ from gateway.broker.codec import (
     decode,
     encode_length,
 )
-from gateway.broker.inbound.acknowledgements import ACKNOWLEDGEMENTS, answered, identifiers, run_end
-from gateway.broker.inbound.admission import admit, refuse
-from gateway.broker.inbound.aliases import IncomingAliases
-from gateway.broker.inbound.alone import ALONE_BYTES, OFTEN_ALONE
-from gateway.broker.inbound.incoming import Incoming
-from gateway.broker.inbound.publishing import Publishing
-from gateway.broker.inbound.requests import check_size, disconnected_by, subscribe, unsubscribe
-from gateway.broker.listeners import handover
-from gateway.broker.listeners.half_open import keep_watch
-from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore

@@ -14,8 +14,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gateway.broker.codec import PacketError
 from gateway.broker.outbound.outgoing import Outgoing
+from gateway.mqtt import PacketError
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.codec import (
+from gateway.broker.inbound.acknowledgements import answered, identifiers
+from gateway.broker.inbound.aliases import IncomingAliases
+from gateway.broker.inbound.runs import PUBACK, PUBREC, Run
+from gateway.broker.outbound.message import RETAIN, Message
+from gateway.broker.outbound.targets import Route
+from gateway.mqtt import (
     PacketError,
     PacketType,
     PropertyId,
@@ -20,11 +25,6 @@ from gateway.broker.codec import (
     decode_properties,
     encode,
 )
-from gateway.broker.inbound.acknowledgements import answered, identifiers
-from gateway.broker.inbound.aliases import IncomingAliases
-from gateway.broker.inbound.runs import PUBACK, PUBREC, Run
-from gateway.broker.outbound.message import RETAIN, Message
-from gateway.broker.outbound.targets import Route
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

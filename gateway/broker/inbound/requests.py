@@ -5,7 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import (
+from gateway.broker.hooks import Verdict
+from gateway.broker.limits import Limits
+from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.sessions.session import Session, Subscription
+from gateway.broker.topics import FilterError, split_share
+from gateway.mqtt import (
     Disconnect,
     PacketError,
     PropertyId,
@@ -18,12 +23,7 @@ from gateway.broker.codec import (
     Version,
     encode,
 )
-from gateway.broker.codec.primitives import read_length
-from gateway.broker.hooks import Verdict
-from gateway.broker.limits import Limits
-from gateway.broker.retained.sending import RetainedSending
-from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import FilterError, split_share
+from gateway.mqtt.primitives import read_length
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
+from gateway.mqtt import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import Version
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets
 from gateway.broker.outbound.targets import Grant, Members, Route
 from gateway.broker.sessions.in_flight import Ready
 from gateway.broker.sessions.session import Session, Subscription
+from gateway.mqtt import Version
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.broker.codec import (
+from gateway.broker.durability.journal import Ref
+from gateway.mqtt import (
     PacketError,
     PropertyId,
     ReasonCode,
@@ -20,7 +21,6 @@ from gateway.broker.codec import (
     encode_length,
     encode_properties,
 )
-from gateway.broker.durability.journal import Ref
 from tree_handler.batch import Entry, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import VERSION, stamped_version

@@ -11,7 +11,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import (
+from gateway.broker.inbound.aliases import OutgoingAliases
+from gateway.broker.limits import TOO_LARGE, UNREAD
+from gateway.broker.sessions.in_flight import PUBREL
+from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES, Traffic
+from gateway.mqtt import (
     ConnAck,
     Disconnect,
     PacketType,
@@ -21,11 +25,7 @@ from gateway.broker.codec import (
     Will,
     encode,
 )
-from gateway.broker.codec.reason_codes import REASONS
-from gateway.broker.inbound.aliases import OutgoingAliases
-from gateway.broker.limits import TOO_LARGE, UNREAD
-from gateway.broker.sessions.in_flight import PUBREL
-from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES, Traffic
+from gateway.mqtt.reason_codes import REASONS
 
 if TYPE_CHECKING:
     from gateway.broker.server import BrokerCore

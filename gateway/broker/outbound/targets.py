@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import Version, check_topic_name
 from gateway.broker.sessions.session import Session, Subscription
 from gateway.broker.topics import SubscriptionTree
+from gateway.mqtt import Version, check_topic_name
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

@@ -26,9 +26,9 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import PacketError, ReasonCode, Version
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.outbound.message import DUP, Message
+from gateway.mqtt import PacketError, ReasonCode, Version
 
 if TYPE_CHECKING:
     from gateway.broker.limits import Budget, Limits

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import Will
 from gateway.broker.sessions.in_flight import Delivery, InFlight
+from gateway.mqtt import Will
 
 if TYPE_CHECKING:
     from gateway.broker.durability.journal import Ref

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from gateway.broker.codec import PropertyId, Will
 from gateway.broker.outbound.message import Message
+from gateway.mqtt import PropertyId, Will
 
 if TYPE_CHECKING:
     from gateway.broker.hooks import Client

@@ -13,8 +13,8 @@ from mqtt_peer import LIMIT_S, Bench
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.codec import Disconnect, Publish, ReasonCode, Version, Will
 from gateway.broker.limits import Limits
+from gateway.mqtt import Disconnect, Publish, ReasonCode, Version, Will
 from tree_handler.batch import Entry
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

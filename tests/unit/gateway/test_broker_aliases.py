@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.codec import PacketError, PropertyId, Publish, ReasonCode, decode, packet_end
 from gateway.broker.inbound.aliases import IncomingAliases, OutgoingAliases
 from gateway.broker.outbound.message import Message
+from gateway.mqtt import PacketError, PropertyId, Publish, ReasonCode, decode, packet_end
 from tree_handler.batch import Entry
 
 

@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
 
-from gateway.broker.codec import (
+from gateway.broker.hooks import Committed, Hooks
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.server import BrokerCore
+from gateway.mqtt import (
     Connect,
     Disconnect,
     PingReq,
@@ -28,9 +31,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.hooks import Committed, Hooks
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.server import BrokerCore
 from tree_handler.batch import MAX_ENTRIES, Row
 
 VERSIONS = [Version.V311, Version.V5]

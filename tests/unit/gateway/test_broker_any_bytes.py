@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
 
-from gateway.broker.codec import (
+from gateway.broker.hooks import Hooks
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.server import BrokerCore
+from gateway.mqtt import (
     Connect,
     Disconnect,
     PingReq,
@@ -26,9 +29,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.hooks import Hooks
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.server import BrokerCore
 
 VERSIONS = [Version.V311, Version.V5]
 

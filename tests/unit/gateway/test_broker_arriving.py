@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Bench
 
-from gateway.broker.codec import Publish, Version, decode, packet_end
 from gateway.broker.outbound.message import plain_packets
+from gateway.mqtt import Publish, Version, decode, packet_end
 from tree_handler.batch import Row
 
 KEY = ("gw-other", 3)

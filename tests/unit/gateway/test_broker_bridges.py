@@ -11,7 +11,8 @@ from authority import Authority
 from mqtt_peer import Bench, Peer
 
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.codec import (
+from gateway.broker.listeners.listener import Listener
+from gateway.mqtt import (
     LINK_USER_PREFIX,
     Publish,
     ReasonCode,
@@ -21,7 +22,6 @@ from gateway.broker.codec import (
     Version,
     Will,
 )
-from gateway.broker.listeners.listener import Listener
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED

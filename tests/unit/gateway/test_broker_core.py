@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 from mqtt_peer import EchoOnce
 
-from gateway.broker.codec import (
+from gateway.broker.hooks import Client, Committed, Hooks
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.limits import Limits
+from gateway.broker.server import BrokerCore
+from gateway.links import wire
+from gateway.mqtt import (
     ConnAck,
     Connect,
     Disconnect,
@@ -36,11 +41,6 @@ from gateway.broker.codec import (
     encode,
     packet_end,
 )
-from gateway.broker.hooks import Client, Committed, Hooks
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.limits import Limits
-from gateway.broker.server import BrokerCore
-from gateway.links import wire
 from tree_handler.batch import Entry, Row
 
 

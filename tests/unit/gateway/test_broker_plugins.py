@@ -19,8 +19,8 @@ from gateway import config
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.codec import Publish, ReasonCode, Unsubscribe
 from gateway.broker.limits import Limits
+from gateway.mqtt import Publish, ReasonCode, Unsubscribe
 from tree_handler.batch import Entry
 
 REFUSED = ReasonCode.NOT_AUTHORIZED

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.codec import PacketError, PropertyId, Publish, PubRel, decode, packet_end
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.session import Session
+from gateway.mqtt import PacketError, PropertyId, Publish, PubRel, decode, packet_end
 
 QOS_1, QOS_2 = 2, 4
 LIMITS = Limits(inflight_messages=3, queue_messages=5)

@@ -18,7 +18,9 @@ from websockets.typing import Subprotocol
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
-from gateway.broker.codec import (
+from gateway.broker.limits import Limits
+from gateway.broker.listeners.listener import Listener
+from gateway.mqtt import (
     BRIDGE_BIT,
     LINK_USER_PREFIX,
     Connect,
@@ -28,8 +30,6 @@ from gateway.broker.codec import (
     Version,
     encode,
 )
-from gateway.broker.limits import Limits
-from gateway.broker.listeners.listener import Listener
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.codec import (
+from gateway.mqtt import (
     WILL,
     Auth,
     ConnAck,
@@ -39,7 +39,7 @@ from gateway.broker.codec import (
     encode_properties,
     packet_end,
 )
-from gateway.broker.codec.reason_codes import REASONS
+from gateway.mqtt.reason_codes import REASONS
 
 P, T = PropertyId, PacketType
 untimed = settings(deadline=None)

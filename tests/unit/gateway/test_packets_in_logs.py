@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.broker.codec import (
+from gateway.mqtt import (
     Auth,
     ConnAck,
     Connect,

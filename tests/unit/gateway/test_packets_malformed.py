@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gateway.broker.codec import (
+from gateway.mqtt import (
     Auth,
     ConnAck,
     Connect,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.codec import (
+from gateway.mqtt import (
     ConnAck,
     Connect,
     Disconnect,

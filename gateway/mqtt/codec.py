@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gateway.broker.codec.acknowledgements import (
+from gateway.mqtt.acknowledgements import (
     PubAck,
     PubComp,
     PubRec,
@@ -13,9 +13,9 @@ from gateway.broker.codec.acknowledgements import (
     decode_acknowledgement,
     encode_acknowledgement,
 )
-from gateway.broker.codec.connack import ConnAck, decode_connack, encode_connack
-from gateway.broker.codec.connect import Connect, decode_connect, encode_connect
-from gateway.broker.codec.disconnect import (
+from gateway.mqtt.connack import ConnAck, decode_connack, encode_connack
+from gateway.mqtt.connect import Connect, decode_connect, encode_connect
+from gateway.mqtt.disconnect import (
     Auth,
     Disconnect,
     decode_auth,
@@ -23,11 +23,11 @@ from gateway.broker.codec.disconnect import (
     encode_auth,
     encode_disconnect,
 )
-from gateway.broker.codec.errors import malformed
-from gateway.broker.codec.kinds import PacketType
-from gateway.broker.codec.ping import PingReq, PingResp, decode_ping
-from gateway.broker.codec.publish import Publish, decode_publish, encode_publish
-from gateway.broker.codec.subscribe import (
+from gateway.mqtt.errors import malformed
+from gateway.mqtt.kinds import PacketType
+from gateway.mqtt.ping import PingReq, PingResp, decode_ping
+from gateway.mqtt.publish import Publish, decode_publish, encode_publish
+from gateway.mqtt.subscribe import (
     SubAck,
     Subscribe,
     decode_suback,
@@ -35,7 +35,7 @@ from gateway.broker.codec.subscribe import (
     encode_suback,
     encode_subscribe,
 )
-from gateway.broker.codec.unsubscribe import (
+from gateway.mqtt.unsubscribe import (
     UnsubAck,
     Unsubscribe,
     decode_unsuback,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from gateway.broker.codec.kinds import PacketType
+from gateway.mqtt.kinds import PacketType
 
 
 class ReasonCode(IntEnum):

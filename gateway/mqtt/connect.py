@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.broker.codec.errors import PacketError, malformed, protocol_error, shortened
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import WILL, PacketType, Version
-from gateway.broker.codec.primitives import (
+from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import WILL, PacketType, Version
+from gateway.mqtt.primitives import (
     encode_binary,
     encode_string,
     encode_two_bytes,
@@ -17,15 +17,15 @@ from gateway.broker.codec.primitives import (
     read_string,
     read_two_bytes,
 )
-from gateway.broker.codec.properties import (
+from gateway.mqtt.properties import (
     Properties,
     PropertyId,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.reason_codes import ReasonCode
-from gateway.broker.codec.topic_rules import check_topic_name
+from gateway.mqtt.reason_codes import ReasonCode
+from gateway.mqtt.topic_rules import check_topic_name
 
 BRIDGE_BIT: Final = 0x80
 """Set in the protocol version by a broker that connects to another."""

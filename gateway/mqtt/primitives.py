@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.broker.codec.errors import malformed, protocol_error
+from gateway.mqtt.errors import malformed, protocol_error
 
 MAX_LENGTH: Final = 268_435_455
 """Greatest variable byte integer (section 1.5.5)."""

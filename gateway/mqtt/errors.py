@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.broker.codec.reason_codes import ReasonCode
+from gateway.mqtt.reason_codes import ReasonCode
 
 _SHOWN_CHARACTERS = 60
 

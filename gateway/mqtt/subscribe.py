@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.broker.codec.errors import malformed, protocol_error, shortened
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import PacketType, Version
-from gateway.broker.codec.primitives import (
+from gateway.mqtt.errors import malformed, protocol_error, shortened
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.primitives import (
     encode_packet_id,
     encode_string,
     read_binary,
     read_byte,
     read_packet_id,
 )
-from gateway.broker.codec.properties import (
+from gateway.mqtt.properties import (
     Properties,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.reason_codes import REASONS, ReasonCode, reason_text
-from gateway.broker.codec.topic_rules import check_topic_filter, is_shared
+from gateway.mqtt.reason_codes import REASONS, ReasonCode, reason_text
+from gateway.mqtt.topic_rules import check_topic_filter, is_shared
 
 _NO_LOCAL: Final = 0x04
 _RETAIN_AS_PUBLISHED: Final = 0x08

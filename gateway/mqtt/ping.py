@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.broker.codec.errors import malformed
-from gateway.broker.codec.kinds import PacketType
+from gateway.mqtt.errors import malformed
+from gateway.mqtt.kinds import PacketType
 
 
 @dataclass(slots=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from gateway.broker.codec import primitives
-from gateway.broker.codec.errors import PacketError, malformed, protocol_error, shortened
-from gateway.broker.codec.kinds import WILL, PacketType
-from gateway.broker.codec.primitives import encode_length, read_length
-from gateway.broker.codec.reason_codes import ReasonCode
-from gateway.broker.codec.topic_rules import check_topic_name
+from gateway.mqtt import primitives
+from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
+from gateway.mqtt.kinds import WILL, PacketType
+from gateway.mqtt.primitives import encode_length, read_length
+from gateway.mqtt.reason_codes import ReasonCode
+from gateway.mqtt.topic_rules import check_topic_name
 
 Properties = dict[int, Any]
 """PropertyId -> value: int, str or bytes as table 2-4 says; USER_PROPERTY has a list of

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.broker.codec.errors import PacketError, malformed, protocol_error
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import PacketType, Version
-from gateway.broker.codec.properties import (
+from gateway.mqtt.errors import PacketError, malformed, protocol_error
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.properties import (
     Properties,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.reason_codes import REASONS, ReasonCode, reason_text
+from gateway.mqtt.reason_codes import REASONS, ReasonCode, reason_text
 
 _BY_RETURN_CODE: Final = (  # table 3.1 of 3.1.1
     ReasonCode.SUCCESS,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.broker.codec.errors import malformed, protocol_error
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import PacketType, Version
-from gateway.broker.codec.properties import (
+from gateway.mqtt.errors import malformed, protocol_error
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.properties import (
     Properties,
     PropertyId,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.reason_codes import REASONS, ReasonCode, reason_text
+from gateway.mqtt.reason_codes import REASONS, ReasonCode, reason_text
 
 
 @dataclass(slots=True)

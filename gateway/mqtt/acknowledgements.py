@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
-from gateway.broker.codec.errors import malformed, protocol_error
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import PacketType, Version
-from gateway.broker.codec.primitives import encode_packet_id, read_packet_id
-from gateway.broker.codec.properties import (
+from gateway.mqtt.errors import malformed, protocol_error
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.primitives import encode_packet_id, read_packet_id
+from gateway.mqtt.properties import (
     Properties,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.reason_codes import REASONS, reason_text
+from gateway.mqtt.reason_codes import REASONS, reason_text
 
 
 @dataclass(slots=True)

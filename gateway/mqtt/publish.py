@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.broker.codec.errors import malformed, protocol_error, shortened
-from gateway.broker.codec.framing import frame
-from gateway.broker.codec.kinds import PacketType, Version
-from gateway.broker.codec.primitives import encode_packet_id, read_packet_id
-from gateway.broker.codec.properties import (
+from gateway.mqtt.errors import malformed, protocol_error, shortened
+from gateway.mqtt.framing import frame
+from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.primitives import encode_packet_id, read_packet_id
+from gateway.mqtt.properties import (
     Properties,
     PropertyId,
     decode_properties,
     encode_properties,
     properties_text,
 )
-from gateway.broker.codec.topic_rules import check_topic_name
+from gateway.mqtt.topic_rules import check_topic_name
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.broker.codec.errors import PacketError, malformed
-from gateway.broker.codec.primitives import (
+from gateway.mqtt.errors import PacketError, malformed
+from gateway.mqtt.primitives import (
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
     encode_length,
 )
-from gateway.broker.codec.reason_codes import ReasonCode
+from gateway.mqtt.reason_codes import ReasonCode
 
 MAX_PACKET_BYTES: Final = MAX_LENGTH + 1 + MAX_LENGTH_BYTES
 """The largest packet that there can be, its fixed header included."""

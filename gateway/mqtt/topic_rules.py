@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.broker.codec.errors import PacketError, malformed
-from gateway.broker.codec.primitives import MAX_FIELD_BYTES
+from gateway.mqtt.errors import PacketError, malformed
+from gateway.mqtt.primitives import MAX_FIELD_BYTES
 
 SHARE_PREFIX: Final = "$share/"
 """What the filter of a shared subscription starts with [MQTT-4.8.2-1]."""

@@ -6,39 +6,39 @@ too unless said otherwise. Whatever a peer sends, the only error that comes out 
 whose `reason` is what to answer.
 """
 
-from gateway.broker.codec.acknowledgements import PubAck, PubComp, PubRec, PubRel
-from gateway.broker.codec.codec import Packet, decode, encode
-from gateway.broker.codec.connack import ConnAck, refusal
-from gateway.broker.codec.connect import (
+from gateway.mqtt.acknowledgements import PubAck, PubComp, PubRec, PubRel
+from gateway.mqtt.codec import Packet, decode, encode
+from gateway.mqtt.connack import ConnAck, refusal
+from gateway.mqtt.connect import (
     BRIDGE_BIT,
     LINK_USER_PREFIX,
     Connect,
     Will,
     protocol_level,
 )
-from gateway.broker.codec.direction import check_sent_by_client
-from gateway.broker.codec.disconnect import Auth, Disconnect
-from gateway.broker.codec.errors import PacketError
-from gateway.broker.codec.framing import MAX_PACKET_BYTES, packet_end
-from gateway.broker.codec.kinds import WILL, PacketType, Version
-from gateway.broker.codec.ping import PingReq, PingResp
-from gateway.broker.codec.primitives import encode_length
-from gateway.broker.codec.properties import (
+from gateway.mqtt.direction import check_sent_by_client
+from gateway.mqtt.disconnect import Auth, Disconnect
+from gateway.mqtt.errors import PacketError
+from gateway.mqtt.framing import MAX_PACKET_BYTES, packet_end
+from gateway.mqtt.kinds import WILL, PacketType, Version
+from gateway.mqtt.ping import PingReq, PingResp
+from gateway.mqtt.primitives import encode_length
+from gateway.mqtt.properties import (
     Properties,
     PropertyId,
     decode_properties,
     encode_properties,
 )
-from gateway.broker.codec.publish import Publish
-from gateway.broker.codec.reason_codes import ReasonCode
-from gateway.broker.codec.subscribe import SubAck, Subscribe, SubscriptionRequest
-from gateway.broker.codec.topic_rules import (
+from gateway.mqtt.publish import Publish
+from gateway.mqtt.reason_codes import ReasonCode
+from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest
+from gateway.mqtt.topic_rules import (
     SHARE_PREFIX,
     check_topic_filter,
     check_topic_name,
     is_shared,
 )
-from gateway.broker.codec.unsubscribe import UnsubAck, Unsubscribe
+from gateway.mqtt.unsubscribe import UnsubAck, Unsubscribe
 
 __all__ = [
     "BRIDGE_BIT",

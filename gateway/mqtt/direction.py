@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.broker.codec.codec import Packet
-from gateway.broker.codec.connack import ConnAck
-from gateway.broker.codec.disconnect import Auth, Disconnect
-from gateway.broker.codec.errors import protocol_error
-from gateway.broker.codec.ping import PingResp
-from gateway.broker.codec.properties import PropertyId
-from gateway.broker.codec.publish import Publish
-from gateway.broker.codec.reason_codes import DISCONNECT_BY_CLIENT, ReasonCode
-from gateway.broker.codec.subscribe import SubAck
-from gateway.broker.codec.unsubscribe import UnsubAck
+from gateway.mqtt.codec import Packet
+from gateway.mqtt.connack import ConnAck
+from gateway.mqtt.disconnect import Auth, Disconnect
+from gateway.mqtt.errors import protocol_error
+from gateway.mqtt.ping import PingResp
+from gateway.mqtt.properties import PropertyId
+from gateway.mqtt.publish import Publish
+from gateway.mqtt.reason_codes import DISCONNECT_BY_CLIENT, ReasonCode
+from gateway.mqtt.subscribe import SubAck
+from gateway.mqtt.unsubscribe import UnsubAck
 
 _BY_SERVER_ALONE: Final = (ConnAck, SubAck, UnsubAck, PingResp)
 
