@@ -1,6 +1,6 @@
 """MQTT packets, 3.1.1 and 5.0: a codec without sockets, clocks or state.
 
-`packet_end` finds packets in a stream, `decode` reads one, `encode` writes one. Numbers in square
+`Scanner` cuts a stream into packets, `decode` reads one, `encode` writes one. Numbers in square
 brackets are normative statements of MQTT 5.0 (OASIS Standard, 7 March 2019), which hold for 3.1.1
 too unless said otherwise. Whatever a peer sends, the only error that comes out is `PacketError`,
 whose `reason` is what to answer.
@@ -19,7 +19,7 @@ from gateway.mqtt.connect import (
 from gateway.mqtt.direction import check_sent_by_client
 from gateway.mqtt.disconnect import Auth, Disconnect
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.framing import MAX_PACKET_BYTES, packet_end
+from gateway.mqtt.framing import MAX_PACKET_BYTES, body_at, packet_end
 from gateway.mqtt.kinds import WILL, PacketType, Version
 from gateway.mqtt.ping import PingReq, PingResp
 from gateway.mqtt.primitives import encode_length
@@ -31,6 +31,7 @@ from gateway.mqtt.properties import (
 )
 from gateway.mqtt.publish import Publish
 from gateway.mqtt.reason_codes import ReasonCode
+from gateway.mqtt.scanner import Scanner
 from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest
 from gateway.mqtt.topic_rules import (
     SHARE_PREFIX,
@@ -63,6 +64,7 @@ __all__ = [
     "PubRel",
     "Publish",
     "ReasonCode",
+    "Scanner",
     "SubAck",
     "Subscribe",
     "SubscriptionRequest",
@@ -70,6 +72,7 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Will",
+    "body_at",
     "check_sent_by_client",
     "check_topic_filter",
     "check_topic_name",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.mqtt.errors import PacketError, malformed
+from gateway.mqtt.errors import PacketError
 from gateway.mqtt.primitives import (
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
     encode_length,
+    variable_integer,
 )
 from gateway.mqtt.reason_codes import ReasonCode
 
@@ -37,28 +38,19 @@ def packet_end(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
 
     """
     size = len(data)
-    start = at + 2
-    if start > size:
-        return None
-    length = data[at + 1]
+    start, length = at + 2, data[at + 1] if at + 1 < size else 0
     if length > 127:
-        length &= 0x7F
-        shift = 7
-        while True:
-            if start >= size:
-                return None
-            byte = data[start]
-            start += 1
-            length |= (byte & 0x7F) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 21:
-                raise malformed("remaining length", bytes(data[at + 1 : at + 5]))
+        length, start = variable_integer("remaining length", data, at + 1, size)
     end = start + length
     if end - at > limit:
         raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet too large, bytes", end - at)
     return (start, end) if end <= size else None
+
+
+def body_at(packet: bytes) -> int:
+    """Where the body of a whole packet starts, if its length is in the fewest bytes."""
+    size = len(packet)
+    return 2 if size < 130 else 3 if size < 16_387 else 4 if size < 2_097_156 else 5
 
 
 def frame(first_byte: int, body: bytes) -> bytes:

@@ -41,24 +41,48 @@ def encode_length(n: int) -> bytes:
     return bytes(encoded)
 
 
+def variable_integer(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A variable byte integer (section 1.5.5), in more bytes than needed too.
+
+    Args:
+        what: the field's name.
+        data: where it stands, a packet or a stream of them.
+        at: position of its first byte.
+        end: what is behind this position is not part of it.
+
+    Returns:
+        Its value and where the next field starts; that is beyond ``end`` if it is cut short.
+
+    Raises:
+        PacketError: it has more than four bytes.
+
+    """
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift == 28:
+            raise malformed(f"{what} in more than four bytes", data[at - 4 : at])
+    return 0, end + 1
+
+
 def read_length(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
     """A variable byte integer inside a packet.
 
     Raises:
-        PacketError: cut short, over four bytes, or not in the fewest bytes.
+        PacketError: cut short, over four bytes, or not in the fewest bytes [MQTT-1.5.5-1].
 
     """
-    value = 0
-    for i in range(MAX_LENGTH_BYTES):
-        if at + i >= end:
-            raise malformed(f"{what} cut short")
-        byte = data[at + i]
-        value |= (byte & 0x7F) << 7 * i
-        if byte < 128:
-            if i and not byte:
-                raise malformed(f"{what} in more bytes than needed", value, "MQTT-1.5.5-1")
-            return value, at + i + 1
-    raise malformed(f"{what} in more than four bytes", bytes(data[at : at + MAX_LENGTH_BYTES]))
+    value, behind = variable_integer(what, data, at, end)
+    if behind > end:
+        raise malformed(f"{what} cut short")
+    if behind > at + 1 and not data[behind - 1]:
+        raise malformed(f"{what} in more bytes than needed", value, "MQTT-1.5.5-1")
+    return value, behind
 
 
 def read_byte(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:

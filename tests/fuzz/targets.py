@@ -25,7 +25,7 @@ from gateway.broker.inbound import admission
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
-from gateway.mqtt import PacketError, Version, decode, encode, packet_end
+from gateway.mqtt import PacketError, Scanner, Version, body_at, decode, encode, packet_end
 
 LIMITS = Limits(
     connect_bytes=4_096,
@@ -52,19 +52,32 @@ _LOG = logging.getLogger("gateway")
 
 def parser(data: bytes) -> None:
     """Packets are found and read, or refused by `PacketError`, and what is read can be written."""
-    if not data:
+    if len(data) < 2:
         return
     version = Version.V5 if data[0] == Version.V5 else Version.V311
-    stream = data[2:]
-    at = 0
+    how, stream = data[1], data[2:]
+    found = _scanned([stream], version)
+    assert _scanned(_cut(stream, how, 16), version) == found, "depends on where the stream is cut"
+    for packet in found:
+        try:
+            _decode(packet[0], packet[body_at(packet) :], version)
+        except PacketError as error:
+            assert str(error).isprintable()
+
+
+def _scanned(pieces: list[bytes], version: int) -> list[bytes]:
+    """The packets of a stream, up to one that is broken."""
+    scanner = Scanner(LIMITS.packet_bytes)
+    scanner.agree(version, LIMITS.packet_bytes)
+    found: list[bytes] = []
     try:
-        while (found := packet_end(stream, at, LIMITS.packet_bytes)) is not None:
-            start, end = found
-            assert at + 2 <= start <= end <= len(stream)
-            _decode(stream[at], stream[start:end], version)
-            at = end
+        for piece in pieces:
+            scanner.feed(piece)
+            while packets := scanner.take(3):
+                found += packets
     except PacketError as error:
         assert str(error).isprintable()
+    return found
 
 
 def _decode(first: int, body: bytes, version: int) -> None:
@@ -72,9 +85,8 @@ def _decode(first: int, body: bytes, version: int) -> None:
     assert str(packet).isprintable()
     written_in = getattr(packet, "version", version)
     again = encode(packet, written_in)
-    found = packet_end(again, 0, len(again))
-    assert found is not None
-    assert decode(again[0], again[found[0] :], written_in) == packet
+    assert _scanned([again], written_in) == [again]
+    assert decode(again[0], again[body_at(again) :], written_in) == packet
 
 
 # -- a connection ----------------------------------------------------------------------------------
