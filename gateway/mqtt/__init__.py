@@ -29,7 +29,7 @@ from gateway.mqtt.properties import (
     decode_properties,
     encode_properties,
 )
-from gateway.mqtt.publish import Publish
+from gateway.mqtt.publish import Publish, read_publish
 from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.scanner import Scanner
 from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest
@@ -84,5 +84,6 @@ __all__ = [
     "is_shared",
     "packet_end",
     "protocol_level",
+    "read_publish",
     "refusal",
 ]
