@@ -6,22 +6,20 @@ too unless said otherwise. Whatever a peer sends, the only error that comes out 
 whose `reason` is what to answer.
 """
 
-from gateway.mqtt.acknowledgements import PubAck, PubComp, PubRec, PubRel
-from gateway.mqtt.codec import Packet, decode, encode
+from gateway.mqtt.acknowledgements import Auth, Disconnect, PubAck, PubComp, PubRec, PubRel
+from gateway.mqtt.codec import Packet, PingReq, PingResp, decode, encode
 from gateway.mqtt.connack import ConnAck, refusal
 from gateway.mqtt.connect import (
     BRIDGE_BIT,
     LINK_USER_PREFIX,
     Connect,
     Will,
-    protocol_level,
+    asked_version,
 )
 from gateway.mqtt.direction import check_sent_by_client
-from gateway.mqtt.disconnect import Auth, Disconnect
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.framing import MAX_PACKET_BYTES, body_at, packet_end
+from gateway.mqtt.framing import body_at, packet_end
 from gateway.mqtt.kinds import WILL, PacketType, Version
-from gateway.mqtt.ping import PingReq, PingResp
 from gateway.mqtt.primitives import encode_length
 from gateway.mqtt.properties import (
     Properties,
@@ -32,19 +30,17 @@ from gateway.mqtt.properties import (
 from gateway.mqtt.publish import Publish, read_publish
 from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.scanner import Scanner
-from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest
+from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest, UnsubAck, Unsubscribe
 from gateway.mqtt.topic_rules import (
     SHARE_PREFIX,
     check_topic_filter,
     check_topic_name,
     is_shared,
 )
-from gateway.mqtt.unsubscribe import UnsubAck, Unsubscribe
 
 __all__ = [
     "BRIDGE_BIT",
     "LINK_USER_PREFIX",
-    "MAX_PACKET_BYTES",
     "SHARE_PREFIX",
     "WILL",
     "Auth",
@@ -72,6 +68,7 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Will",
+    "asked_version",
     "body_at",
     "check_sent_by_client",
     "check_topic_filter",
@@ -83,7 +80,6 @@ __all__ = [
     "encode_properties",
     "is_shared",
     "packet_end",
-    "protocol_level",
     "read_publish",
     "refusal",
 ]

@@ -1,27 +1,14 @@
-"""Where packets begin and end in a stream of bytes (MQTT 5.0, section 2.1)."""
+"""Where a packet's body begins and where the packet ends (MQTT 5.0, section 2.1)."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.primitives import (
-    MAX_LENGTH,
-    MAX_LENGTH_BYTES,
-    encode_length,
-    variable_integer,
-)
+from gateway.mqtt.primitives import encode_length, variable_integer
 from gateway.mqtt.reason_codes import ReasonCode
-
-MAX_PACKET_BYTES: Final = MAX_LENGTH + 1 + MAX_LENGTH_BYTES
-"""The largest packet that there can be, its fixed header included."""
 
 
 def packet_end(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
-    """Where the body of the packet at ``at`` starts and where it ends.
-
-    A remaining length in more bytes than needed is taken: MQTT 3.1.1 allows it, and before
-    CONNECT nobody knows the version.
+    """Find the body of the packet at ``at``, whose length may have more bytes than needed.
 
     Args:
         data: what has come in and is not yet consumed.
@@ -43,7 +30,7 @@ def packet_end(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
         length, start = variable_integer("remaining length", data, at + 1, size)
     end = start + length
     if end - at > limit:
-        raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet too large, bytes", end - at)
+        raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", end - at)
     return (start, end) if end <= size else None
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from gateway.mqtt.errors import malformed, protocol_error, shortened
 from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import PacketType, Version
-from gateway.mqtt.primitives import encode_packet_id, read_packet_id
+from gateway.mqtt.kinds import V5, PacketType
+from gateway.mqtt.primitives import encode_packet_id
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
@@ -17,8 +16,6 @@ from gateway.mqtt.properties import (
     properties_text,
 )
 from gateway.mqtt.topic_rules import check_topic_name
-
-_V5: Final = int(Version.V5)  # comparing with an enum's member is slow
 
 
 @dataclass(slots=True)
@@ -90,9 +87,14 @@ def read_publish(
     topic = data[start:at]
     packet_id = 0
     if qos:
-        packet_id, at = read_packet_id("PUBLISH", data, at, end)
+        at += 2
+        if at > end:
+            raise malformed("PUBLISH packet identifier cut short")
+        packet_id = data[at - 2] << 8 | data[at - 1]
+        if not packet_id:
+            raise protocol_error("PUBLISH packet identifier", 0, "MQTT-2.2.1-3")
     properties: Properties | None = None
-    if version == _V5:
+    if version == V5:
         if at < end and not data[at]:
             at += 1
         else:
@@ -133,7 +135,7 @@ def encode_publish(publish: Publish, version: int) -> bytes:
         PacketError: what `decode_publish` would refuse, or a packet identifier with QoS 0.
 
     """
-    qos, v5 = publish.qos, version == _V5
+    qos, v5 = publish.qos, version == V5
     _check_flags(qos, dup=publish.dup)
     if publish.topic:
         check_topic_name(publish.topic)
@@ -163,7 +165,7 @@ def _check_flags(qos: int, *, dup: bool) -> None:
 
 def _check_aliased(properties: Properties | None, version: int) -> None:
     """A topic may be empty where a topic alias stands for it (MQTT 5.0, section 3.3.2.1)."""
-    if version != _V5:
+    if version != V5:
         raise malformed("topic name is empty", statement="MQTT-4.7.3-1")
     if not properties or PropertyId.TOPIC_ALIAS not in properties:
         raise protocol_error("PUBLISH with neither topic name nor topic alias")

@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.mqtt import BRIDGE_BIT, PacketError, ReasonCode, Version, packet_end
+from gateway.mqtt import PacketError, ReasonCode, Version, asked_version, packet_end
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection
 
 _CONNECT = 0x10
-_NAME_BYTES_MAX = 6
-"""The longest protocol name is that of MQTT 3.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,7 @@ def first_packet(data: bytes, limit_bytes: int) -> Start | None:
     if found is None:
         return None
     body, end = found
-    name_bytes = int.from_bytes(data[body : body + 2], "big")
-    at = body + 2 + name_bytes
-    asked = data[at] & ~BRIDGE_BIT if name_bytes <= _NAME_BYTES_MAX and at < end else 0
-    version = Version.V5 if asked == Version.V5 else Version.V311
+    version = asked_version(data[body:end])
     if version is Version.V5 and body > 2 and not data[body - 1]:
         raise long_length(end - body)
     return Start(body, end, version)
