@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.limits import Limits
-from gateway.broker.topics.filters import FilterError
 from gateway.config_file import ConfigError, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
+from gateway.mqtt import FilterError
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
 

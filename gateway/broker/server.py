@@ -33,21 +33,19 @@ from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outgoing import Outgoing, flush
 from gateway.broker.outbound.targets import Route, resolve
+from gateway.broker.retained.messages import RetainedMessages
 from gateway.broker.retained.owed import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions import wills
 from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session, Subscription
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.topics import (
-    RetainedMessages,
-    RouteCache,
-    SubscriptionTree,
-    split_share,
-)
+from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.upkeep import Upkeep
 from gateway.mqtt import PacketError, ReasonCode
 from tree_handler.batch import Entry, Epoch, Row
+from tree_handler.routing.topic_filters import split_share
 
 _by_key = attrgetter("key")
 

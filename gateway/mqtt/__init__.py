@@ -32,7 +32,7 @@ from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.scanner import Scanner
 from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest, UnsubAck, Unsubscribe
 from gateway.mqtt.topic_rules import (
-    SHARE_PREFIX,
+    FilterError,
     check_topic_filter,
     check_topic_name,
     is_shared,
@@ -41,12 +41,12 @@ from gateway.mqtt.topic_rules import (
 __all__ = [
     "BRIDGE_BIT",
     "LINK_USER_PREFIX",
-    "SHARE_PREFIX",
     "WILL",
     "Auth",
     "ConnAck",
     "Connect",
     "Disconnect",
+    "FilterError",
     "Packet",
     "PacketError",
     "PacketType",

@@ -24,7 +24,6 @@ from gateway.broker.hooks import Client as Known
 from gateway.broker.hooks import Committed, Hooks, Verdict
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
-from gateway.broker.topics import matches, split_share
 from gateway.log.message_log import Done, LogError
 from gateway.mqtt import (
     ConnAck,
@@ -50,6 +49,7 @@ from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import EARLIEST_US
+from tree_handler.routing.topic_filters import matches, split_share
 
 NAME = "gw"
 TOPICS = ("a/1", "a/2", "b/1")

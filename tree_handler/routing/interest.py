@@ -23,7 +23,8 @@ import msgpack
 from tree_handler.batch import CONTROL_PREFIX, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
-from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
+from tree_handler.routing.filter_trie import FilterTrie
+from tree_handler.routing.topic_filters import collapse, matches, proper
 
 TOPIC = "$hedgerow/interest/"
 """A record travels on this and its gateway's id."""
@@ -280,7 +281,7 @@ class Interests:
         self._published = published
         self._own_id = own_id
         self._records: dict[str, Interest] = {}
-        self._index: FilterIndex[str] = FilterIndex()
+        self._index: FilterTrie[str, None] = FilterTrie()
         self._routes: dict[str, frozenset[str]] = {}
         self._all: frozenset[str] | None = None
 
@@ -309,9 +310,9 @@ class Interests:
         if gateway_id != self._own_id:
             before = frozenset() if old is None else old.subscribes
             for gone in before - record.subscribes:
-                self._index.remove(gone, gateway_id)
+                self._index.delete(gone, gateway_id)
             for new in record.subscribes - before:
-                self._index.add(new, gateway_id)
+                self._index.set(new, gateway_id, None)
             self._forget(before ^ record.subscribes)
         return old or record
 
@@ -328,7 +329,7 @@ class Interests:
         if found is None:
             if len(self._routes) >= MAX_ROUTES:
                 self._routes.clear()
-            found = self._routes[topic] = frozenset(self._index.match(topic))
+            found = self._routes[topic] = self._index.matching_keys(topic)
             self._published(topic)
         return found
 

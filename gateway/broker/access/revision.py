@@ -8,8 +8,8 @@ from gateway.broker.access.policy import ClientAccess
 from gateway.broker.hooks import Client
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions.session import Session
-from gateway.broker.topics import split_share
 from gateway.mqtt import ReasonCode
+from tree_handler.routing.topic_filters import proper
 
 
 def recheck(
@@ -56,7 +56,7 @@ def _restrict(core: BrokerCore, session: Session, access: ClientAccess) -> None:
         core.refused("will to a forbidden topic", str(session.client))
         _drop_will(core, session)
     for topic_filter in list(session.subscriptions):
-        if not access.may_subscribe(split_share(topic_filter)[1]):
+        if not access.may_subscribe(proper(topic_filter)):
             core.refused("subscription to a forbidden filter", str(session.client))
             core.unsubscribe(session, topic_filter)
 

@@ -14,7 +14,7 @@ from gateway.broker.limits import RANGES, Budget
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import FilterError
+from gateway.mqtt import FilterError
 
 if TYPE_CHECKING:
     from gateway.broker.durability.replayed_delivery import ReplayedDelivery

@@ -9,9 +9,9 @@ from gateway.broker.hooks import Verdict
 from gateway.broker.limits import Limits
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import FilterError, split_share
 from gateway.mqtt import (
     Disconnect,
+    FilterError,
     PacketError,
     PropertyId,
     ReasonCode,
@@ -24,6 +24,7 @@ from gateway.mqtt import (
     encode,
 )
 from gateway.mqtt.primitives import read_length
+from tree_handler.routing.topic_filters import split_share
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import SubscriptionTree
+from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.mqtt import Version, check_topic_name
 
 if TYPE_CHECKING:

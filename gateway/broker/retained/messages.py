@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from gateway.broker.topics.filters import is_exact
 from gateway.broker.topics.index import TopicIndex
+from tree_handler.routing.topic_filters import is_exact
 
 M = TypeVar("M")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import Message
-from gateway.broker.topics import RetainedLimitError
+from gateway.broker.retained.messages import RetainedLimitError
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.hybrid_clock import HybridClock, Version

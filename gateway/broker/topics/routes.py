@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gateway.broker.topics.filters import is_exact, split_share
 from gateway.broker.topics.index import TopicIndex
+from tree_handler.routing.topic_filters import is_exact, proper
 
 R = TypeVar("R")
 
@@ -83,19 +83,14 @@ class RouteCache(Generic[R]):
         self._key_bytes += len(topic) + _ENTRY_BYTES
 
     def touched(self, topic_filter: str) -> None:
-        """Forget the routes of the topics that the filter, shared or not, matches.
-
-        Raises:
-            FilterError: the filter starts as a shared subscription and is none.
-
-        """
-        _, proper = split_share(topic_filter)
-        if is_exact(proper):
-            self._drop(proper.encode())
-        elif proper == "#" and not self._index.holds_dollar:
+        """Forget the routes of the topics that the filter, shared or not, matches."""
+        matched = proper(topic_filter)
+        if is_exact(matched):
+            self._drop(matched.encode())
+        elif matched == "#" and not self._index.holds_dollar:
             self.clear()
         else:
-            topics = self._index.matching(proper)
+            topics = self._index.matching(matched)
             if len(topics) > _DROPS_MAX:
                 self.clear()
                 return
