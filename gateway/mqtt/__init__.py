@@ -27,7 +27,7 @@ from gateway.mqtt.properties import (
     decode_properties,
     encode_properties,
 )
-from gateway.mqtt.publish import Publish, read_publish
+from gateway.mqtt.publish import Publish, publish_head, read_publish
 from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.scanner import Scanner
 from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest, UnsubAck, Unsubscribe
@@ -80,6 +80,7 @@ __all__ = [
     "encode_properties",
     "is_shared",
     "packet_end",
+    "publish_head",
     "read_publish",
     "refusal",
 ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.mqtt.errors import malformed, protocol_error, shortened
-from gateway.mqtt.framing import frame
 from gateway.mqtt.kinds import V5, PacketType
-from gateway.mqtt.primitives import encode_packet_id
+from gateway.mqtt.primitives import encode_length, encode_packet_id
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
@@ -141,19 +140,34 @@ def encode_publish(publish: Publish, version: int) -> bytes:
         check_topic_name(publish.topic)
     else:
         _check_aliased(publish.properties, version)
-    encoded_topic = publish.topic.encode()
-    parts = [len(encoded_topic).to_bytes(2, "big"), encoded_topic]
+    behind = b""
     if qos:
-        parts.append(encode_packet_id("PUBLISH", publish.packet_id))
+        behind = encode_packet_id("PUBLISH", publish.packet_id)
     elif publish.packet_id is not None:
         raise protocol_error(
             "PUBLISH packet identifier with QoS 0", publish.packet_id, "MQTT-2.2.1-2"
         )
     if v5:
-        parts.append(encode_properties(publish.properties, PacketType.PUBLISH))
-    parts.append(publish.payload)
+        behind += encode_properties(publish.properties, PacketType.PUBLISH)
+    behind += publish.payload
     flags = publish.dup << 3 | qos << 1 | publish.retain
-    return frame(PacketType.PUBLISH << 4 | flags, b"".join(parts))
+    return publish_head(flags, publish.topic.encode(), len(behind)) + behind
+
+
+def publish_head(flags: int, topic: bytes, behind_bytes: int) -> bytes:
+    """The fixed header and the topic of a PUBLISH.
+
+    Args:
+        flags: DUP, QoS and RETAIN as the first byte has them.
+        topic: the topic name in UTF-8.
+        behind_bytes: length of what comes behind: packet identifier, properties and payload.
+
+    Raises:
+        PacketError: the packet would be longer than a remaining length can say.
+
+    """
+    length = encode_length(2 + len(topic) + behind_bytes)
+    return b"%c%b%b%b" % (0x30 | flags, length, len(topic).to_bytes(2, "big"), topic)
 
 
 def _check_flags(qos: int, *, dup: bool) -> None:

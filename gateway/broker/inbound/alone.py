@@ -94,7 +94,7 @@ def read(  # noqa: PLR0915  # a call for each packet would cost more
             qos, answer = 2, PUBREC + number
             session.incoming.add(number[0] << 8 | number[1])
         head, tail, kind = data[:topic_end], data[topic_end + 2 :], version << 4 | qos << 1
-        message = Message(topic, route.key, payload, qos, False, None, 0.0, kind, head, tail)
+        message = Message.as_it_came(topic, route.key, payload, kind, head, tail)
         if together is None:
             together, add_row = acceptance.begin_together(), acceptance.rows.append
         together.append((connection, session, message, answer))

@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from gateway.broker.outbound.message import Message, plain_head
-from gateway.mqtt import PacketError, Version
+from gateway.broker.outbound.message import Message
+from gateway.mqtt import PacketError, Version, publish_head
 from tree_handler.batch import Entry, Epoch, Row
 
 if TYPE_CHECKING:
@@ -76,10 +76,9 @@ def _publish_plain(
         like = qos, len(payload)
         head = heads.get(like)
         if head is None:
-            head = heads[like] = plain_head(encoded, *like)
-        message = Message(
-            *(topic, encoded, payload, qos, False, None, now_s), _V311 | qos << 1, head, payload
-        )
+            id_bytes = 2 if qos else 0
+            head = heads[like] = publish_head(qos << 1, encoded, id_bytes + len(payload))
+        message = Message.as_it_came(topic, encoded, payload, _V311 | qos << 1, head, payload)
         message.ref = epoch, at
         messages.append(message)
     core.delivery.deliver_all(messages, route, None, now_s)

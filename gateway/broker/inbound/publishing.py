@@ -115,7 +115,7 @@ class Publishing:
                 session.incoming.add(packet_id)
             head, number = data[at:topic_end], data[topic_end : topic_end + 2]
             topic = route.topic
-            message = Message(topic, route.key, payload, qos, False, None, 0.0, kind, head, tail)
+            message = Message.as_it_came(topic, route.key, payload, kind, head, tail)
             acceptance.rows.append((topic, qos, payload))
             run = acceptance.run
             if run is not None and run.connection is connection:
