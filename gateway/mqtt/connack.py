@@ -80,10 +80,8 @@ def decode_connack(reader: Reader, version: int) -> ConnAck:
 def encode_connack(packet: ConnAck, version: int, kind: int = PacketType.CONNACK) -> bytes:
     """The body of a CONNACK.
 
-    Raises:
-        PacketError: what `decode_connack` would refuse; for 3.1.1 also a reason that it has no
-            return code for: such a connection is closed in silence ([MQTT-3.2.2-6] of 3.1.1).
-
+    A reason that 3.1.1 has no return code for is refused in that version: such a connection is
+    closed in silence ([MQTT-3.2.2-6] of 3.1.1).
     """
     _check(packet)
     if version == V5:

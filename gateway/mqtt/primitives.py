@@ -1,6 +1,7 @@
 """Data types that packets are made of (MQTT 5.0, section 1.5; MQTT 3.1.1, section 1.5).
 
-`Reader` reads them one after the other; a writer takes the field's name and a value.
+`Reader` reads them one after the other; a writer takes the field's name and a value, and raises
+PacketError for a value that could not be read again.
 """
 
 from __future__ import annotations
@@ -134,12 +135,7 @@ class Reader:
 
 
 def encode_length(n: int) -> bytes:
-    """A remaining length or other variable byte integer, in the fewest bytes [MQTT-1.5.5-1].
-
-    Raises:
-        PacketError: negative, or more than four bytes can say.
-
-    """
+    """A remaining length or other variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
     if 0 <= n < 128:
         return bytes((n,))
     if n < 0 or n > MAX_LENGTH:
@@ -153,48 +149,28 @@ def encode_length(n: int) -> bytes:
 
 
 def encode_integer(what: str, value: int, size: int) -> bytes:
-    """An integer of so many bytes.
-
-    Raises:
-        PacketError: out of range.
-
-    """
+    """An integer of so many bytes."""
     if not 0 <= value < 1 << 8 * size:
         raise malformed(what, value)
     return value.to_bytes(size, "big")
 
 
 def encode_packet_id(what: str, packet_id: int | None) -> bytes:
-    """The packet identifier of a packet of this name.
-
-    Raises:
-        PacketError: missing, 0 or out of range.
-
-    """
+    """The packet identifier of a packet of this name."""
     if packet_id is None or not 0 < packet_id <= 0xFFFF:
         raise protocol_error(f"{what} packet identifier", packet_id, "MQTT-2.2.1-3")
     return packet_id.to_bytes(2, "big")
 
 
 def encode_binary(what: str, value: bytes) -> bytes:
-    """Binary data with its length before it.
-
-    Raises:
-        PacketError: longer than 65,535 bytes.
-
-    """
+    """Binary data with its length before it."""
     if len(value) > MAX_FIELD_BYTES:
         raise malformed(f"{what} too long, bytes", len(value))
     return len(value).to_bytes(2, "big") + value
 
 
 def encode_string(what: str, text: str) -> bytes:
-    """A UTF-8 encoded string with its length before it.
-
-    Raises:
-        PacketError: a surrogate, U+0000, or longer than 65,535 bytes.
-
-    """
+    """A UTF-8 encoded string with its length before it."""
     if "\0" in text:
         raise malformed(f"{what} has a null character", text, "MQTT-1.5.4-2")
     try:
@@ -204,12 +180,7 @@ def encode_string(what: str, text: str) -> bytes:
 
 
 def encode_pair(what: str, pair: tuple[str, str]) -> bytes:
-    """A pair of strings.
-
-    Raises:
-        PacketError: no pair, or as for a string.
-
-    """
+    """A pair of strings."""
     if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
         raise malformed(f"{what} is not a pair of strings")
     return encode_string(f"{what} name", pair[0]) + encode_string(f"{what} value", pair[1])

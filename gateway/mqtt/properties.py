@@ -170,9 +170,9 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
     """Read a property length and the properties after it.
 
     Args:
-        data: the body of a packet.
+        data: the packet, or the buffer that it stands in.
         at: where the property length is.
-        end: where the body ends.
+        end: where the packet ends.
         packet_type: of PacketType, or WILL.
 
     Returns:

@@ -104,17 +104,7 @@ def read_publish(
 
 
 def decode_publish(flags: int, body: bytes, version: int) -> Publish:
-    """Read the body of a PUBLISH.
-
-    Args:
-        flags: lower four bits of the first byte.
-        body: what follows the remaining length.
-        version: of the connection.
-
-    Raises:
-        PacketError: what `read_publish` and `check_topic_name` refuse.
-
-    """
+    """Read the body of a PUBLISH with these flags, and check its topic name."""
     topic, packet_id, at, properties = read_publish(body, flags, 0, len(body), version)
     return Publish(
         check_topic_name(topic) if topic else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -36,11 +36,7 @@ class RouteCache(Generic[R]):
 
     """
 
-    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max", "get")
-
-    get: Callable[[bytes], R | None]
-    """``get(topic)``: the route, or None. The dictionary's own method, for the hot loop; the
-    key is the topic's UTF-8 bytes as they came."""
+    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max")
 
     def __init__(self, topics_max: int = TOPICS_MAX, bytes_max: int = BYTES_MAX) -> None:
         if topics_max < 1:
@@ -50,7 +46,10 @@ class RouteCache(Generic[R]):
         self._routes: dict[bytes, R] = {}
         self._index: TopicIndex[bytes] = TopicIndex()
         self._key_bytes = 0
-        self.get = self._routes.get
+
+    def get(self, topic: bytes) -> R | None:
+        """The route of a topic, by its UTF-8 bytes as they came; None if there is none."""
+        return self._routes.get(topic)
 
     def __len__(self) -> int:
         """How many routes there are."""
