@@ -18,9 +18,8 @@ from gateway.mqtt.connect import (
 )
 from gateway.mqtt.direction import check_sent_by_client
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.framing import body_at, packet_end
 from gateway.mqtt.kinds import WILL, PacketType, Version
-from gateway.mqtt.primitives import encode_length
+from gateway.mqtt.primitives import body_at, encode_length
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
@@ -29,7 +28,7 @@ from gateway.mqtt.properties import (
 )
 from gateway.mqtt.publish import Publish, publish_head, read_publish
 from gateway.mqtt.reason_codes import ReasonCode
-from gateway.mqtt.scanner import Scanner
+from gateway.mqtt.scanner import Scanner, packet_end
 from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest, UnsubAck, Unsubscribe
 from gateway.mqtt.topic_rules import (
     FilterError,

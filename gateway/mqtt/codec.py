@@ -23,9 +23,8 @@ from gateway.mqtt.acknowledgements import (
 from gateway.mqtt.connack import ConnAck, decode_connack, encode_connack
 from gateway.mqtt.connect import Connect, decode_connect, encode_connect
 from gateway.mqtt.errors import malformed
-from gateway.mqtt.framing import frame
 from gateway.mqtt.kinds import PacketType
-from gateway.mqtt.primitives import Reader
+from gateway.mqtt.primitives import Reader, frame
 from gateway.mqtt.publish import Publish, decode_publish, encode_publish
 from gateway.mqtt.subscribe import (
     SubAck,

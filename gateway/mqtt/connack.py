@@ -11,9 +11,8 @@ from typing import Final
 
 from gateway.mqtt.acknowledgements import check_reason
 from gateway.mqtt.errors import PacketError, malformed, protocol_error
-from gateway.mqtt.framing import frame
 from gateway.mqtt.kinds import V5, PacketType
-from gateway.mqtt.primitives import Reader
+from gateway.mqtt.primitives import Reader, frame
 from gateway.mqtt.properties import (
     Properties,
     encode_properties,

@@ -184,3 +184,14 @@ def encode_pair(what: str, pair: tuple[str, str]) -> bytes:
     if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
         raise malformed(f"{what} is not a pair of strings")
     return encode_string(f"{what} name", pair[0]) + encode_string(f"{what} value", pair[1])
+
+
+def body_at(packet: bytes) -> int:
+    """Where the body of a whole packet starts, if its length is in the fewest bytes."""
+    size = len(packet)
+    return 2 if size < 130 else 3 if size < 16_387 else 4 if size < 2_097_156 else 5
+
+
+def frame(first_byte: int, body: bytes) -> bytes:
+    """A packet: first byte, remaining length and body."""
+    return bytes((first_byte,)) + encode_length(len(body)) + body

@@ -6,7 +6,6 @@ Section 2.2.2.2 is the table below; everything else in this module walks it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -66,22 +65,15 @@ BYTES_MAX: Final = 128 * 1024
 """Of all properties of a packet: twenty thousand small ones take as long as a packet may."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How values of one data type are read, written and told from others."""
-
-    read: Callable[[Reader, str], Any]
-    write: Callable[[str, Any], bytes]
-    type: type
-    high: int = 0
-    """Greatest value of an integer."""
+_Form = tuple[type, Callable[[Reader, str], Any], Callable[[str, Any], bytes], int]
+"""A data type: its values' type, how they are read and written, the greatest integer."""
 
 
 def _integer(size: int) -> _Form:
-    return _Form(
+    return (
+        int,
         lambda reader, name: reader.integer(name, size),
         lambda name, value: encode_integer(name, value, size),
-        int,
         (1 << 8 * size) - 1,
     )
 
@@ -89,10 +81,10 @@ def _integer(size: int) -> _Form:
 _BYTE: Final = _integer(1)
 _TWO: Final = _integer(2)
 _FOUR: Final = _integer(4)
-_LENGTH: Final = _Form(Reader.length, lambda _, value: encode_length(value), int, MAX_LENGTH)
-_STRING: Final = _Form(Reader.string, encode_string, str)
-_BINARY: Final = _Form(Reader.binary, encode_binary, bytes)
-_PAIR: Final = _Form(Reader.pair, encode_pair, tuple)
+_LENGTH: Final[_Form] = (int, Reader.length, lambda _, value: encode_length(value), MAX_LENGTH)
+_STRING: Final[_Form] = (str, Reader.string, encode_string, 0)
+_BINARY: Final[_Form] = (bytes, Reader.binary, encode_binary, 0)
+_PAIR: Final[_Form] = (tuple, Reader.pair, encode_pair, 0)
 
 _P = PropertyId
 _T = PacketType
@@ -101,7 +93,7 @@ _T = PacketType
 class _Row:
     """One property: where it may stand and what its value may be."""
 
-    __slots__ = ("form", "high", "id", "listed", "low", "name", "packets")
+    __slots__ = ("high", "id", "listed", "low", "name", "packets", "read", "type", "write")
 
     def __init__(
         self,
@@ -113,16 +105,16 @@ class _Row:
     ) -> None:
         self.id = int(property_id)
         self.name = property_id.name.lower().replace("_", " ")
-        self.form = form
+        self.type, self.read, self.write, highest = form
         self.packets = frozenset(map(int, packets))
         self.low = low
-        self.high = form.high if high is None else high
+        self.high = highest if high is None else high
         self.listed = property_id in {_P.USER_PROPERTY, _P.SUBSCRIPTION_IDENTIFIER}
         """Its value is a list, because it may stand more than once."""
 
     def check(self, value: object) -> None:
         """Raise PacketError if it can't be the property's value."""
-        if not isinstance(value, self.form.type):
+        if not isinstance(value, self.type):
             raise malformed(f"{self.name} is of another type", type(value).__name__)
         if isinstance(value, int) and not self.low <= value <= self.high:
             if self.id == _P.TOPIC_ALIAS:
@@ -195,7 +187,7 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
     reader = Reader(packet_type, data, at, stop)
     while reader.at < stop:
         row = _row(reader.integer("property", 1), packet_type)
-        value = row.form.read(reader, row.name)
+        value = row.read(reader, row.name)
         row.check(value)
         if row.listed:
             properties.setdefault(row.id, []).append(value)
@@ -240,7 +232,7 @@ def encode_properties(properties: Properties, packet_type: int | None = None) ->
             raise malformed(f"{row.name} is not a list", type(value).__name__)
         for one in value if row.listed else (value,):
             row.check(one)
-            parts += (bytes((row.id,)), row.form.write(row.name, one))
+            parts += (bytes((row.id,)), row.write(row.name, one))
     _check_single_identifier(properties, packet_type)
     encoded = b"".join(parts)
     return encode_length(len(encoded)) + encoded

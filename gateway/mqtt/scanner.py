@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.mqtt.errors import PacketError, malformed
-from gateway.mqtt.framing import frame
 from gateway.mqtt.kinds import Version
-from gateway.mqtt.primitives import variable_integer
+from gateway.mqtt.primitives import frame, variable_integer
 from gateway.mqtt.reason_codes import ReasonCode
 
 _LOOSE_MAX: Final = 1_024
@@ -160,3 +159,30 @@ class Scanner:
         if self._was_long and self._version == Version.V5:
             what = "remaining length in more bytes than needed"
             raise malformed(what, statement="MQTT-1.5.5-1")
+
+
+def packet_end(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
+    """Find the body of the packet at ``at``, whose length may have more bytes than needed.
+
+    Args:
+        data: what has come in and is not yet consumed.
+        at: position of the packet's first byte.
+        limit: greatest packet in bytes, its fixed header included, as Maximum Packet Size
+            counts (MQTT 5.0, section 3.1.2.11.4).
+
+    Returns:
+        (start of the body, end of the packet), None while the packet is not all there.
+
+    Raises:
+        PacketError: the remaining length has more than four bytes, or says that the packet
+            will be over the limit (as soon as its length is there, long before the packet is).
+
+    """
+    size = len(data)
+    start, length = at + 2, data[at + 1] if at + 1 < size else 0
+    if length > 127:
+        length, start = variable_integer("remaining length", data, at + 1, size)
+    end = start + length
+    if end - at > limit:
+        raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", end - at)
+    return (start, end) if end <= size else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.mqtt import PacketError, ReasonCode, encode_length
+from gateway.mqtt import PacketError, ReasonCode, body_at, encode_length, publish_head
+from gateway.mqtt.primitives import read_length
 
 _TOPIC_ALIAS = b"\x23"
 
@@ -47,37 +48,23 @@ class OutgoingAliases:
 
     def shorten(self, packet: bytes) -> bytes:
         """The PUBLISH packet to send instead; it must be sent, or the alias is not known."""
-        at = 2
-        while packet[at - 1] & 0x80:
-            at += 1
-        topic_end = at + 2 + int.from_bytes(packet[at : at + 2], "big")
-        topic = packet[at:topic_end]
+        body = body_at(packet)
+        topic_at = body + 2
+        topic_end = topic_at + (packet[body] << 8 | packet[body + 1])
+        topic = packet[topic_at:topic_end]
         properties_at = topic_end + (2 if packet[0] & 6 else 0)
         alias = self._aliases.get(topic)
-        field = b"\0\0"
+        is_known = alias is not None
         if alias is None:
             if len(self._aliases) >= self._limit:
                 return packet
             alias = self._aliases[topic] = len(self._aliases) + 1
-            field = topic
-        length, values_at = _variable_length(packet, properties_at)
-        rest = b"%b%b%b%b%b%b" % (
-            field,
+        length, values_at = read_length("property length", packet, properties_at, len(packet))
+        behind = b"%b%b%b%b%b" % (
             packet[topic_end:properties_at],
             encode_length(length + 3),
             _TOPIC_ALIAS,
             alias.to_bytes(2, "big"),
             packet[values_at:],
         )
-        return packet[:1] + encode_length(len(rest)) + rest
-
-
-def _variable_length(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
+        return publish_head(packet[0] & 15, b"" if is_known else topic, len(behind)) + behind
