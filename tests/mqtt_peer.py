@@ -7,6 +7,8 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
+from surroundings import Links, Tree
+
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.hooks import Committed
 from gateway.mqtt import (
@@ -121,9 +123,8 @@ class Bench:
             *("127.0.0.1", 0),
             **{
                 "anonymous": False,
-                "commit": self._commit,
-                "links": self._link,
-                "carries_unlogged": lambda: True,
+                "tree": Tree(self._commit, lambda: True),
+                "links": Links(self._link),
                 "sys_interval_s": 0,
                 **options,
             },

@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from amqtt.broker import Broker, RetainedApplicationMessage
-from amqtt.contexts import Action, BrokerConfig, ListenerType
+from amqtt.contexts import BrokerConfig, ListenerType
 from amqtt.errors import BrokerError
 from amqtt.events import BrokerEvents
 from amqtt.session import Session as PluginSession
 
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.permissions import Permissions
 from gateway.broker.access.plugins import (
     LOAD_ERRORS,
     PluginConfigError,
@@ -30,18 +31,17 @@ from gateway.broker.access.plugins import (
     session_of,
 )
 from gateway.broker.access.plugins import check as check_plugins
-from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
+from gateway.broker.access.policy import AccessControl
 from gateway.broker.access.revision import recheck
 from gateway.broker.durability.durable import History
 from gateway.broker.durability.lasting_clock import KernelClocks
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Client, Commit, Hooks, Links, Verdict, WhyNoLink
+from gateway.broker.hooks import Client, Hooks, Links, Tree
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, listen
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.server import BrokerCore
-from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.sys_topics import PREFIX, SysTopics
 from gateway.tls.context import Tls
 from tree_handler.batch import Entry
@@ -59,10 +59,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         host: address to listen on.
         port: TCP port, 0 for a free one.
         anonymous: whether clients need no user name.
-        commit: takes the clients' messages into the log and the tree.
-        links: takes over a neighbour's connection.
-        why_no_link: which gateways may open a link; all if not given.
-        carries_unlogged: whether the tree wants QoS 0 messages now.
+        tree: takes the clients' messages.
+        links: serves neighbours.
         limits: what a client may take.
         passwords: of the users; who names one needs its password.
         access: which topics a client may use; None for all that clients may use at all.
@@ -88,10 +86,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
         port: int,
         *,
         anonymous: bool,
-        commit: Commit,
+        tree: Tree,
         links: Links,
-        why_no_link: WhyNoLink | None = None,
-        carries_unlogged: Callable[[], bool] = lambda: True,
         limits: Limits | None = None,
         passwords: Passwords | None = None,
         access: AccessControl | None = None,
@@ -113,12 +109,9 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             raise PluginConfigError.of(error) from error
         check_plugins(self.plugins_manager)
         self._limits = limits or Limits()
-        self._access = access
         self._tls = tls
         self._websocket_rules = websocket_rules or WebSocketRules()
-        self._questions = PluginQuestions(
-            self.plugins_manager, self._delivery_decided, self._run_beside
-        )
+        self._questions = PluginQuestions(self.plugins_manager)
         self._authentication = Authentication(
             passwords,
             anonymous=anonymous,
@@ -127,18 +120,11 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
             now=asyncio.get_running_loop().time,
             refused=self._refused,
         )
-        is_ruled = access is not None or self._questions.has_topics
+        plugins_on_topics = self._questions if self._questions.has_topics else None
+        self._permissions = Permissions(access, self._authentication, plugins_on_topics)
+        is_ruled = access is not None or plugins_on_topics is not None
         self._hooks = Hooks(
-            authenticate=self._authentication.decide,
-            commit=commit,
-            carries_unlogged=carries_unlogged,
-            links=links,
-            why_no_link=why_no_link,
-            may_publish=self._may_publish if is_ruled else None,
-            may_subscribe=self._may_subscribe if is_ruled else None,
-            may_deliver=self._may_deliver if is_ruled else None,
-            is_concealed=None if access is None else self._is_concealed,
-            events=self,
+            self._authentication, tree, links, self._permissions if is_ruled else None, self
         )
         self._history = history
         self._state_file = state_file
@@ -263,40 +249,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
     # -- who may what --------------------------------------------------------------------------
 
-    def _of(self, client: Client) -> ClientAccess:
-        assert self._access is not None
-        roles = frozenset() if client.certificate is None else client.certificate.roles
-        user = self._authentication.user(client)
-        return self._access.of(Principal(client.client_id, user, roles))
-
-    def _may_publish(self, client: Client, topic: str) -> Verdict:
-        if self._access is not None and not self._of(client).may_publish(topic):
-            return False
-        return not self._questions.has_topics or self._questions.may(client, topic, Action.PUBLISH)
-
-    def _may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
-        if self._access is not None and not self._of(client).may_subscribe(topic_filter):
-            return False
-        return not self._questions.has_topics or self._questions.may(
-            client, topic_filter, Action.SUBSCRIBE
-        )
-
-    def _may_deliver(self, client: Client, topic: str) -> bool:
-        if self._access is not None and not self._of(client).may_receive(topic):
-            return False
-        return not self._questions.has_topics or self._questions.may_deliver(client, topic)
-
-    def _is_concealed(self, client: Client, topic_filter: str) -> bool:
-        return self._access is not None and self._of(client).is_concealed(topic_filter)
-
     def _refused(self, kind: str, who: str) -> None:
         self.core.refused(kind, who)
-
-    def _run_beside(self, work: Awaitable[None]) -> None:
-        self.core.start_task(work)
-
-    def _delivery_decided(self, _: Client, topic: str) -> None:
-        self.core.routes.touched(topic)
 
     def revise(
         self, *, tls: Tls | None, passwords: Passwords | None, access: AccessControl | None
@@ -310,7 +264,8 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
 
         """
         known, verifier = self._authentication.passwords, self._tls
-        self._tls, self._access = tls, access
+        self._tls = tls
+        self._permissions.follow(access)
         self._authentication.passwords = passwords
         self._questions.forget()
 
@@ -322,34 +277,34 @@ class GatewayBroker(Broker):  # type: ignore[misc]  # amqtt is untyped here
                 return True
             return passwords.agrees(known, client.username)
 
-        recheck(self.core, may_stay, None if access is None else self._of)
+        recheck(
+            self.core,
+            may_stay,
+            None if access is None else lambda client: self._permissions.of(client, access),
+        )
 
     # -- what plugins are told -----------------------------------------------------------------
 
-    def connected(self, session: Session) -> None:
+    def connected(self, client: Client) -> None:
         """A client has been accepted."""
-        self._tell(BrokerEvents.CLIENT_CONNECTED, session, client_session=True)
+        self._tell(BrokerEvents.CLIENT_CONNECTED, client, client_session=session_of(client))
 
-    def disconnected(self, session: Session) -> None:
+    def disconnected(self, client: Client) -> None:
         """A client has gone."""
-        self._tell(BrokerEvents.CLIENT_DISCONNECTED, session, client_session=True)
+        self._tell(BrokerEvents.CLIENT_DISCONNECTED, client, client_session=session_of(client))
 
-    def subscribed(self, session: Session, topic_filter: str, qos: int) -> None:
+    def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
         """A subscription was granted."""
-        self._tell(BrokerEvents.CLIENT_SUBSCRIBED, session, topic=topic_filter, qos=qos)
+        self._tell(BrokerEvents.CLIENT_SUBSCRIBED, client, topic=topic_filter, qos=qos)
 
-    def unsubscribed(self, session: Session, topic_filter: str) -> None:
+    def unsubscribed(self, client: Client, topic_filter: str) -> None:
         """A subscription has ended at the client's wish."""
-        self._tell(BrokerEvents.CLIENT_UNSUBSCRIBED, session, topic=topic_filter)
+        self._tell(BrokerEvents.CLIENT_UNSUBSCRIBED, client, topic=topic_filter)
 
-    def _tell(self, event: BrokerEvents, session: Session, **what: Any) -> None:
-        if event not in self.plugins_manager._event_plugin_callbacks:
-            return
-        if what.pop("client_session", False):
-            what["client_session"] = session_of(session.client)
-        self.core.start_task(
-            self.plugins_manager.fire_event(event, client_id=session.client_id, **what)
-        )
+    def _tell(self, event: BrokerEvents, client: Client, **what: Any) -> None:
+        if event in self.plugins_manager._event_plugin_callbacks:
+            fired = self.plugins_manager.fire_event(event, client_id=client.client_id, **what)
+            self.core.start_task(fired)
 
     # -- what plugins see ----------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class BrokerCore:
         self.delivery = Delivery(self.dirty)
         self.turns = Turns(self.dirty, self._flush, self._turn_ended)
         self.acceptance = Acceptance(
-            hooks.commit,
+            hooks.tree.publish_all,
             self._deliver_run,
             self.turns.kick,
             self.now,
@@ -112,7 +112,7 @@ class BrokerCore:
         self.turns.read = partial(alone.read, self)
         self.durable: Durable | None = None
         self.interest: Interest | None = None
-        self.gathers_unlogged = hooks.carries_unlogged()
+        self.gathers_unlogged = hooks.tree.carries_unlogged
         self._loop = asyncio.get_running_loop()
         self._arrivals = Arrivals(self.limits)
         self.offline: set[Session] = set()
@@ -240,8 +240,17 @@ class BrokerCore:
 
     def may_deliver(self, session: Session, topic: str) -> bool:
         """Whether a session's client may receive a topic."""
-        may_deliver = self.hooks.may_deliver
-        return may_deliver is None or may_deliver(session.client, topic)
+        if self.hooks.permissions is None:
+            return True
+        verdict = self.hooks.permissions.may_deliver(session.client, topic)
+        if isinstance(verdict, bool):
+            return verdict
+        self.start_task(self._decided_late(verdict, topic))
+        return False
+
+    async def _decided_late(self, verdict: Awaitable[bool], topic: str) -> None:
+        if await verdict:
+            self.routes.touched(topic)
 
     def _deliver_run(self, run: Run, now_s: float) -> None:
         if len(run.messages) == 1:
@@ -272,7 +281,7 @@ class BrokerCore:
         if session.record is not None:
             session.record.journal.subscribed(session.record, topic_filter, subscription)
         if self.hooks.events is not None:
-            self.hooks.events.subscribed(session, topic_filter, subscription.qos)
+            self.hooks.events.subscribed(session.client, topic_filter, subscription.qos)
         return is_new
 
     def place(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
@@ -299,7 +308,7 @@ class BrokerCore:
         if session.record is not None:
             session.record.journal.unsubscribed(session.record, topic_filter)
         if self.hooks.events is not None:
-            self.hooks.events.unsubscribed(session, topic_filter)
+            self.hooks.events.unsubscribed(session.client, topic_filter)
         return True
 
     def leave(self, session: Session, topic_filter: str) -> None:
@@ -335,7 +344,7 @@ class BrokerCore:
         if self.durable is not None:
             self.durable.wills.connected(client, connection.will)
         if self.hooks.events is not None:
-            self.hooks.events.connected(session)
+            self.hooks.events.connected(session.client)
         if session.owed is not None:
             RetainedSending(connection, session).go_on(session.owed)
         self.turns.kick()
@@ -382,7 +391,7 @@ class BrokerCore:
             self.durable.session_away(session)
         self._touch(session)
         if self.hooks.events is not None:
-            self.hooks.events.disconnected(session)
+            self.hooks.events.disconnected(session.client)
 
     def is_offline(self, session: Session, since_s: float) -> None:
         """A session waits for its client, who went then."""
@@ -451,7 +460,7 @@ class BrokerCore:
     # -- time ----------------------------------------------------------------------------------
 
     def _turn_ended(self) -> None:
-        self.gathers_unlogged = self.hooks.carries_unlogged()
+        self.gathers_unlogged = self.hooks.tree.carries_unlogged
 
     def _flush(self, dirty: list[Outgoing]) -> None:
         if self.durable is not None:

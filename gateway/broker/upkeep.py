@@ -78,7 +78,7 @@ class Upkeep:
         core.retention.expire(now_s)
         if core.durable is not None:
             core.durable.sweep(now_s)
-        core.gathers_unlogged = core.hooks.carries_unlogged()
+        core.gathers_unlogged = core.hooks.tree.carries_unlogged
         core.turns.kick()
 
     def _look_at(self, connection: Connection, now_s: float) -> None:

@@ -34,6 +34,8 @@ from gateway.links.report import report
 from gateway.links.scope import Scope
 from gateway.links.wire import Packet, Type
 from gateway.log.message_log import Done, MessageLog
+from gateway.mqtt import Connect
+from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import CONTROL_PREFIX, Entry, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -165,7 +167,7 @@ class TreeNode:
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
-        """Accept the messages that local clients handed in during one turn: `hooks.Commit`.
+        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
 
         What was published by `publish` before is a batch of its own, and an earlier one.
         """
@@ -251,6 +253,12 @@ class TreeNode:
         link = await dial(address.host, address.port, self._credentials, self._numbers, tls)
         await self._serve(link)
         return link.peer_id
+
+    def why_no_link(
+        self, connect: Connect, certificate: PeerCertificate | None, address: str
+    ) -> str:
+        """Why a gateway may not open a link: `LinkAdmission.why_no_link`."""
+        return self.admission.why_no_link(connect, certificate, address)
 
     async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
         """Serve a neighbour that dialled, until its link ends.

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 
 from memory_transport import MemoryTransport
 from raw_packets import Packets, parse
+from surroundings import hooks
 
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound import admission
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
@@ -153,7 +154,8 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
         turns: each is read in a turn of the loop of its own, half a second after the other.
 
     """
-    core = BrokerCore(_hooks(), LIMITS)
+    around = hooks(commit=_commit, carries_unlogged=lambda: True, links=_link)
+    core = BrokerCore(around, LIMITS)
     clock = [0.0]
     core.now = lambda: clock[0]
     try:
@@ -203,13 +205,9 @@ async def _come_back(core: BrokerCore, client: Client, version: int) -> None:
     await _turn(core)
 
 
-def _hooks() -> Hooks:
-    return Hooks(
-        authenticate=lambda client, password: True,
-        commit=lambda logged, unlogged, done: None if done is None else done(1, None),
-        carries_unlogged=lambda: True,
-        links=_link,
-    )
+def _commit(logged: object, unlogged: object, done: Committed | None) -> None:
+    if done is not None:
+        done(1, None)
 
 
 async def _link(*_: object) -> None:

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from surroundings import hooks
+
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Committed, Hooks, Verdict
+from gateway.broker.hooks import Committed, Verdict
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 from gateway.broker.topics import matches, split_share
@@ -465,15 +467,7 @@ class World:
         self.epoch += 1
         crash_in = self.rng.randrange(1, 120)
         self.log = MemoryLog(self.frames, self.epoch, crash_in, self.clocks, sync=self.sync)
-        self.core = BrokerCore(
-            Hooks(
-                authenticate=lambda client, password: True,
-                commit=self.log.commit,
-                carries_unlogged=lambda: False,
-                links=lambda transport, first: asyncio.sleep(0),
-                may_publish=self.may_publish,
-            )
-        )
+        self.core = BrokerCore(hooks(commit=self.log.commit, may_publish=self.may_publish))
         self._open = Store(self.store)
         found = self.core.recover(self.log, self._open, self._open.load(), self.clocks)
         assert not found.odd, f"{found.odd} records did not fit"

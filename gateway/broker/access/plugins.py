@@ -8,7 +8,7 @@ beside, the topic is not delivered to the client until then, and the answer is r
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from amqtt.contexts import Action
@@ -18,7 +18,7 @@ from amqtt.plugins.base import BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session as PluginSession
 
-from gateway.broker.hooks import Client
+from gateway.broker.hooks import Client, Verdict
 
 LOAD_ERRORS = (PluginError, PluginCoroError, PluginLoadError, PasswordFileError, TypeError)
 """What amqtt raises for a plugin that it can't load."""
@@ -79,20 +79,11 @@ class PluginQuestions:
 
     Args:
         manager: has them.
-        decided: told of a client and topic once a delivery is decided late.
-        start_task: runs something beside.
 
     """
 
-    def __init__(
-        self,
-        manager: PluginManager[Any],
-        decided: Callable[[Client, str], None],
-        start_task: Callable[[Awaitable[None]], None],
-    ) -> None:
+    def __init__(self, manager: PluginManager[Any]) -> None:
         self._manager = manager
-        self._decided = decided
-        self._start_task = start_task
         self._deliveries: dict[tuple[Client, str], bool | None] = {}
         """None: the answer is awaited."""
 
@@ -119,23 +110,34 @@ class PluginQuestions:
             return False
         return True if any(answers) and not session.is_anonymous else None
 
-    async def may(self, client: Client, topic: str, action: Action) -> bool:
-        """Whether every plugin lets a client publish or subscribe."""
+    def may_publish(self, client: Client, topic: str) -> Verdict:
+        """Whether every plugin lets a client publish to a topic."""
+        return self._may(client, topic, Action.PUBLISH)
+
+    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+        """Whether every plugin lets a client subscribe to a filter."""
+        return self._may(client, topic_filter, Action.SUBSCRIBE)
+
+    async def _may(self, client: Client, topic: str, action: Action) -> bool:
         answers = await self._manager.map_plugin_topic(
             session=session_of(client), topic=topic, action=action
         )
         return all(answers.values())
 
-    def may_deliver(self, client: Client, topic: str) -> bool:
-        """Whether every plugin lets a client have a topic's messages; False until it is known."""
-        key = (client, topic)
-        if key not in self._deliveries:
-            if len(self._deliveries) >= REMEMBERED_MAX:
-                self._deliveries.clear()
-            self._deliveries[key] = self._ask(client, topic)
-        return bool(self._deliveries[key])
+    def may_deliver(self, client: Client, topic: str) -> Verdict:
+        """Whether every plugin lets a client have a topic's messages.
 
-    def _ask(self, client: Client, topic: str) -> bool | None:
+        Who asks while an answer is awaited is told no.
+        """
+        key = (client, topic)
+        if key in self._deliveries:
+            return bool(self._deliveries[key])
+        if len(self._deliveries) >= REMEMBERED_MAX:
+            self._deliveries.clear()
+        answer = self._deliveries[key] = self._at_once(client, topic)
+        return self._later(client, topic) if answer is None else answer
+
+    def _at_once(self, client: Client, topic: str) -> bool | None:
         session = session_of(client)
         for plugin in self._manager._topic_plugins:
             question = _question(plugin, session, topic)
@@ -147,20 +149,18 @@ class PluginQuestions:
                 continue
             except Exception:
                 _log.debug("%s can't answer at once", type(plugin).__name__, exc_info=True)
-            question.close()  # it waits: ask all of them once more, beside
-            self._start_task(self._ask_beside(client, topic))
+            question.close()  # it waits: all of them are asked once more, beside
             return None
         return True
 
-    async def _ask_beside(self, client: Client, topic: str) -> None:
+    async def _later(self, client: Client, topic: str) -> bool:
         try:
-            allowed = await self.may(client, topic, Action.RECEIVE)
+            allowed = await self._may(client, topic, Action.RECEIVE)
         except Exception:  # a plugin's own
             _log.exception("a plugin failed at a topic")
             allowed = False
         self._deliveries[client, topic] = allowed
-        if allowed:
-            self._decided(client, topic)
+        return allowed
 
 
 def _question(

@@ -85,7 +85,7 @@ def admit(connection: Connection, connect: Connect) -> None:
         else:
             _check_will(connection, connect, client)
 
-    verdict = core.hooks.authenticate(client, connect.password)
+    verdict = core.hooks.authenticator.decide(client, connect.password)
     if isinstance(verdict, Awaitable):
         connection.wait_for(verdict, decided)
     else:
@@ -94,7 +94,7 @@ def admit(connection: Connection, connect: Connect) -> None:
 
 def _check_will(connection: Connection, connect: Connect, client: Client) -> None:
     will = connect.will
-    may_publish = connection.core.hooks.may_publish
+    permissions = connection.core.hooks.permissions
 
     def decided(allowed: bool | None) -> None:
         if allowed:
@@ -112,10 +112,10 @@ def _check_will(connection: Connection, connect: Connect, client: Client) -> Non
         refuse(connection, ReasonCode.PACKET_TOO_LARGE, "will over a limit")
     elif not _is_room_for(connection, will):
         refuse(connection, ReasonCode.QUOTA_EXCEEDED, "all wills over the limit")
-    elif may_publish is None:
+    elif permissions is None:
         decided(True)
     else:
-        verdict = may_publish(client, will.topic)
+        verdict = permissions.may_publish(client, will.topic)
         if isinstance(verdict, Awaitable):
             connection.wait_for(verdict, decided)
         else:

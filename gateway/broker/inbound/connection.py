@@ -379,8 +379,7 @@ class Connection(Incoming, asyncio.Protocol):
         """Why a gateway may not open a link on this connection; nothing if it may."""
         if not self.takes_links:
             return "a link over a websocket"
-        why_no_link = self.core.hooks.why_no_link
-        return why_no_link(packet, self.certificate, self.address) if why_no_link else ""
+        return self.core.hooks.links.why_no_link(packet, self.certificate, self.address)
 
     def forget_decisions(self) -> None:
         """Decide anew what the client may publish."""

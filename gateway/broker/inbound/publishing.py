@@ -50,7 +50,7 @@ class Publishing:
         self._core = connection.core
         self._aliases = aliases
         self.permitted: dict[str, bool] | None = None
-        if self._core.hooks.may_publish is not None:
+        if self._core.hooks.permissions is not None:
             self.permitted = {}
         self.unacknowledged = 0
 
@@ -200,9 +200,9 @@ class Publishing:
         if allowed is not None:
             return allowed
         session = self._connection.session
-        may_publish = self._core.hooks.may_publish
-        assert session is not None and may_publish is not None
-        verdict = may_publish(session.client, topic)
+        permissions = self._core.hooks.permissions
+        assert session is not None and permissions is not None
+        verdict = permissions.may_publish(session.client, topic)
         if isinstance(verdict, Awaitable):
             self._connection.wait_for(verdict, lambda result: self._decided(topic, bool(result)))
             return None

@@ -39,14 +39,15 @@ _UNSUBSCRIBE = 0xA2
 def subscribe(connection: Connection, packet: Subscribe) -> None:
     """Answer a SUBSCRIBE, perhaps after the decisions that it needs."""
     session = connection.session
-    may_subscribe = connection.core.hooks.may_subscribe
+    permissions = connection.core.hooks.permissions
     assert session is not None
     connection.core.routes.expect(len(packet.requests))
-    if may_subscribe is None:
+    if permissions is None:
         _grant(connection, packet, [True] * len(packet.requests))
         return
     verdicts = [
-        may_subscribe(session.client, _proper(request.filter)) for request in packet.requests
+        permissions.may_subscribe(session.client, _proper(request.filter))
+        for request in packet.requests
     ]
     decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
     if len(decided) == len(verdicts):
@@ -162,8 +163,8 @@ def _one(
 
 
 def _why_not(connection: Connection, session: Session, request: SubscriptionRequest) -> int:
-    is_concealed = connection.core.hooks.is_concealed
-    if is_concealed is not None and is_concealed(session.client, _proper(request.filter)):
+    permissions = connection.core.hooks.permissions
+    if permissions and permissions.is_concealed(session.client, _proper(request.filter)):
         return ReasonCode.UNSPECIFIED_ERROR  # "does not wish to reveal" (section 3.9.3)
     return ReasonCode.NOT_AUTHORIZED
 

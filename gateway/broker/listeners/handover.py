@@ -66,4 +66,4 @@ def hand_over(connection: Connection, data: bytes) -> None:
     connection.transport = None
     core.closed(connection)
     transport.pause_reading()  # what comes before its protocol is another one would be lost
-    core.start_task(core.hooks.links(transport, data))
+    core.start_task(core.hooks.links.accept(transport, data))

@@ -40,8 +40,8 @@ def left_standing(core: BrokerCore, client: Client, will: Will) -> None:
     One with a delay waits for the client, whose session is there again, for what is left of it.
     What the client may publish is asked anew.
     """
-    may_publish = core.hooks.may_publish
-    verdict = True if may_publish is None else may_publish(client, will.topic)
+    permissions = core.hooks.permissions
+    verdict = True if permissions is None else permissions.may_publish(client, will.topic)
     if isinstance(verdict, Awaitable):
         core.start_task(_decided(core, client, will, verdict))
     else:

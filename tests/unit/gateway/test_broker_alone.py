@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
+from surroundings import hooks
 
-from gateway.broker.hooks import Committed, Hooks
+from gateway.broker.hooks import Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 from gateway.mqtt import (
@@ -48,14 +49,7 @@ class World:
     refusal: OSError | None = None
 
     def __post_init__(self) -> None:
-        self.core = BrokerCore(
-            Hooks(
-                authenticate=lambda client, password: True,
-                commit=self._commit,
-                carries_unlogged=lambda: False,
-                links=lambda transport, first: asyncio.sleep(0),
-            )
-        )
+        self.core = BrokerCore(hooks(commit=self._commit))
 
     def _commit(self, logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
         if self.refusal is None:

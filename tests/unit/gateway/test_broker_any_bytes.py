@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_transport import MemoryTransport
+from surroundings import hooks
 
-from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.server import BrokerCore
 from gateway.mqtt import (
@@ -66,14 +66,7 @@ async def feed(pieces: list[bytes]) -> bytearray:
 
     One turn is enough, but on a machine so busy that the connection has had its time.
     """
-    core = BrokerCore(
-        Hooks(
-            authenticate=lambda client, password: True,
-            commit=lambda logged, unlogged, done: None if done is None else done(1, None),
-            carries_unlogged=lambda: False,
-            links=lambda transport, first: asyncio.sleep(0),
-        )
-    )
+    core = BrokerCore(hooks(commit=lambda *commit: commit[2] and commit[2](1, None)))
     try:
         connection, transport = Connection(core), MemoryTransport()
         connection.connection_made(transport)

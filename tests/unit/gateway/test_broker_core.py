@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+import surroundings
 from mqtt_peer import EchoOnce
 
-from gateway.broker.hooks import Client, Committed, Hooks
+from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
@@ -152,12 +153,10 @@ async def make() -> AsyncIterator[Make]:
             EchoOnce(transport)
 
         given: dict[str, Any] = {
-            "authenticate": lambda client, password: True,
             "commit": commit,
-            "carries_unlogged": lambda: False,
             "links": links,
         }
-        core = BrokerCore(Hooks(**given | hooks), limits)
+        core = BrokerCore(surroundings.hooks(**given | hooks), limits)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(core), "127.0.0.1", 0)
         bench = Bench(core, server.sockets[0].getsockname()[1])

@@ -10,6 +10,7 @@ from typing import Any
 import gmqtt
 import pytest
 from amqtt.plugins.authentication import Argon2Hasher
+from surroundings import Links, Tree, no_links
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy
@@ -30,13 +31,11 @@ def commit(logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | Non
         done(1 if logged else 0, None)
 
 
-async def links(*_: Any) -> None:
-    raise AssertionError("no link was dialled")
-
-
 async def start(**options: Any) -> GatewayBroker:
     given: dict[str, Any] = {"anonymous": True}
-    broker = GatewayBroker("127.0.0.1", 0, commit=commit, links=links, **given | options)
+    broker = GatewayBroker(
+        "127.0.0.1", 0, tree=Tree(commit), links=Links(no_links), **given | options
+    )
     await broker.start()
     return broker
 
@@ -214,8 +213,8 @@ async def test_a_port_in_use_is_an_os_error(broker: GatewayBroker) -> None:
     second = GatewayBroker(
         *("127.0.0.1", broker.port),
         anonymous=True,
-        commit=commit,
-        links=links,
+        tree=Tree(commit),
+        links=Links(no_links),
     )
     with pytest.raises(OSError, match="address already in use"):
         await second.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from surroundings import Links, Tree, no_links
 
 from gateway.broker.access.policy import AccessControl, AccessPolicy
 from gateway.broker.access.rules import Rules
@@ -39,7 +40,7 @@ class Started:
         self.entries: list[Row] = []
         given: dict[str, Any] = {"anonymous": True, "sys_interval_s": 0.1}
         self.broker = GatewayBroker(
-            "127.0.0.1", 0, commit=self._commit, links=_no_links, **given | options
+            "127.0.0.1", 0, tree=Tree(self._commit), links=Links(no_links), **given | options
         )
 
     def _commit(
@@ -48,10 +49,6 @@ class Started:
         self.entries += [*logged, *unlogged]
         if done is not None:
             done(1 if logged else 0, None)
-
-
-async def _no_links(*_: Any) -> None:
-    raise AssertionError("no link was dialled")
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import socket
 from collections.abc import Sequence
 from typing import cast
 
-from gateway.broker.hooks import Committed, Hooks
+from surroundings import hooks
+
+from gateway.broker.hooks import Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.server import BrokerCore
@@ -41,13 +43,8 @@ def _commit(logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> 
         done(1 if logged else 0, None)
 
 
-async def _no_links(*_: object) -> None:
-    raise AssertionError("no link was dialled")
-
-
 def make_core(**limits: int) -> BrokerCore:
-    hooks = Hooks(lambda client, password: True, _commit, lambda: False, _no_links)
-    return BrokerCore(hooks, Limits(**limits))
+    return BrokerCore(hooks(commit=_commit), Limits(**limits))
 
 
 def connected(core: BrokerCore, name: bytes, *, clean: bool = True) -> Connection:

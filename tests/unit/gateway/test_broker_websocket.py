@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mqtt_peer import LIMIT_S, Bench
+from surroundings import hooks
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationError
 from websockets.frames import Close, CloseCode, Frame, Opcode
 from websockets.typing import Origin, Subprotocol
 
-from gateway.broker.hooks import Hooks
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
 from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
@@ -416,11 +416,7 @@ def feed(parts: list[bytes]) -> bytes:
     """What a websocket answers to bytes in these reads."""
 
     async def fed() -> bytes:
-        async def links(*_: Any) -> None:
-            raise AssertionError("no link")
-
-        hooks = Hooks(lambda *_: True, lambda *_: None, lambda: False, links)
-        core = BrokerCore(hooks)
+        core = BrokerCore(hooks(commit=lambda *_: None))
         from gateway.broker.inbound.connection import Connection
 
         below, websocket = Below(), WebSocket(Connection(core), WebSocketRules())
