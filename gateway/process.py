@@ -24,7 +24,7 @@ from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
 from gateway.broker.access.plugins import PluginConfigError
-from gateway.broker.broker import GatewayBroker
+from gateway.broker.broker import BrokerSettings, GatewayBroker, Memory, open_broker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
@@ -207,29 +207,27 @@ class GatewayProcess:
         mqtt, access = self._settings.mqtt, self._settings.access
         files = access_files.read(self._settings)
         self._admission.tls = files.links
+        own = (self._settings.gateway.id, self._epoch)
+        state_file = self._settings.gateway.state_dir / "broker.sqlite3"
+        settings = BrokerSettings(
+            _listeners(mqtt),
+            access.anonymous,
+            self._settings.limits,
+            WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
+            mqtt.plugins,
+            mqtt.sys_interval_s,
+        )
         try:
-            broker = GatewayBroker(
-                mqtt.host,
-                mqtt.port,
-                anonymous=access.anonymous,
-                passwords=files.passwords,
+            broker = await open_broker(
+                settings,
+                files.broker,
                 tree=self._node,
                 links=self._node,
-                limits=self._settings.limits,
-                access=files.access,
-                listeners=_listeners(mqtt),
-                tls=files.tls,
-                websocket_rules=WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
-                plugins=mqtt.plugins,
-                history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
-                state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+                memory=Memory(LogHistory(self._node, own), state_file),
                 recovered=self._broker_recovered,
-                sys_interval_s=mqtt.sys_interval_s,
             )
         except PluginConfigError as error:
             raise ConfigError("mqtt.plugins", str(error)) from error
-        try:
-            await broker.start()
         except StoreError as error:
             raise ConfigError("gateway.state_dir", str(error)) from error
         except ListenError as error:
@@ -262,7 +260,7 @@ class GatewayProcess:
             return
         self._settings = settings
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
-        self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
+        self._broker.revise(files.broker)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
         for field in at_start_alone:
@@ -423,13 +421,9 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _listeners(mqtt: MqttSection) -> list[Listener]:
+def _listeners(mqtt: MqttSection) -> tuple[Listener, ...]:
     ports = ((scheme, getattr(mqtt, name)) for scheme, name in PORT_FIELDS.items())
-    return [
-        Listener(scheme, mqtt.host, port)
-        for scheme, port in ports
-        if scheme != "mqtt" and port is not None
-    ]
+    return tuple(Listener(scheme, mqtt.host, port) for scheme, port in ports if port is not None)
 
 
 def _reason(error: OSError) -> str:

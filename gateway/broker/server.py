@@ -77,12 +77,14 @@ class BrokerCore:
 
     """
 
-    def __init__(self, hooks: Hooks, limits: Limits | None = None) -> None:
+    def __init__(
+        self, hooks: Hooks, limits: Limits | None = None, refusals: Refusals | None = None
+    ) -> None:
         self.hooks = hooks
         self.limits = limits or Limits()
         self.now = asyncio.get_running_loop().time
         self.budget = Budget(self.limits.all_queues_bytes)
-        self.refusals = Refusals()
+        self.refusals = refusals or Refusals()
         self.traffic = Traffic()
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()

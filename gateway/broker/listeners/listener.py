@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.broker.inbound.connection import Connection
@@ -63,36 +62,88 @@ class ListenError(OSError):
         self.listener = listener
 
 
-async def listen(
-    listener: Listener, core: BrokerCore, tls: Callable[[], Tls | None], rules: WebSocketRules
-) -> asyncio.Server:
-    """Listen on an address.
+class NoCertificateError(ValueError):
+    """A listener is secure and there is no certificate for it.
 
     Args:
-        listener: where, and for what.
-        core: serves the connections.
-        tls: what holds for new connections, if it is secure.
-        rules: which websockets are granted.
-
-    Raises:
-        ListenError: the address is in use or not this machine's.
+        listener: which.
 
     """
 
-    def accepted() -> asyncio.Protocol:
-        connection = Connection(core)
-        carried = WebSocket(connection, rules) if listener.is_websocket else connection
-        if not listener.is_secure:
-            return carried
-        current = tls()
-        assert current is not None
-        return _tls_layer(connection, carried, current)
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(f"{listener.scheme} on {listener}: no certificate")
+        self.listener = listener
 
-    loop = asyncio.get_running_loop()
-    try:
-        return await loop.create_server(accepted, listener.host, listener.port, reuse_address=True)
-    except OSError as error:
-        raise ListenError(listener, error) from error
+
+class Listeners:
+    """All that a broker listens on.
+
+    Args:
+        core: serves the connections.
+        tls: what holds for new connections of those that are secure; None if none is.
+        rules: which websockets are granted.
+
+    """
+
+    def __init__(self, core: BrokerCore, tls: Tls | None, rules: WebSocketRules) -> None:
+        self._core = core
+        self._tls = tls
+        self._rules = rules
+        self._servers: dict[str, asyncio.Server] = {}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are listened on, by scheme."""
+        return {
+            scheme: int(server.sockets[0].getsockname()[1])
+            for scheme, server in self._servers.items()
+        }
+
+    def follow(self, tls: Tls | None) -> None:
+        """Go by other certificates from the next connection on."""
+        self._tls = tls
+
+    async def open(self, listener: Listener) -> None:
+        """Listen on an address.
+
+        Args:
+            listener: where, and for what; the only one of its scheme.
+
+        Raises:
+            NoCertificateError: it is secure, and nothing holds for it.
+            ListenError: the address is in use or not this machine's.
+
+        """
+
+        def accepted() -> asyncio.Protocol:
+            connection = Connection(self._core)
+            carried = WebSocket(connection, self._rules) if listener.is_websocket else connection
+            if not listener.is_secure:
+                return carried
+            return _tls_layer(connection, carried, self._certificates(listener))
+
+        if listener.is_secure:
+            self._certificates(listener)
+        create = asyncio.get_running_loop().create_server
+        try:
+            server = await create(accepted, listener.host, listener.port, reuse_address=True)
+        except OSError as error:
+            raise ListenError(listener, error) from error
+        self._servers[listener.scheme] = server
+
+    def _certificates(self, listener: Listener) -> Tls:
+        if self._tls is None:
+            raise NoCertificateError(listener)
+        return self._tls
+
+    def close(self) -> None:
+        """Listen no more; connections stay.
+
+        It is not waited for: since Python 3.12 that would wait for links too, which end later.
+        """
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
 
 
 def _tls_layer(connection: Connection, carried: asyncio.Protocol, tls: Tls) -> TlsLayer:

@@ -11,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import LIMIT_S, Bench
 
+from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
@@ -31,8 +32,8 @@ async def start() -> Any:
 
         async def started(policy: AccessPolicy | None = None, **options: Any) -> Bench:
             control = None if policy is None else AccessControl(policy)
-            bench = Bench(**{"passwords": PASSWORDS, "access": control, **options})
-            await bench.broker.start()
+            bench = Bench(**{"passwords": PASSWORDS, "policy": control, **options})
+            await bench.start()
             stack.push_async_callback(bench.stop)
             return bench
 
@@ -284,8 +285,8 @@ async def test_a_client_whose_will_no_rule_allows_is_refused(
 def revise(
     bench: Bench, policy: AccessPolicy | None = None, passwords: Passwords | None = PASSWORDS
 ) -> None:
-    access = None if policy is None else AccessControl(policy)
-    bench.broker.revise(tls=None, passwords=passwords, access=access)
+    control = None if policy is None else AccessControl(policy)
+    bench.broker.revise(Access(passwords, control))
 
 
 async def test_a_policy_that_is_read_again_holds_for_those_who_are_there(start: Start) -> None:

@@ -20,7 +20,7 @@ CONTENT_TYPE, EXPIRY = 3, 2
 @pytest.fixture
 async def started() -> AsyncIterator[Bench]:
     one = Bench(anonymous=True)
-    await one.broker.start()
+    await one.start()
     yield one
     await one.stop()
 

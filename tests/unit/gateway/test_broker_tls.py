@@ -61,7 +61,7 @@ async def start(authority: Authority, server: Issued) -> Any:
                 tls=Tls(TlsFiles(server.certificate, server.key, wanted, client_ca, crl)),
                 **options,
             )
-            await bench.broker.start()
+            await bench.start()
             stack.push_async_callback(bench.stop)
             return bench
 
@@ -221,7 +221,7 @@ async def test_rules_by_user_and_by_role_hold_for_a_certificate(
         roles={"sensor": Rules(publish=("by-role/%u",))},
         users={"alice": Rules(publish=("by-user",)), "sensor": Rules(publish=("wrong",))},
     )
-    bench = await start("required", access=AccessControl(policy))
+    bench = await start("required", policy=AccessControl(policy))
     alice = authority.issue("alice", roles=["sensor"])
     peer = await bench.connect("a", context=authority.client_context(alice))
     assert await peer.publish("by-user") == 0

@@ -36,10 +36,10 @@ async def start(rules: WebSocketRules | None = None, **options: Any) -> Bench:
     bench = Bench(
         anonymous=True,
         listeners=[Listener("ws", "127.0.0.1", 0)],
-        websocket_rules=rules,
+        websocket_rules=rules or WebSocketRules(),
         **options,
     )
-    await bench.broker.start()
+    await bench.start()
     return bench
 
 
