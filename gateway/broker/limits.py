@@ -10,9 +10,12 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
+from tree_handler.rate_limit import RateLimit
+
 _log = logging.getLogger(__name__)
 
-LOG_INTERVAL_S = 1.0
+LOG_LINES_PER_S = 1.0
+"""Of each kind."""
 
 UNREAD = "QoS 0 message for a client that does not read"
 TOO_LARGE = "message over the client's maximum packet size"
@@ -165,13 +168,12 @@ class Refusals:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """How often, by kind."""
-        self._logged: dict[str, float] = {}
+        self._lines = RateLimit(LOG_LINES_PER_S, 1)
 
     def count(self, kind: str, who: str, now_s: float, times: int = 1) -> None:
         """Note one more; ``who`` is for the log line."""
         self.counts[kind] += times
-        if now_s - self._logged.get(kind, -LOG_INTERVAL_S) >= LOG_INTERVAL_S:
-            self._logged[kind] = now_s
+        if self._lines.allow(kind, now_s):
             _log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
 
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gateway.broker.access.attempts import FailedAttempts
 from gateway.broker.limits import Limits
+from gateway.failed_attempts import FailedAttempts
 from gateway.links.link_tls import LinkTls
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from gateway.broker.access.attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
+from gateway.failed_attempts import FailedAttempts
 
 MAX_VERIFYING = 2
 """Passwords that are verified at a time; each takes a core and some 64 MiB."""

@@ -1,9 +1,10 @@
-"""How often one address may fail to authenticate: a limit on guessing passwords."""
+"""How often one address may fail to prove who it is: a limit on guessing passwords."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections import OrderedDict
+
+from tree_handler.rate_limit import RateLimit
 
 ADDRESSES_MAX = 10_000
 _IPV6_PREFIX = 64
@@ -21,11 +22,7 @@ class FailedAttempts:
     """
 
     def __init__(self, at_once: int, per_s: float, addresses_max: int = ADDRESSES_MAX) -> None:
-        self._at_once = at_once
-        self._per_s = per_s
-        self._addresses_max = addresses_max
-        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By address: failures not forgiven, and when that was so."""
+        self._failures = RateLimit(per_s, at_once, addresses_max)
 
     def __len__(self) -> int:
         """How many addresses are remembered."""
@@ -33,20 +30,11 @@ class FailedAttempts:
 
     def is_blocked(self, address: str, now_s: float) -> bool:
         """Whether an address has to wait before it may try again."""
-        return self._left(_network(address), now_s) > self._at_once - 1
+        return self._failures.is_over(_network(address), now_s)
 
     def failed(self, address: str, now_s: float) -> None:
         """Note a failure."""
-        network = _network(address)
-        left = self._left(network, now_s)
-        self._failures[network] = (left + 1, now_s)
-        self._failures.move_to_end(network)
-        if len(self._failures) > self._addresses_max:
-            self._failures.popitem(last=False)
-
-    def _left(self, network: str, now_s: float) -> float:
-        failures, since_s = self._failures.get(network, (0.0, now_s))
-        return max(0.0, failures - (now_s - since_s) * self._per_s)
+        self._failures.count(_network(address), now_s)
 
 
 def _network(address: str) -> str:
