@@ -159,7 +159,8 @@ async def open_broker(
         limits=settings.limits,
         refusals=refusals,
     )
-    hooks = Hooks(guard.authentication, tree, links, guard.permissions, plugins.events)
+    permissions = guard if guard.has_rules else None
+    hooks = Hooks(guard.authentication, tree, links, permissions, plugins.events)
     core = BrokerCore(hooks, settings.limits, refusals)
     listeners = Listeners(core, access.tls, settings.websocket_rules)
     try:

@@ -142,6 +142,9 @@ class _Topics:
         answer = self._deliveries[key] = self._at_once(client, topic)
         return self._later(client, topic) if answer is None else answer
 
+    def is_concealed(self, client: Client, topic_filter: str) -> bool:
+        return False
+
     async def _may(self, client: Client, topic: str, action: Action) -> bool:
         answers = await self._manager.map_plugin_topic(
             session=_session_of(client), topic=topic, action=action

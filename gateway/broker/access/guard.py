@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.permissions import Permissions
 from gateway.broker.access.plugins import PluginHost
-from gateway.broker.access.policy import AccessControl
+from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.access.revision import recheck
-from gateway.broker.hooks import Client
+from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.server import BrokerCore
 from gateway.tls.context import Tls
@@ -31,12 +30,26 @@ class Access:
     policy: AccessControl | None = None
     tls: Tls | None = None
 
+    def may_stay(self, client: Client, before: Access) -> bool:
+        """Whether a client that was let in by earlier files would be again."""
+        if client.certificate is not None:
+            der = client.certificate.der
+            return not der or bool(
+                self.tls and before.tls and self.tls.still_accepts(der, before.tls)
+            )
+        if before.passwords is None or self.passwords is None or client.username is None:
+            return True
+        return self.passwords.agrees(before.passwords, client.username)
+
 
 class Guard:
-    """Who may come in and use which topics, by files and by plugins.
+    """Decides for the broker: `hooks.TopicPermissions`, and has its `hooks.Authenticator`.
+
+    A topic must be allowed by the policy and by the plugins.
 
     Attributes:
         authentication: who comes in.
+        has_rules: whether there is anything to ask about topics.
 
     Args:
         access: the files.
@@ -57,6 +70,7 @@ class Guard:
         refusals: Refusals,
     ) -> None:
         self._access = access
+        self._plugins = plugins.topics
         self.authentication = Authentication(
             access.passwords,
             anonymous=anonymous,
@@ -64,32 +78,46 @@ class Guard:
             limits=limits,
             refusals=refusals,
         )
-        self._permissions = Permissions(access.policy, self.authentication, plugins.topics)
-
-    @property
-    def permissions(self) -> Permissions | None:
-        """Which topics a client may use; None for all."""
-        return self._permissions if self._permissions.is_needed else None
+        self.has_rules = access.policy is not None or plugins.topics is not None
 
     def follow(self, access: Access, core: BrokerCore) -> None:
-        """Go by other files, for clients that are there too."""
+        """Go by files that were read again, for clients that are there too."""
         before, self._access = self._access, access
-        policy = access.policy
         self.authentication.follow(access.passwords)
-        self._permissions.follow(policy)
+        if self._plugins is not None:
+            self._plugins.forget()
+        recheck(core, lambda client: access.may_stay(client, before), self._rules_of)
 
-        def may_stay(client: Client) -> bool:
-            if client.certificate is not None:
-                der = client.certificate.der
-                return not der or bool(
-                    access.tls and before.tls and access.tls.still_accepts(der, before.tls)
-                )
-            if before.passwords is None or access.passwords is None or client.username is None:
-                return True
-            return access.passwords.agrees(before.passwords, client.username)
+    def may_publish(self, client: Client, topic: str) -> Verdict:
+        """Whether a client may publish to a topic."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_publish(topic):
+            return False
+        return self._plugins is None or self._plugins.may_publish(client, topic)
 
-        recheck(
-            core,
-            may_stay,
-            None if policy is None else lambda one: self._permissions.of(one, policy),
-        )
+    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+        """Whether a client may subscribe to a filter."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_subscribe(topic_filter):
+            return False
+        return self._plugins is None or self._plugins.may_subscribe(client, topic_filter)
+
+    def may_deliver(self, client: Client, topic: str) -> Verdict:
+        """Whether a client may receive a topic that it has subscribed to."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_receive(topic):
+            return False
+        return self._plugins is None or self._plugins.may_deliver(client, topic)
+
+    def is_concealed(self, client: Client, topic_filter: str) -> bool:
+        """Whether a client isn't told why it may not subscribe to a filter."""
+        rules = self._rules_of(client)
+        return rules is not None and rules.is_concealed(topic_filter)
+
+    def _rules_of(self, client: Client) -> ClientAccess | None:
+        policy = self._access.policy
+        if policy is None:
+            return None
+        roles = frozenset() if client.certificate is None else client.certificate.roles
+        user = self.authentication.user(client)
+        return policy.of(Principal(client.client_id, user, roles))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
-from gateway.broker.hooks import Client, Events, Verdict
+from gateway.broker.hooks import Client, Events, TopicPermissions
 from gateway.broker.server import BrokerCore
 
 Plugins = Mapping[str, Mapping[str, Any]]
@@ -27,17 +27,8 @@ class AuthPlugins(Protocol):
         """False if one refuses a client, True if one knows it, else None."""
 
 
-class TopicPlugins(Protocol):
-    """Are asked about topics; all of them must allow. See `hooks.TopicPermissions`."""
-
-    def may_publish(self, client: Client, topic: str) -> Verdict:
-        """Whether a client may publish to a topic."""
-
-    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
-        """Whether a client may subscribe to a filter."""
-
-    def may_deliver(self, client: Client, topic: str) -> Verdict:
-        """Whether a client may receive a topic."""
+class TopicPlugins(TopicPermissions, Protocol):
+    """Are asked about topics; all of them must allow."""
 
     def forget(self) -> None:
         """Ask anew about what was decided."""

@@ -15,7 +15,7 @@ from gateway.mqtt import ReasonCode
 def recheck(
     core: BrokerCore,
     may_stay: Callable[[Client], bool],
-    access: Callable[[Client], ClientAccess] | None,
+    rules_of: Callable[[Client], ClientAccess | None],
 ) -> None:
     """Forget every decision, and apply the rules of now to all sessions.
 
@@ -25,7 +25,7 @@ def recheck(
     Args:
         core: the broker.
         may_stay: whether a client would still be let in.
-        access: what a client may do; None where there is no policy.
+        rules_of: what a policy lets a client do; None where there is none.
 
     """
     core.routes.clear()
@@ -36,8 +36,8 @@ def recheck(
     for session in list(core.sessions.values()):
         if not may_stay(session.client):
             _expel(core, session)
-        elif access is not None:
-            _restrict(core, session, access(session.client))
+        elif (access := rules_of(session.client)) is not None:
+            _restrict(core, session, access)
 
 
 def _expel(core: BrokerCore, session: Session) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
@@ -19,10 +19,8 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
-from gateway.broker.listeners.layers import LayerTransport
-
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.connection import Connection
+from gateway.layers import LayerTransport
 
 HANDSHAKE_BYTES_MAX = 16 * 1024
 """An HTTP request of more is no request for a websocket."""

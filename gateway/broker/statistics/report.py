@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
+from gateway.broker.server import BrokerCore
 
 
 @dataclass(frozen=True, slots=True)

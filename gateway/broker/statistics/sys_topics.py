@@ -12,13 +12,10 @@ import asyncio
 import resource
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gateway.broker.server import BrokerCore
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
-
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
 
 PREFIX = "$SYS/broker/"
 _STATM = Path("/proc/self/statm")

@@ -7,7 +7,7 @@ other, `LayerTransport`, whose writes it turns into its own bytes.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 
 class Layer(Protocol):
@@ -47,8 +47,7 @@ class LayerTransport(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Carry another protocol from now on."""
-        assert isinstance(protocol, asyncio.Protocol)
-        self._layer.carried = protocol
+        self._layer.carried = cast(asyncio.Protocol, protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """The protocol that is carried."""
