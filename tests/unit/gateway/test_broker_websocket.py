@@ -419,13 +419,15 @@ def feed(parts: list[bytes]) -> bytes:
         core = BrokerCore(hooks(commit=lambda *_: None))
         from gateway.broker.inbound.connection import Connection
 
-        below, websocket = Below(), WebSocket(Connection(core), WebSocketRules())
+        below, connection = Below(), Connection(core)
+        websocket = WebSocket(connection, WebSocketRules())
         websocket.connection_made(below)
         for part in parts:
             if not below.closing:
                 websocket.data_received(part)
                 await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        while connection.is_stalled or core.turns.is_scheduled:  # it has had its time for once
+            await asyncio.sleep(0)
         core.stop()
         websocket.connection_lost(None)
         return below.written
