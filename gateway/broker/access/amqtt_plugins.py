@@ -21,8 +21,8 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session as PluginSession
 
-from gateway.broker.access.plugins import PluginConfigError, PluginHost, Plugins
-from gateway.broker.hooks import Client, Verdict
+from gateway.broker.access.plugins import AuthPlugins, PluginConfigError, Plugins, TopicPlugins
+from gateway.broker.hooks import Client, Events, Verdict
 from gateway.broker.server import BrokerCore
 from gateway.broker.sessions.session import Subscription
 from gateway.broker.statistics.sys_topics import PREFIX
@@ -49,8 +49,8 @@ class NoSessionError(LookupError):
         self.client_id = client_id
 
 
-class AmqttPlugins(PluginHost):
-    """The plugins of one broker.
+class AmqttPlugins:
+    """The plugins of one broker: `plugins.PluginHost`.
 
     Args:
         plugins: which, with their options.
@@ -71,15 +71,15 @@ class AmqttPlugins(PluginHost):
         loaded = self._manager.plugins
         if any(isinstance(plugin, AnonymousAuthPlugin) for plugin in loaded):
             raise PluginConfigError("AnonymousAuthPlugin: set access.anonymous instead")
-        if any(isinstance(plugin, BaseAuthPlugin) for plugin in loaded):
-            self.auth = _Auth(self._manager)
-        if topics := [plugin for plugin in loaded if isinstance(plugin, BaseTopicPlugin)]:
-            self.topics = _Topics(self._manager, topics)
+        has_auth = any(isinstance(plugin, BaseAuthPlugin) for plugin in loaded)
+        topics = [plugin for plugin in loaded if isinstance(plugin, BaseTopicPlugin)]
+        self.auth: AuthPlugins | None = _Auth(self._manager) if has_auth else None
+        self.topics: TopicPlugins | None = _Topics(self._manager, topics) if topics else None
         told = frozenset(
             event for event in BrokerEvents if any(hasattr(one, f"on_{event}") for one in loaded)
         )
         self._events = _Events(self._manager, told)
-        self.events = self._events if told else None
+        self.events: Events | None = self._events if told else None
 
     async def starting(self) -> None:
         """See `PluginHost`."""

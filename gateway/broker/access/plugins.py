@@ -34,8 +34,8 @@ class TopicPlugins(TopicPermissions, Protocol):
         """Ask anew about what was decided."""
 
 
-class PluginHost:
-    """Plugins and their life: this one has none.
+class PluginHost(Protocol):
+    """Plugins and their life.
 
     Attributes:
         auth: None if none is to be asked who comes in.
@@ -44,9 +44,9 @@ class PluginHost:
 
     """
 
-    auth: AuthPlugins | None = None
-    topics: TopicPlugins | None = None
-    events: Events | None = None
+    auth: AuthPlugins | None
+    topics: TopicPlugins | None
+    events: Events | None
 
     async def starting(self) -> None:
         """Tell them that the broker is about to listen."""
@@ -61,6 +61,21 @@ class PluginHost:
         """Tell them that it has, and close them."""
 
 
+class _NoPlugins:
+    def __init__(self) -> None:
+        self.auth: AuthPlugins | None = None
+        self.topics: TopicPlugins | None = None
+        self.events: Events | None = None
+
+    async def starting(self) -> None: ...
+
+    async def started(self) -> None: ...
+
+    async def stopping(self) -> None: ...
+
+    async def stopped(self) -> None: ...
+
+
 def load(plugins: Plugins, running: asyncio.Future[BrokerCore]) -> PluginHost:
     """Load plugins.
 
@@ -73,7 +88,7 @@ def load(plugins: Plugins, running: asyncio.Future[BrokerCore]) -> PluginHost:
 
     """
     if not plugins:
-        return PluginHost()
+        return _NoPlugins()
     from gateway.broker.access.amqtt_plugins import AmqttPlugins  # noqa: PLC0415  # see above
 
     return AmqttPlugins(plugins, running)

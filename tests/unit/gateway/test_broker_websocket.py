@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationEr
 from websockets.frames import Close, CloseCode, Frame, Opcode
 from websockets.typing import Origin, Subprotocol
 
+from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
 from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
@@ -417,8 +418,6 @@ def feed(parts: list[bytes]) -> bytes:
 
     async def fed() -> bytes:
         core = BrokerCore(hooks(commit=lambda *_: None))
-        from gateway.broker.inbound.connection import Connection
-
         below, connection = Below(), Connection(core)
         websocket = WebSocket(connection, WebSocketRules())
         websocket.connection_made(below)
