@@ -13,13 +13,14 @@ test: check ## all checks and tests
 	@echo "Running the tests (several minutes; real processes, and Spark once)"
 	@.venv/bin/python -m pytest
 
-check: ## format, lint, types, and who imports whom
+check: ## format, lint, types, who imports whom, and the measures of the house
 	@deploy/set-up test
 	@echo "Checking format, lint, types and imports"
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo 2>/dev/null || .venv/bin/lint-imports
+	@.venv/bin/python deploy/house.py --quiet
 
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers
