@@ -9,7 +9,7 @@ from deploy import house
 
 
 def measure(**files: str) -> house.Measured:
-    """Measure sources whose names are given as module names with `__` for a dot, and `whole` for `__init__`."""
+    """Measure sources named as modules with `__` for a dot and `whole` for `__init__`."""
     names = {name: name.replace("__", "/").replace("whole", "__init__") for name in files}
     paths = {PurePosixPath(f"{names[name]}.py"): text for name, text in files.items()}
     return house.measure(paths.items())
