@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.targets import Grant
 from gateway.broker.retained.owed import Owed, Wanted
+from gateway.pace import Pace
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection
     from gateway.broker.sessions.session import Session
 
 TURN_S = 0.005
-_LOOK_EVERY = 16
-"""Messages between two looks at the clock."""
+PORTION = 16
+"""Messages before the first look at the clock; more while they cost little."""
 _PAUSE_S = 0.02
 """A client that does not read is looked at so often."""
 
@@ -39,6 +40,7 @@ class RetainedSending:
     def __init__(self, connection: Connection, session: Session) -> None:
         self._connection = connection
         self._session = session
+        self._pace = Pace(connection.core.now, TURN_S, PORTION)
         self._wanted: list[Wanted] = []
         self._given: set[str] = set()
         self._had: frozenset[str] = frozenset()
@@ -95,15 +97,14 @@ class RetainedSending:
         """Send for a turn; whether that was all."""
         core, session = self._connection.core, self._session
         now_s = core.now()
-        until_s = now_s + TURN_S
+        self._pace.begin(now_s)
         size_bytes = 0
-        for number, (topic, message, grant) in enumerate(rest, 1):
+        for topic, message, grant in rest:
             if core.may_deliver(session, topic):
                 core.delivery.give(session, message, grant, now_s, retained=True)
                 self._given.add(topic)
                 size_bytes += message.size_bytes
-            is_late = not number % _LOOK_EVERY and core.now() > until_s
-            if is_late or size_bytes > core.limits.write_buffer_bytes:
+            if not self._pace.goes_on(1) or size_bytes > core.limits.write_buffer_bytes:
                 return False
         return True
 
@@ -115,6 +116,5 @@ class RetainedSending:
             await asyncio.sleep(_PAUSE_S if connection.is_paused else 0)
             if connection.is_closing or self._session.connection is not connection:
                 return
-            if not connection.is_paused:
-                is_done = self._send_some(rest)
+            is_done = not connection.is_paused and self._send_some(rest)
         self._settled()
