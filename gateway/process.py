@@ -33,8 +33,6 @@ from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite
 from gateway.config import ConfigError, GatewaySettings, MqttSection
-from gateway.console import health, metrics
-from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
 from gateway.identity import capability, count_on_from
@@ -271,10 +269,13 @@ class GatewayProcess:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords and policy are read again")
 
-    async def _start_console(self) -> Console | None:
+    async def _start_console(self) -> str | None:
         own = self._settings.console
         if not own.enabled:
             return None
+        from gateway.console import health, metrics  # noqa: PLC0415  # only where it is used
+        from gateway.console.server import Console  # noqa: PLC0415
+
         core, node, routed = self._broker.core, self._node, self._routed
         console = Console(
             {
@@ -283,11 +284,11 @@ class GatewayProcess:
             }
         )
         try:
-            await console.start(own.host, own.port)
+            port = await console.start(own.host, own.port)
         except OSError as error:
             raise ConfigError("console.port", f"{own.host}:{own.port}: {_reason(error)}") from error
         self._stack.push_async_callback(console.stop)
-        return console
+        return f"{own.host}:{port}"
 
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
@@ -338,14 +339,11 @@ class GatewayProcess:
 
     def _tell_listeners(self, state_dir: Path) -> None:
         mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
-        http = None
-        if self._console is not None:
-            http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
-            "console": http,
+            "console": self._console,
         }
         own_id = self._settings.gateway.id
         try:

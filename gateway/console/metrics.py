@@ -8,19 +8,19 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.process_collector import PROCESS_COLLECTOR
 
 from gateway.broker.statistics import report
+from gateway.console.exchange import Page
 from gateway.console.exposition import (
     CONTENT_TYPE,
-    Metric,
-    Sample,
     by_label,
     counter,
     gauge,
     histogram,
     render,
 )
-from gateway.console.server import Page
 from gateway.log.histogram import BOUNDS_S
 
 if TYPE_CHECKING:
@@ -39,12 +39,11 @@ def page(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Page:
 
 def collect(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Iterator[Metric]:
     """All metrics now."""
-    yield Metric(
-        "hedgerow_build_info",
-        "gauge",
-        "1, with the version in a label.",
-        (Sample(1, {"version": version("hedgerow"), "python": platform.python_version()}),),
+    build = GaugeMetricFamily(
+        "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
+    build.add_metric((version("hedgerow"), platform.python_version()), 1)
+    yield build
     yield from _traffic(core)
     yield from _clients(core)
     yield from _limits(core)
@@ -52,7 +51,8 @@ def collect(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Iter
     yield from _tree(node)
     if routed is not None:
         yield from _routed(routed)
-    yield from process_metrics()
+    yield from PROCESS_COLLECTOR.collect()
+    yield gauge("process_threads", "Threads.", _process.num_threads())
 
 
 def _traffic(core: BrokerCore) -> Iterator[Metric]:
@@ -249,23 +249,4 @@ def _overlays(report: dict[str, Any]) -> Iterator[Metric]:
         "Overlays that are not run, by the reason.",
         "reason",
         {reason: report[reason] for reason in ("over_limit", "disconnected")},
-    )
-
-
-def process_metrics() -> Iterator[Metric]:
-    """This process, under the names that Prometheus' client libraries use."""
-    with _process.oneshot():
-        cpu, memory = _process.cpu_times(), _process.memory_info()
-        yield counter("process_cpu_seconds_total", "CPU time.", cpu.user + cpu.system)
-        yield gauge("process_resident_memory_bytes", "Resident memory.", memory.rss)
-        yield gauge("process_virtual_memory_bytes", "Virtual memory.", memory.vms)
-        yield gauge("process_threads", "Threads.", _process.num_threads())
-        yield gauge(
-            "process_start_time_seconds", "Start, seconds since 1970.", _process.create_time()
-        )
-    yield gauge("process_open_fds", "Open file descriptors.", _process.num_fds())
-    yield gauge(
-        "process_max_fds",
-        "Limit on open file descriptors.",
-        _process.rlimit(psutil.RLIMIT_NOFILE)[0],
     )
