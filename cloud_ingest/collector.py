@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import event_loop
+from gateway import event_loop, replaced_file
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links import mode
@@ -178,10 +178,8 @@ class Collector:
             self._routed.control(entry, header)
 
     def _write_status(self) -> None:
-        path = self._spool_dir / "status.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(self.node.status() | {"pid": os.getpid()}))
-        fresh.rename(path)
+        status = self.node.status() | {"pid": os.getpid()}
+        replaced_file.replace(self._spool_dir / "status.json", json.dumps(status).encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
