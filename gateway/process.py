@@ -12,8 +12,6 @@ import dataclasses
 import ipaddress
 import logging
 import os
-import secrets
-import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,25 +20,27 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
+from gateway import access_files, config_change, listeners_file, sd_notify, state
+from gateway.access_files import AccessFiles
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.server import BrokerCore
-from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
-from gateway.coap.site import GatewaySite
-from gateway.config import ConfigError, GatewaySettings, MqttSection
+from gateway.coap.site import GatewaySite, SiteOwner
+from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability, count_on_from
+from gateway.identity import capability
+from gateway.life import GatewayLife
 from gateway.links import mode
 from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
+from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
@@ -49,18 +49,10 @@ from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
-
-PORT_FIELDS = {
-    "mqtt": "port",
-    "mqtts": "tls_port",
-    "ws": "websocket_port",
-    "wss": "secure_websocket_port",
-}
-"""What the configuration calls the broker's ports."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +81,6 @@ class GatewayProcess:
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members(settings.gateway.state_dir)
         self._stack = AsyncExitStack()
-        self._started_s = time.time()
         self._end = end
 
     async def start(self) -> None:
@@ -121,29 +112,46 @@ class GatewayProcess:
         """All ports of the broker, by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``."""
         return self._broker.ports
 
+    def status(self) -> dict[str, Any]:
+        """What this gateway is and does, ready for JSON."""
+        return self._status.as_json()
+
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
         keystore = state.keystore(self._settings)
         sensors = state.sensors(self._settings)
+        files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
-        self._epoch = state.count_start(own.state_dir)
-        self._known_epoch = self._epoch
+        self._life = GatewayLife(own.state_dir, state.count_start(own.state_dir), self._again)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
-        self._node = self._make_node(key, log)
+        self._node = self._make_node(key, log, files.links)
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
-        self._broker = await self._start_broker()
-        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
+        self._broker = await self._start_broker(files)
+        epoch = self._life.epoch
+        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
+        self._status = GatewayStatus(
+            own=own,
+            epoch=epoch,
+            capability=self._capability,
+            members=self._members.known,
+            node=self._node,
+            attachment=self._attachment,
+            broker=self._broker,
+            retained=self._retained,
+            routed=self._routed,
+            drain=self._drain,
+        )
         self._coap = await self._start_coap(keystore, sensors)
         try:
             await self._attachment.start(self._settings.address, self._link_port())
@@ -157,24 +165,17 @@ class GatewayProcess:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _outlived(self, epoch: int) -> None:
-        """Begin again behind a later life that a neighbour knows of: this disk is lost or restored.
-
-        Others have messages under the numbers that this life would give to its own.
-        """
-        if epoch > self._known_epoch:
-            self._known_epoch = epoch
-            begin = boot_epoch.behind(epoch, secrets.randbits(64))
-            count_on_from(self._settings.gateway.state_dir, begin - 1)
-            _log.error("a neighbour knows boot %d of this gateway, which starts again", epoch)
-            self._again()
-
-    def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
+    def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree = self._settings.gateway, self._settings.tree
-        self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
+        self._admission = LinkAdmission(
+            self._settings.limits,
+            is_required=tree.tls == "required",
+            tls=tls,
+            refused=self._link_refused,
+        )
         return TreeNode(
             Credentials(own.id, tree.name, key, mode=tree.mode),
-            Identity(own.id, self._epoch, self._capability, self._settings.address),
+            Identity(own.id, self._life.epoch, self._capability, self._settings.address),
             Parameters(hello_s=tree.hello_s),
             log,
             deliver=self._deliver,
@@ -186,8 +187,11 @@ class GatewayProcess:
             admission=self._admission,
             scope=Scope(tree.replicate, tree.keep_local),
             floods_clients=tree.mode == "flood",
-            outlived=self._outlived,
+            outlived=self._life.outlived,
         )
+
+    def _link_refused(self, kind: str, who: str) -> None:
+        self._broker.core.refused(kind, who)
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
         part = mode.route(self._node, self._settings.tree, state_dir)
@@ -201,10 +205,8 @@ class GatewayProcess:
             return self._broker.port
         return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
-    async def _start_broker(self) -> GatewayBroker:
+    async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
-        files = access_files.read(self._settings)
-        self._admission.tls = files.links
         try:
             broker = GatewayBroker(
                 mqtt.host,
@@ -217,11 +219,11 @@ class GatewayProcess:
                 carries_unlogged=lambda: self._node.carries_unlogged,
                 limits=self._settings.limits,
                 access=files.access,
-                listeners=_listeners(mqtt),
+                listeners=[Listener(s, mqtt.host, p) for s, p in mqtt.more_ports.items()],
                 tls=files.tls,
                 websocket_rules=WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
                 plugins=mqtt.plugins,
-                history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
+                history=LogHistory(self._node, (self._settings.gateway.id, self._life.epoch)),
                 state_file=self._settings.gateway.state_dir / "broker.sqlite3",
                 recovered=self._broker_recovered,
                 sys_interval_s=mqtt.sys_interval_s,
@@ -236,7 +238,6 @@ class GatewayProcess:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
-        self._admission.refused = broker.core.refused
         return broker
 
     def _broker_recovered(self, core: BrokerCore) -> None:
@@ -293,15 +294,12 @@ class GatewayProcess:
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
         self._site = GatewaySite(
-            own.id,
-            own.place,
-            self._epoch,
+            SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
             self._members.known,
             self._sampler,
             publish=self._publish_query,
-            status=self.status,
+            status=self._status.as_json,
             drain=self._drain.start,
-            anonymous=self._settings.access.anonymous,
         )
         self._stack.push_async_callback(self._site.stop)
         server = CoapServer(
@@ -326,7 +324,7 @@ class GatewayProcess:
         own = self._settings.gateway
         return MemberRecord(
             own.id,
-            self._epoch,
+            self._life.epoch,
             0,
             own.domain,
             own.group,
@@ -380,56 +378,10 @@ class GatewayProcess:
         self._members.publish(self._node, record)
         _log.info("%s is draining", self._settings.gateway.id)
 
-    # -- status ----------------------------------------------------------------------------------
-
-    def status(self) -> dict[str, Any]:
-        """What this gateway is and does, ready for JSON."""
-        own = self._settings.gateway
-        return {
-            "id": own.id,
-            "domain": own.domain,
-            "group": own.group,
-            "boot_epoch": self._epoch,
-            "capability": self._capability,
-            "pid": os.getpid(),
-            "event_loop": event_loop.running(),
-            "up_s": round(time.time() - self._started_s, 1),
-            "mqtt_clients": self._broker.client_count,
-            "broker": report(self._broker.core),
-            "retained": self._retained.status(),
-            "members": [record.id for record in self._members.known],
-            "places": {record.id: str(record.place) for record in self._members.known},
-            "dialling": self._attachment.neighbours.status()
-            | {"duplicate_links": self._node.duplicates},
-            "hierarchy": self._hierarchy(),
-            "routed": None if self._routed is None else self._routed.status(),
-            "drain": None if (drain := self._drain.state) is None else drain.as_json(),
-            **self._node.status(),
-        }
-
-    def _hierarchy(self) -> dict[str, Any]:
-        """Where this gateway stands among domains and groups (A1, A2)."""
-        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
-        return {
-            "root": hierarchy.root,
-            "parent": hierarchy.parents[own_id],
-            "substitutes": hierarchy.substitutes(own_id),
-            "children": hierarchy.children[own_id],
-        }
-
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _listeners(mqtt: MqttSection) -> list[Listener]:
-    ports = ((scheme, getattr(mqtt, name)) for scheme, name in PORT_FIELDS.items())
-    return [
-        Listener(scheme, mqtt.host, port)
-        for scheme, port in ports
-        if scheme != "mqtt" and port is not None
-    ]
 
 
 def _reason(error: OSError) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from gateway.sensors import recorded
 from gateway.sensors.host import host_sensors
 from gateway.sensors.options import Options, SensorConfigError
-from gateway.sensors.replay import Replay
+from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 
@@ -77,10 +77,12 @@ def _replay(options: Options, clock: Callable[[], float]) -> Sequence[Sensor]:
     return [
         Replay(
             options.text("name", own_name),
-            recorded.load(series),
+            Playback(
+                recorded.load(series),
+                speed=options.number("speed", 1.0),
+                offset_s=options.number("offset_s", 0.0),
+            ),
             clock=clock,
-            speed=options.number("speed", 1.0),
-            offset_s=options.number("offset_s", 0.0),
             interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
             resource_type=options.text("resource_type", own_name),
             attributes=options.table("attributes"),
