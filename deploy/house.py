@@ -44,15 +44,14 @@ BROKER_LINES = 14_796 * 3 // 4
 """A quarter fewer than before the broker got rooms."""
 
 LIMITS: Mapping[tuple[str, str], int] = {
-    (LINES, BROKER): 14_803,
+    (LINES, BROKER): 14_784,
     (LONG_MODULES, BROKER): 3,
-    (LONG_MODULES, REST): 2,
+    (LONG_MODULES, REST): 1,
     (LONG_MODULES, "tree_handler"): 5,
     (LONG_FUNCTIONS, BROKER): 4,
-    (LONG_FUNCTIONS, REST): 2,
-    (LONG_FUNCTIONS, "resource_directory"): 1,
+    (LONG_FUNCTIONS, REST): 1,
     (WIDE_CONSTRUCTORS, BROKER): 2,
-    (WIDE_CONSTRUCTORS, REST): 4,
+    (WIDE_CONSTRUCTORS, REST): 2,
     (IN_CYCLES, BROKER): 35,
     (IN_CYCLES, REST): 3,
     (IN_CYCLES, "tree_handler"): 6,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from gateway.commands.errors import FailedError, WrongUseError
 
@@ -169,6 +169,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="hedgerow",
@@ -178,7 +181,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hedgerow {version('hedgerow')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    adders = (_add_run, _add_status, _add_tree, _add_drain, _add_get, _add_passwd, _add_demo)
+    for add in (*adders, _add_simulate):
+        add(commands)
+    return parser
 
+
+def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
     )
@@ -188,6 +197,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(command=_run)
 
+
+def _add_status(commands: _Commands) -> None:
     status = commands.add_parser(
         "status",
         help="show a gateway's neighbours, roles and counters",
@@ -196,6 +207,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(status)
     status.set_defaults(command=_asks("status"))
 
+
+def _add_tree(commands: _Commands) -> None:
     tree = commands.add_parser(
         "tree",
         help="show the whole tree from its root down",
@@ -205,6 +218,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(tree)
     tree.set_defaults(command=_asks("tree"))
 
+
+def _add_drain(commands: _Commands) -> None:
     drain = commands.add_parser(
         "drain",
         help="take a gateway out without losing a message",
@@ -214,6 +229,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(drain)
     drain.set_defaults(command=_asks("drain"), timeout=60.0)
 
+
+def _add_get(commands: _Commands) -> None:
     get = commands.add_parser(
         "get",
         help="read a resource over CoAP",
@@ -224,6 +241,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_client_options(get)
     get.set_defaults(command=_asks("get"))
 
+
+def _add_passwd(commands: _Commands) -> None:
     passwd = commands.add_parser(
         "passwd",
         help="make or change a user's line of the password file",
@@ -237,6 +256,8 @@ def _parser() -> argparse.ArgumentParser:
     passwd.add_argument("--delete", action="store_true", help="take the user out of the file")
     passwd.set_defaults(command=_passwd)
 
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="run a small fleet on this machine and show what it does",
@@ -254,6 +275,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.set_defaults(command=_demo)
 
+
+def _add_simulate(commands: _Commands) -> None:
     simulate = commands.add_parser(
         "simulate",
         help="run gateways in a simulated network and check their invariants",
@@ -304,7 +327,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)
-    return parser
 
 
 def _add_gateway(command: argparse.ArgumentParser) -> None:

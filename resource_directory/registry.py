@@ -112,10 +112,7 @@ class Registry:
         if not endpoint:
             raise InvalidParameterError("ep is missing")
         name = (checked_name("ep", endpoint), checked_name("d", sector))
-        old = self._by_name.get(name)
-        if old is not None and old.expires_at <= now:
-            self._drop(old)
-            old = None
+        old = self._standing(name, now)
         if old is not None and old.owner != owner:
             raise NotOwnerError("registered by another", endpoint)
         key = self._last_key + 1 if old is None else old.key
@@ -137,6 +134,14 @@ class Registry:
         )
         self._last_key = max(self._last_key, key)
         return self._put(old, new)
+
+    def _standing(self, name: tuple[str, str], now: float) -> Registration | None:
+        """The registration under a name, if it has not expired."""
+        found = self._by_name.get(name)
+        if found is None or found.expires_at > now:
+            return found
+        self._drop(found)
+        return None
 
     def update(
         self,

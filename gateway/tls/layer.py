@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from gateway.broker.listeners.layers import LayerTransport
+from gateway.tls.layer_transport import LayerTransport
 
 _READ_BYTES = 1 << 18
 

@@ -19,7 +19,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
-from gateway.broker.listeners.layers import LayerTransport
+from gateway.tls.layer_transport import LayerTransport
 
 if TYPE_CHECKING:
     from gateway.broker.inbound.connection import Connection
