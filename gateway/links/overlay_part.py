@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tree_handler.overlays.overlays import Changed, Overlays, Say, Settings
+from tree_handler.overlays.overlays import OverlayChanged, Overlays, Say, Settings
 from tree_handler.routing.interest import Interest
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class OverlayPart:
             match action:
                 case Say(link, message):
                     self._node.send(link, TOPIC, message)
-                case Changed(why):
+                case OverlayChanged(why):
                     _log.debug("%s", why)
 
     def status(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.links.node import TreeNode
-from tree_handler.retained.sync import RetainedSync, Send, Store
+from tree_handler.retained.sync import RetainedSource, RetainedSync, SendRetained
 
 TOPIC = b"$hedgerow/retained"
 
@@ -23,7 +23,7 @@ class RetainedPart:
 
     topics = frozenset((TOPIC,))
 
-    def __init__(self, node: TreeNode, store: Store, settle_s: float = 5.0) -> None:
+    def __init__(self, node: TreeNode, store: RetainedSource, settle_s: float = 5.0) -> None:
         self._node = node
         self._store = store
         self._sync = RetainedSync(store, node.replication, settle_s)
@@ -51,7 +51,7 @@ class RetainedPart:
         """See `Part`."""
         self._send(self._sync.handle_timer(now))
 
-    def _send(self, sends: Iterable[Send]) -> None:
+    def _send(self, sends: Iterable[SendRetained]) -> None:
         for send in sends:
             self._node.send(send.link, TOPIC, send.payload)
 

@@ -80,7 +80,7 @@ class Log(Protocol):
         """Whether a neighbour has what this gateway lacks and is asking for."""
 
 
-class Store(Protocol):
+class RetainedSource(Protocol):
     """The retained messages of a gateway."""
 
     @property
@@ -98,7 +98,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendRetained:
     """Send this to the neighbour."""
 
     link: int
@@ -151,7 +151,7 @@ class _PutOff:
 
 
 @dataclass(slots=True)
-class Counters:
+class SyncCounters:
     """What happened, for status and metrics."""
 
     sent: int = 0
@@ -171,8 +171,8 @@ class RetainedSync:
 
     """
 
-    def __init__(self, store: Store, log: Log, settle_s: float = 5.0) -> None:
-        self.counters = Counters()
+    def __init__(self, store: RetainedSource, log: Log, settle_s: float = 5.0) -> None:
+        self.counters = SyncCounters()
         self._store = store
         self._versions = store.versions
         self._log = log
@@ -201,7 +201,7 @@ class RetainedSync:
             self._session = None
             self._look_at = min(self._look_at, now + POLL_S)
 
-    def receive(self, link: int, payload: bytes, now: float) -> list[Send]:
+    def receive(self, link: int, payload: bytes, now: float) -> list[SendRetained]:
         """Take a neighbour's message.
 
         Raises:
@@ -231,7 +231,7 @@ class RetainedSync:
         """When `handle_timer` is due."""
         return self._look_at
 
-    def handle_timer(self, now: float) -> list[Send]:
+    def handle_timer(self, now: float) -> list[SendRetained]:
         """Tell neighbours what they have not been told; go on with what waits."""
         if now < self._look_at:
             return []
@@ -256,15 +256,15 @@ class RetainedSync:
             for action in self._say(link, state, now, has_settled=has_settled)
         ]
 
-    def _say(self, link: int, state: _Link, now: float, *, has_settled: bool) -> list[Send]:
+    def _say(self, link: int, state: _Link, now: float, *, has_settled: bool) -> list[SendRetained]:
         actions = self._compare(link, state, now)
         changes = self._versions.changes
         if state.told_changes == -1 or (state.told_changes != changes and has_settled):
             state.told_changes = changes
-            actions.append(Send(link, _pack((int(_Kind.ROOT), self._versions.root()))))
+            actions.append(SendRetained(link, _pack((int(_Kind.ROOT), self._versions.root()))))
         if state.differs and self._session is None:
             state.differs = False
-            actions.append(Send(link, self._digest(wanted=True)))
+            actions.append(SendRetained(link, self._digest(wanted=True)))
         return actions
 
     def _waits_for_log(self, now: float) -> bool:
@@ -299,15 +299,17 @@ class RetainedSync:
     def _digest(self, *, wanted: bool) -> bytes:
         return _pack((int(_Kind.DIGEST), self._versions.digest(), wanted))
 
-    def _told_digest(self, link: int, state: _Link, fields: list[Any], now: float) -> list[Send]:
+    def _told_digest(
+        self, link: int, state: _Link, fields: list[Any], now: float
+    ) -> list[SendRetained]:
         state.digest = _bytes(fields[0], BUCKETS * HASH_BYTES)
         self._look_at = min(self._look_at, now + POLL_S)
-        answer = [Send(link, self._digest(wanted=False))] if fields[1] else []
+        answer = [SendRetained(link, self._digest(wanted=False))] if fields[1] else []
         if self._session is not None and self._session.link == link:
             state.digest = None  # what is under way knows as much, but for what will be told
         return answer + self._compare(link, state, now)
 
-    def _compare(self, link: int, state: _Link, now: float) -> list[Send]:
+    def _compare(self, link: int, state: _Link, now: float) -> list[SendRetained]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
         if state.digest is None or self._session is not None or self._waits_for_log(now):
             return []
@@ -318,7 +320,7 @@ class RetainedSync:
         self._session = _Session(link, buckets, now)
         return [self._ask(self._session, _START, now)]
 
-    def _ask(self, session: _Session, after: tuple[int, str], now: float) -> Send:
+    def _ask(self, session: _Session, after: tuple[int, str], now: float) -> SendRetained:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
         until, last = _END, after
@@ -329,9 +331,9 @@ class RetainedSync:
             listed.append((topic, *version))
             last = (bucket, topic)
         fields = (session.buckets, after, until, not session.refused, listed)
-        return Send(session.link, _pack((int(_Kind.ASK), *fields)))
+        return SendRetained(session.link, _pack((int(_Kind.ASK), *fields)))
 
-    def _answered(self, link: int, fields: list[Any], now: float) -> list[Send]:
+    def _answered(self, link: int, fields: list[Any], now: float) -> list[SendRetained]:
         session = self._session
         if session is None or session.link != link:
             return []  # it comes too late
@@ -373,7 +375,7 @@ class RetainedSync:
 
     # -- answering -----------------------------------------------------------------------------
 
-    def _answer(self, link: int, fields: list[Any], now: float) -> Send:
+    def _answer(self, link: int, fields: list[Any], now: float) -> SendRetained:
         buckets, after, until, wants_unlisted, listed = _ask_fields(fields)
         rows: list[tuple[Any, ...]] = []
         size = 0
@@ -393,7 +395,7 @@ class RetainedSync:
                     rows.append(told.row())
                     size += told.size_bytes
         self.counters.sent += len(rows)
-        return Send(link, _pack((int(_Kind.ANSWER), upto, rows)))
+        return SendRetained(link, _pack((int(_Kind.ANSWER), upto, rows)))
 
 
 def _pack(fields: tuple[Any, ...]) -> bytes:

@@ -14,7 +14,7 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action, Append
 from tree_handler.retained.hybrid_clock import HybridClock, Version
 from tree_handler.retained.message import VERSION, Retained, stamped_version
-from tree_handler.retained.sync import RetainedSync, Send
+from tree_handler.retained.sync import RetainedSync, SendRetained
 from tree_handler.simulation.gateway import Start
 from tree_handler.simulation.network import DATA, End
 from tree_handler.simulation.replicating import ReplicatingGateway
@@ -131,7 +131,7 @@ class RetainedGateway(ReplicatingGateway):
         else:
             super().take(end, message)
 
-    def _tell(self, sends: Iterable[Send]) -> None:
+    def _tell(self, sends: Iterable[SendRetained]) -> None:
         for send in sends:
             end = self.ends.get(send.link)
             if end is not None:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tree_handler.spanning.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, Flags
+from tree_handler.spanning.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, BpduFlags
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.feasibility import Distance
 from tree_handler.spanning.round_trip import RoundTrip
@@ -77,7 +77,11 @@ class Offer:
 
 
 # Arithmetic of enumerations is slow.
-_TRANSIT, _SEEKING, _AGREEMENT = int(Flags.TRANSIT), int(Flags.SEEKING), int(Flags.AGREEMENT)
+_TRANSIT, _SEEKING, _AGREEMENT = (
+    int(BpduFlags.TRANSIT),
+    int(BpduFlags.SEEKING),
+    int(BpduFlags.AGREEMENT),
+)
 
 Told = tuple[Root, int, bool, bool]
 """What a HELLO said that neighbours act on: root, sequence, whether finite, whether seeking."""

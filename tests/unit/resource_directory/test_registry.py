@@ -18,9 +18,9 @@ from resource_directory.errors import (
     TooLargeError,
 )
 from resource_directory.expiry import Expiry
-from resource_directory.link_format import Link, parse, serialise
-from resource_directory.lookup import Query
-from resource_directory.registry import Limits, Registry
+from resource_directory.link_format import WebLink, parse, serialise
+from resource_directory.lookup import LookupQuery
+from resource_directory.registry import Registry, RegistryLimits
 
 BASE = "coap://[2001:db8:3::123]:61616"
 LINKS = parse(
@@ -37,17 +37,17 @@ def register(registry: Registry, endpoint: str = "node1", now: float = 0.0, **mo
 
 
 def resources(registry: Registry, *parameters: str, now: float = 0.0) -> list[str]:
-    return [link.href for link in registry.find_resources(Query.parse(parameters), now)]
+    return [link.href for link in registry.find_resources(LookupQuery.parse(parameters), now)]
 
 
 def endpoints(registry: Registry, *parameters: str, now: float = 0.0) -> list[str | None]:
-    return [link.get("ep") for link in registry.find_endpoints(Query.parse(parameters), now)]
+    return [link.get("ep") for link in registry.find_endpoints(LookupQuery.parse(parameters), now)]
 
 
 def test_a_look_up_answers_links_resolved_against_the_base() -> None:
     registry = Registry()
     register(registry)
-    found = registry.find_resources(Query(), 0.0)
+    found = registry.find_resources(LookupQuery(), 0.0)
     assert serialise(found) == (
         f'<{BASE}/sensors/temp>;rt="temperature-c";if="sensor",'
         f'<http://www.example.com/sensors/temp>;anchor="{BASE}/sensors/temp";rel="describedby",'
@@ -116,7 +116,7 @@ def test_endpoints_are_found_that_meet_all_criteria_themselves_or_by_a_link(
 def test_an_endpoint_look_up_answers_a_link_to_the_registration() -> None:
     registry = Registry()
     register(registry, sector="campus", attributes=[("et", "meter")])
-    (link,) = registry.find_endpoints(Query(), 0.0)
+    (link,) = registry.find_endpoints(LookupQuery(), 0.0)
     assert str(link) == (
         f'</rd/1>;ep="node1";d="campus";base="{BASE}";lt=90000;et="meter";rt="core.rd-ep"'
     )
@@ -150,7 +150,7 @@ def test_an_answer_comes_in_pages_without_a_link_lost_or_doubled() -> None:
 )
 def test_a_query_that_can_not_be_paged_is_refused(parameters: list[str]) -> None:
     with pytest.raises(InvalidParameterError):
-        Query.parse(parameters)
+        LookupQuery.parse(parameters)
 
 
 def test_registering_again_replaces_the_links_and_keeps_the_location() -> None:
@@ -268,9 +268,9 @@ def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
         {"attributes": [("href", "1")]},
         {"attributes": [("a b", "1")]},
         {"attributes": [("et", "\x00")]},
-        {"links": [Link("//[x")]},
-        {"links": [Link("/a b")]},
-        {"links": [Link("/a", (("anchor", "a b"),))]},
+        {"links": [WebLink("//[x")]},
+        {"links": [WebLink("/a b")]},
+        {"links": [WebLink("/a", (("anchor", "a b"),))]},
     ],
 )
 def test_a_wrong_parameter_is_refused_and_changes_nothing(wrong: dict[str, object]) -> None:
@@ -286,14 +286,14 @@ def test_a_wrong_parameter_is_refused_and_changes_nothing(wrong: dict[str, objec
 
 
 def test_limits_hold_and_a_full_directory_still_renews() -> None:
-    limits = Limits(registrations=2, links_per_registration=3, attributes_per_endpoint=1)
+    limits = RegistryLimits(registrations=2, links_per_registration=3, attributes_per_endpoint=1)
     registry = Registry(limits=limits)
     location = register(registry, "a")
     register(registry, "b")
     with pytest.raises(DirectoryFullError):
         register(registry, "c")
     with pytest.raises(TooLargeError):
-        register(registry, "a", links=[*LINKS, Link("/more")])
+        register(registry, "a", links=[*LINKS, WebLink("/more")])
     with pytest.raises(TooLargeError):
         registry.update(location, 0.0, attributes=[("x", "1"), ("y", "2")])
     registry.update(location, 1.0)
@@ -304,7 +304,7 @@ def test_limits_hold_and_a_full_directory_still_renews() -> None:
 
 def test_the_size_limits_count_what_is_held_and_what_is_freed() -> None:
     size = Registry().register("a", LINKS, 0.0, base=BASE).size()
-    registry = Registry(limits=Limits(size=2 * size, size_per_registration=size))
+    registry = Registry(limits=RegistryLimits(size=2 * size, size_per_registration=size))
     register(registry, "a")
     location = register(registry, "b")
     with pytest.raises(DirectoryFullError):
@@ -344,7 +344,7 @@ class Directory(RuleBasedStateMachine):
 
     @rule(name=names, owner=owners, kinds=kinds, lifetime_s=lifetimes)
     def register(self, name: str, owner: str | None, kinds: list[str], lifetime_s: int) -> None:
-        links = [Link(f"/{i}", (("rt", kind),)) for i, kind in enumerate(kinds)]
+        links = [WebLink(f"/{i}", (("rt", kind),)) for i, kind in enumerate(kinds)]
         try:
             made = self.registry.register(
                 name, links, self.now, base=BASE, owner=owner, lifetime_s=lifetime_s

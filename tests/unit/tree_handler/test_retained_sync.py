@@ -20,7 +20,7 @@ from tree_handler.retained.sync import (
     ASK_TOPICS,
     PATIENCE_S,
     RetainedSync,
-    Send,
+    SendRetained,
 )
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 
@@ -115,7 +115,7 @@ class Pair:
             for at, side in enumerate(self.sides):
                 self._carry(at, side.handle_timer(self.now))
 
-    def _carry(self, at: int, sends: list[Send]) -> None:
+    def _carry(self, at: int, sends: list[SendRetained]) -> None:
         for send in sends:
             assert send.link == 1
             self.sent.append(send.payload)

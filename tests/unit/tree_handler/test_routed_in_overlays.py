@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.overlays.instance import Way
+from tree_handler.overlays.instance import OverlayWay
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send
@@ -20,9 +20,9 @@ class Ways:
     """``t`` goes over an overlay of a, b and c; from link 1 its batches go on to link 2."""
 
     def __init__(self, *members: str) -> None:
-        self.known = Way(b"overlay1", frozenset({1, 2}), frozenset(members))
+        self.known = OverlayWay(b"overlay1", frozenset({1, 2}), frozenset(members))
 
-    def way(self, topic: str) -> Way | None:
+    def way(self, topic: str) -> OverlayWay | None:
         return self.known if topic == "t" else None
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
