@@ -24,7 +24,15 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("gateway", "tree_handler", "dtls", "resource_directory", "cloud_ingest")
-BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls")
+BROKER_ROOMS = (
+    "gateway/broker",
+    "gateway/mqtt",
+    "gateway/log",
+    "gateway/tls",
+    "gateway/attempts.py",
+    "gateway/pace.py",
+)
+"""What was `gateway/broker` once, wherever it has moved."""
 BROKER = "gateway/broker and its rooms"
 REST = "gateway, the rest"
 PARTS = (BROKER, REST, *PACKAGES[1:])
@@ -44,7 +52,7 @@ BROKER_LINES = 14_796 * 3 // 4
 """A quarter fewer than before the broker got rooms."""
 
 LIMITS: Mapping[tuple[str, str], int] = {
-    (LINES, BROKER): 14_784,
+    (LINES, BROKER): 14_859,
     (LONG_MODULES, BROKER): 3,
     (LONG_MODULES, REST): 1,
     (LONG_MODULES, "tree_handler"): 5,
