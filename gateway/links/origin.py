@@ -16,7 +16,7 @@ from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.replication.replication import Action, Append, Replication, Route
-from tree_handler.routing.routed import Run
+from tree_handler.routing.runs import Run
 
 
 class Router(Protocol):

@@ -20,7 +20,8 @@ from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
-from tree_handler.routing.routed import Routed, Run
+from tree_handler.routing.routed import Routed
+from tree_handler.routing.runs import Run
 from tree_handler.routing.wire import Ask
 
 if TYPE_CHECKING:

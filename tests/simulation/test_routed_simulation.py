@@ -51,14 +51,18 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
     assert "does not know what" in str(run(options))
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(26, 4), (116, 4)])
 def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
-    seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    report = storm(seed, gateways)
+    with monkeypatch.context() as without_guard:
+        without_guard.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
+        seed = next(
+            seed
+            for seed in range(100, 200)
+            if 3 in {violation.invariant for violation in storm(seed, 4).violations}
+        )
+    report = storm(seed, 4)
     assert not report.violations, report
-    monkeypatch.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
-    assert 3 in {violation.invariant for violation in storm(seed, gateways).violations}
 
 
 def _no_claims(self: Accounts, *_: Any) -> list[Any]:
@@ -70,7 +74,7 @@ def _forgets(*_: Any) -> None:
     """Do nothing."""
 
 
-def _believes_too_much(self: Destination, stream: Any, last: int, tail: int, now: float) -> Any:
+def _believes_too_much(self: Destination, stream: Any, last: int, *_: Any) -> Any:
     """Take all that is claimed for covered, as if a claim could not be for a lost batch."""
     return self._core.passed_over(stream, 1, last)
 

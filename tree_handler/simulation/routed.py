@@ -24,7 +24,8 @@ from tree_handler.replication.replication import Append, Lost, Route
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.locator import Behind, Locator
-from tree_handler.routing.routed import Routed, Run, Ways
+from tree_handler.routing.routed import Routed
+from tree_handler.routing.runs import Run, Ways
 from tree_handler.routing.wire import Ask
 from tree_handler.simulation.checks import right_roots
 from tree_handler.simulation.disk import Disk
