@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Callable
 from typing import cast
@@ -43,6 +44,7 @@ class Link(asyncio.Protocol):
         was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
         received_bytes: what came.
+        heard_at: when the last of it came, on the loop's clock.
 
     """
 
@@ -55,6 +57,7 @@ class Link(asyncio.Protocol):
         self.was_left = False
         self.window = Window()
         self.received_bytes = 0
+        self.heard_at = -math.inf
         self._acknowledged_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._reader = wire.Reader()
@@ -82,6 +85,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
         self.received_bytes += len(data)
+        self.heard_at = self._loop.time()
         self._reader.feed(data)
         if self._receive is not None:
             self._hand_up(self._receive)

@@ -393,6 +393,8 @@ class TreeNode:
             self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
             return
         self._due = math.nan
+        for link in self.links.values():
+            self.tree.heard(link.number, link.heard_at)
         self.tree.handle_timer(now)
         self.exchange.handle_timer(now)
         self._parts.handle_timer(now)

@@ -91,7 +91,7 @@ class Neighbour:
         link: the shell's number of the link.
         peer_id: gateway id of the neighbour, authenticated by the shell.
         round_trip: what the link costs.
-        last_heard_s: when the last BPDU came.
+        last_heard_s: when the last BPDU came, or bytes of what is before the next one.
         epoch: the neighbour's boot epoch, None before its first BPDU.
         capability: the neighbour's C.
         offer: its last HELLO.
@@ -176,7 +176,7 @@ class Snapshot:
         peer_capability: the neighbour's C.
         peer_root: gateway id of the root it announces, "" before its first HELLO.
         peer_cost_ms: its cost to that root, None if it has lost it or has said no HELLO.
-        last_heard: when its last BPDU came, on the clock of the caller.
+        last_heard: when its last BPDU or bytes before it came, on the clock of the caller.
 
     """
 

@@ -9,6 +9,8 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.routing import wire as routed_wire
+from tree_handler.routing.actions import Send
 from tree_handler.routing.interest import Interest
 from tree_handler.routing.runs import MAX_RUNS
 from tree_handler.routing.wire import Ask, Carry, Claim
@@ -232,6 +234,52 @@ def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_
     line.wait(1)
     assert b.got == ["t"]
     assert b.core.covered(("gw-0", 1)) == Intervals([(1, 3)])
+
+
+def test_what_an_origin_accepted_in_many_lives_while_cut_off_comes_as_soon_as_it_is_back() -> None:
+    line = Line(2)
+    line.nodes[1].wants(2, "t")
+    lives = 20
+    line.lose = {(0, 1), (1, 0)}
+    for epoch in range(1, lives + 1):
+        if epoch > 1:
+            origin = line.restart(0, epoch)
+            for frame, header in list(origin.log):
+                origin.routed.recall(frame, header, line.now)
+        line.nodes[0].publish("t", "x", "t")
+        line.wait(30)
+    line.lose = set()
+    origin = line.nodes[0]
+    origin.locator.forwards(())
+    origin.routed.moved(line.now)
+    line.link(origin)
+    line.wait(2)
+    assert len(line.nodes[1].got) == 2 * lives
+
+
+def test_a_request_whose_answer_is_under_way_is_repeated_as_it_was_and_answered_once() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    line.lose = {(0, 1)}
+    a.publish("t")
+    a.publish("t")
+    line.run()
+    line.lose = set()
+    numbers = []
+    for seconds in (1.0, 2.5):
+        claim = Claim(("gw-0", 1), 2, (("gw-1", 2, 0),))
+        for action in b.routed.receive(0, claim.encode(), seconds):
+            if isinstance(action, Send):
+                message, _ = routed_wire.decode(action.payload)
+                assert isinstance(message, Ask)
+                numbers.append(message.number)
+                a.do(a.routed.receive(1, action.payload, seconds))
+    assert len(numbers) == 2
+    assert len(set(numbers)) == 1
+    line.run()
+    assert line.carried.count((0, 1, "Carry")) == 2 + 2  # lost, and answered
+    assert b.got == ["t", "t"]
 
 
 def test_a_destination_that_restarts_is_asked_again_whether_it_has_all() -> None:

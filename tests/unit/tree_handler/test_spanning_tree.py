@@ -429,6 +429,18 @@ def test_a_silent_neighbour_is_dropped_after_three_hellos_and_not_before() -> No
     assert bench.tree.root_id == "gw-m"
 
 
+def test_a_neighbour_from_which_bytes_come_is_not_silent_however_long_its_hello_takes() -> None:
+    bench = Bench()
+    bench.up(1, "gw-b")
+    bench.join_through(1, BEST)
+    for _ in range(20):
+        assert not [a for a in bench.pass_time(0.4) if isinstance(a, Drop)]
+        bench.tree.heard(1, bench.now)
+        bench.tree.heard(7, bench.now)
+    assert not [a for a in bench.pass_time(1.49) if isinstance(a, Drop)]
+    assert [a for a in bench.pass_time(0.02) if isinstance(a, Drop)]
+
+
 def test_a_process_that_stood_still_does_not_take_its_neighbours_for_dead() -> None:
     bench = Bench()
     bench.up(1, "gw-b")
