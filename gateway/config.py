@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.limits import Limits
-from gateway.broker.topics.filters import FilterError
 from gateway.config_file import ConfigError, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
@@ -211,7 +210,7 @@ class TreeSection:
             for topic_filter in getattr(self, name):
                 try:
                     check_filter(topic_filter)
-                except FilterError as error:
+                except ProtocolError as error:
                     raise ConfigError(name, str(error)) from error
 
     @property

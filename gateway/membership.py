@@ -71,7 +71,7 @@ class Members:
         if self._own is not None:
             record = dataclasses.replace(record, version=self._own.version + 1)
         if self._node is None:
-            node.exchange.trimmed.append(self._trimmed)
+            node.exchange.tell_of_trims(self._trimmed)
         self._own, self._node = record, node
         self.known.update(record)
         self._in_log_from = math.inf

@@ -22,7 +22,16 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
+from gateway import (
+    access_files,
+    config_change,
+    event_loop,
+    listeners_file,
+    sd_notify,
+    state,
+    tree_mode,
+)
+from gateway.attachment import Attachment
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
@@ -38,8 +47,6 @@ from gateway.console.server import Console
 from gateway.drain import Drain
 from gateway.history import LogHistory
 from gateway.identity import capability, count_on_from
-from gateway.links import mode
-from gateway.links.attachment import Attachment
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
@@ -47,6 +54,7 @@ from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
+from gateway.links.settings import NodeSettings, Receiver
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
@@ -172,27 +180,30 @@ class GatewayProcess:
             self._again()
 
     def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
-        own, tree = self._settings.gateway, self._settings.tree
-        self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
-        return TreeNode(
+        own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
+        self._admission = LinkAdmission(
+            limits.failures_at_once, limits.failures_per_s, is_required=tree.tls == "required"
+        )
+        node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
             Identity(own.id, self._epoch, self._capability, self._settings.address),
             Parameters(hello_s=tree.hello_s),
-            log,
-            deliver=self._deliver,
-            control=self._control,
-            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
-            admission=self._admission,
-            scope=Scope(tree.replicate, tree.keep_local),
             floods_clients=tree.mode == "flood",
+        )
+        receiver = Receiver(
+            self._control,
+            self._deliver,
+            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             outlived=self._outlived,
         )
+        scope = Scope(tree.replicate, tree.keep_local)
+        return TreeNode(node, log, receiver, self._admission, scope)
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
-        part = mode.route(self._node, self._settings.tree, state_dir)
+        part = tree_mode.route(self._node, self._settings.tree, state_dir)
         if part is not None:
             self._stack.push_async_callback(part.stop)
         return part
@@ -206,7 +217,7 @@ class GatewayProcess:
     async def _start_broker(self) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
         files = access_files.read(self._settings)
-        self._admission.tls = files.links
+        self._admission.renew(files.links)
         try:
             broker = GatewayBroker(
                 mqtt.host,
@@ -238,7 +249,7 @@ class GatewayProcess:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
-        self._admission.refused = broker.core.refused
+        self._admission.tell(broker.core.refused)
         return broker
 
     def _broker_recovered(self, core: BrokerCore) -> None:
@@ -247,8 +258,8 @@ class GatewayProcess:
         self._node.add_part(self._retained)
         if self._routed is not None:
             sessions = core.sessions.values()
-            self._routed.begin(f for session in sessions for f in session.subscriptions)
-            self._routed.clients = lambda: core.client_count
+            filters = (f for session in sessions for f in session.subscriptions)
+            self._routed.begin(filters, lambda: core.client_count)
             core.interest = self._routed
 
     async def reload(self) -> None:

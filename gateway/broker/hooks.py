@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.log import commits
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
-Committed = Callable[[int, OSError | None], None]
-"""Told once that a commit's logged messages may be acknowledged, or the error why they may not.
-The number is the sequence number of the first of them; the others follow without a gap, in the
-order in which they were handed in. It is 0 with an error, and where nothing was to be logged.
-"""
+Committed = commits.Committed
 
 Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
 """Takes a loop turn's messages into the log and the tree: those to be logged, then the QoS 0

@@ -220,7 +220,7 @@ class Link(asyncio.Protocol):
     def _pump(self) -> None:
         """Write the first packet of a turn at once, and what comes after it together."""
         if self._ended.done():
-            self._queue = SendQueue()
+            self._queue.clear()
         elif not self._is_turn_under_way:
             self._is_turn_under_way = True
             self._loop.call_soon(self._turn_ended)

@@ -62,6 +62,16 @@ class SendQueue:
         self._begun: Iterator[tuple[bytes, memoryview]] | None = None
         self._begun_bytes = 0
 
+    def clear(self) -> None:
+        """Let go of all that waits: the link has ended."""
+        self._hellos.clear()
+        self._control.clear()
+        self._batches.clear()
+        self._unlogged.clear()
+        self._begun = None
+        self.hello_bytes = self.control_bytes = self.logged_bytes = self.unlogged_bytes = 0
+        self._begun_bytes = 0
+
     def add_hello(self, packet: bytes) -> None:
         """Queue a small packet that goes before all else and does not wait for room."""
         self._hellos.append(packet)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.broker.access.attempts import FailedAttempts
+from gateway.attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits

@@ -56,7 +56,10 @@ def test_no_bytes_raise_anything_but_protocol_error(data: bytes) -> None:
         pass
 
 
-@given(st.text(min_size=1, max_size=20), st.text(max_size=20), st.binary(min_size=16, max_size=16))
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+
+
+@given(NAMES.filter(bool), NAMES, st.binary(min_size=16, max_size=16))
 def test_a_connect_reads_back(gateway_id: str, tree: str, nonce: bytes) -> None:
     connect = Connect(gateway_id, tree, nonce)
     reader = wire.Reader()
@@ -68,7 +71,7 @@ def test_a_connect_reads_back(gateway_id: str, tree: str, nonce: bytes) -> None:
 def test_a_packet_over_the_limit_is_refused_before_it_is_buffered() -> None:
     reader = wire.Reader(limit=100)
     reader.feed(b"\x30\xff\xff\x7f")
-    with pytest.raises(ProtocolError, match="too large"):
+    with pytest.raises(ProtocolError, match="packet"):
         reader.next()
 
 

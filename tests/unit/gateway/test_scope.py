@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.topics.filters import FilterError
 from gateway.links import scope
 from gateway.links.scope import Scope, check_filter
 from tree_handler.batch import Row
+from tree_handler.errors import ProtocolError
 
 topics = st.sampled_from(["a", "a/b", "b", "b/c", "private/x"])
 
@@ -54,5 +54,5 @@ def test_topics_that_are_remembered_are_limited(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("wrong", ["", "a/#/b", "a+", "$share/g/a"])
 def test_a_wrong_filter_is_named(wrong: str) -> None:
-    with pytest.raises(FilterError):
+    with pytest.raises(ProtocolError):
         check_filter(wrong)

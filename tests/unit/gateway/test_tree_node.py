@@ -152,7 +152,7 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
             a.node.publish(Entry("t", f"logged {n}".encode(), qos=1))
             a.node.publish(Entry("t", f"unlogged {n}".encode()))
             await until(lambda n=n: b.got[-1:] == [f"a:unlogged {n}"])  # type: ignore[misc]
-        await until(lambda: b.node._commit.refusals.counts["batch refused by the log"] > 7)
+        await until(lambda: b.node._commit.refusals["batch refused by the log"] > 7)
         assert list(b.node.links) == [link]
         assert not [name for name in b.got if "unlogged" not in name]
     await until(lambda: len(b.got) == 10)
@@ -274,9 +274,8 @@ async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
 async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a = await start("a", 1.0)
     handed_out: list[Row] = []
-    monkeypatch.setattr(a.node.exchange, "_deliver", lambda rows, header: handed_out.extend(rows))
+    a = await start("a", 1.0, deliver=lambda rows, header: handed_out.extend(rows))
     passed_s = 0.0
     loop = asyncio.get_running_loop()
     time = loop.time

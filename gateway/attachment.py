@@ -72,7 +72,8 @@ class Attachment:
         """
         self._own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
         self._node.listens_at(port)
-        self._node.neighbours = self.neighbours if self._tree.dial_back else None
+        if self._tree.dial_back:
+            self._node.dials_back(self.neighbours)
         await self._find(_Ways.of(self._tree))
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
