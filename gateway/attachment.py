@@ -70,11 +70,11 @@ class Attachment:
             DiscoveryError: the multicast group can't be joined.
 
         """
-        self._own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
+        self._own = own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
         self._node.listens_at(port)
         if self._tree.dial_back:
             self._node.dials_back(self.neighbours)
-        await self._find(_Ways.of(self._tree))
+        await self._find(own, _Ways.of(self._tree))
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
 
@@ -86,7 +86,8 @@ class Attachment:
 
         """
         async with self._changing:
-            await self._find(_Ways.of(tree))
+            if self._own is not None:  # else `start` will find them
+                await self._find(self._own, _Ways.of(tree))
             before = {Address.parse(neighbour) for neighbour in self._tree.neighbours}
             after = {Address.parse(neighbour) for neighbour in tree.neighbours}
             self._tree = tree
@@ -102,13 +103,11 @@ class Attachment:
         self._discoveries = ()
         await self.neighbours.stop()
 
-    async def _find(self, ways: _Ways) -> None:
+    async def _find(self, own: Announcement, ways: _Ways) -> None:
         if ways == self._ways:
             return
-        own = self._own
-        assert own is not None
         now = asyncio.get_running_loop().time()
-        listed = self._listed(ways.dns_sd) if ways.dns_sd else None
+        listed = self._listed(own, ways.dns_sd) if ways.dns_sd else None
         fresh: list[MulticastDiscovery | DnsSd] = []
         for group in ways.groups:
             discovery = MulticastDiscovery(Discovery(own, self._key, now), group, self._found)
@@ -126,12 +125,11 @@ class Attachment:
             fresh.append(listed)
             await listed.start()
 
-    def _listed(self, interfaces: tuple[str, ...]) -> DnsSd:
+    def _listed(self, own: Announcement, interfaces: tuple[str, ...]) -> DnsSd:
         from gateway.links.dns_sd import DnsSd  # noqa: PLC0415  # only where it is used
 
-        assert self._own is not None
         try:
-            return DnsSd(self._own, interfaces, self.neighbours)
+            return DnsSd(own, interfaces, self.neighbours)
         except OSError as error:
             where = f"DNS-SD on {', '.join(interfaces)}"
             raise DiscoveryError(error.errno, f"{where}: {error.strerror}") from error

@@ -248,11 +248,12 @@ class Link(asyncio.Protocol):
         with contextlib.suppress(OSError):
             async with asyncio.timeout(FINISH_TIMEOUT_S):
                 await self.room()
-                assert self._transport is not None
+                if (transport := self._transport) is None:
+                    return
                 buffers, size = self._queue.take(self._queue.size + 1)
-                self._transport.writelines([*buffers, farewell := wire.disconnect()])
+                transport.writelines([*buffers, farewell := wire.disconnect()])
                 self.window.has_sent(size + len(farewell), self._loop.time())
-                self._transport.close()
+                transport.close()
                 await asyncio.shield(self._closed)
 
     def refuse(self) -> None:

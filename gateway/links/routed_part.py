@@ -229,9 +229,9 @@ class RoutedPart:
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
             first = self._node.next_control
-            told = self._node.publish(entry, control=True)
-            assert told is not None
-            told.add_done_callback(partial(self._told, record, first))
+            logged = self._node.publish(entry, control=True)
+            if logged is not None:
+                logged.add_done_callback(partial(self._told, record, first))
             self._learn(record)
         if self._node.log.position - self._saved_at >= SAVE_BYTES:
             self._save()

@@ -24,14 +24,15 @@ CONTROL_LIMIT_BYTES = 32 << 20
 
 
 class _Batch:
-    """A batch that waits; one that was dropped has no frame."""
+    """A batch that waits, or was dropped meanwhile."""
 
-    __slots__ = ("frame", "messages", "topic")
+    __slots__ = ("frame", "is_dropped", "messages", "topic")
 
     def __init__(self, topic: bytes, frame: bytes, messages: int) -> None:
         self.topic = topic
-        self.frame: bytes | None = frame
+        self.frame = frame
         self.messages = messages
+        self.is_dropped = False
 
 
 Buffers = list[bytes | memoryview]
@@ -98,10 +99,10 @@ class SendQueue:
         self.unlogged_bytes += len(frame)
         while self.unlogged_bytes > UNLOGGED_LIMIT_BYTES and len(self._unlogged) > 1:
             oldest = self._unlogged.popleft()
-            assert oldest.frame is not None
             self.unlogged_bytes -= len(oldest.frame)
             self.dropped += oldest.messages
-            oldest.frame = None
+            oldest.is_dropped = True
+            oldest.frame = b""
 
     @property
     def is_full(self) -> bool:
@@ -147,7 +148,7 @@ class SendQueue:
 
     def _take_batch(self, batch: _Batch, out: Buffers) -> int:
         frame = batch.frame
-        if frame is None:
+        if batch.is_dropped:
             return 0
         length = len(frame)
         if batch.messages:

@@ -20,9 +20,10 @@ from typing import Any
 
 import msgpack
 
-from tree_handler.batch import CONTROL_PREFIX, Epoch
+from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
+from tree_handler.own_record import OwnRecord
 from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
 
 TOPIC = "$hedgerow/interest/"
@@ -175,7 +176,7 @@ class OwnInterest:
         self._load_interval_s = load_interval_s
         self._is_due = True
         self._is_forgotten = False
-        self._in_log_from = math.inf
+        self._in_log = OwnRecord(gateway_id, epoch)
         self._not_before = -math.inf
         self._told_at = -math.inf
 
@@ -222,16 +223,14 @@ class OwnInterest:
     def logged(self, record: Interest, number: int) -> None:
         """A record is in the log, not before this number of its gateway's control stream."""
         if (record.gateway_id, *record.age) == (self._told.gateway_id, *self._told.age):
-            self._in_log_from = number
+            self._in_log.logged(number)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream.
 
-        Who joins later has the record from a log: if this gateway's has it no more, perhaps from
-        none, and would send this gateway nothing. So it is told anew.
+        A gateway that does not know the record would send this one nothing.
         """
-        stream = CONTROL_PREFIX + self._told.gateway_id, self._told.epoch
-        if self._in_log_from < kept_from.get(stream, 1):
+        if self._in_log.is_to_be_told_anew(kept_from):
             self._is_due = self._is_forgotten = True
 
     def next_timer(self) -> float:
@@ -258,7 +257,7 @@ class OwnInterest:
         if told == self._told and told.version and not self._is_forgotten:
             return None
         self._is_forgotten = False
-        self._in_log_from = math.inf
+        self._in_log.told()
         self._told = told = replace(told, version=self._told.version + 1)
         self._told_at = now
         size = sum(map(len, (*told.subscribes, *told.publishes, *told.neighbours)))
