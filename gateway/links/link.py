@@ -64,7 +64,7 @@ class Link(asyncio.Protocol):
         self._assembly = wire.Assembly()
         self._queue = SendQueue()
         self._transport: asyncio.Transport | None = None
-        self._receive: Callable[[Packet], None] | None = None
+        self._receive: Callable[[Link, Packet], None] | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._room: list[asyncio.Future[None]] = []
         self._ended: asyncio.Future[str] = self._loop.create_future()
@@ -125,11 +125,12 @@ class Link(asyncio.Protocol):
             raise LinkClosedError(f"{self.peer_id} said DISCONNECT")
         return packet
 
-    async def serve(self, receive: Callable[[Packet], None]) -> str:
+    async def serve(self, receive: Callable[[Link, Packet], None]) -> str:
         """Hand up each packet until the link ends; return why it did.
 
         Args:
-            receive: takes a packet; if it raises ProtocolError or OSError, the link ends.
+            receive: takes this link and a packet; the link ends if it raises ProtocolError or
+                OSError.
 
         """
         self._reader.limit = wire.MAX_PACKET_BYTES
@@ -137,13 +138,13 @@ class Link(asyncio.Protocol):
         self._hand_up(receive)
         return await asyncio.shield(self._ended)
 
-    def _hand_up(self, receive: Callable[[Packet], None]) -> None:
+    def _hand_up(self, receive: Callable[[Link, Packet], None]) -> None:
         reader, assembly, ended = self._reader, self._assembly, self._ended
         try:
             while not ended.done() and (packet := reader.next()) is not None:
                 if packet.type is Type.PUBLISH:
                     if (whole := assembly.add(packet)) is not None:
-                        receive(whole)
+                        receive(self, whole)
                 elif packet.type is Type.PUBACK:
                     self.window.acknowledge(wire.taken(packet.body), self._loop.time())
                     self._pump()
@@ -151,7 +152,7 @@ class Link(asyncio.Protocol):
                     self.was_left = True
                     self._end(f"{self.peer_id} said DISCONNECT")
                 else:
-                    receive(packet)
+                    receive(self, packet)
             if self.received_bytes - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
                 self._acknowledged_bytes = self.received_bytes
                 self.send(wire.puback(self.received_bytes))
@@ -228,7 +229,8 @@ class Link(asyncio.Protocol):
 
     def _turn_ended(self) -> None:
         self._is_turn_under_way = False
-        self._write()
+        if self._queue.size:
+            self._write()
 
     def _write(self) -> None:
         transport, queue, window = self._transport, self._queue, self.window

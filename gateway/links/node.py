@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from gateway.links.commit import GroupCommit
@@ -271,7 +270,7 @@ class TreeNode:
         self._carry_out()
         why = "closed here"
         try:
-            why = await link.serve(partial(self._receive, link))
+            why = await link.serve(self._receive)
         except asyncio.CancelledError:
             await link.finish()
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from gateway.links.commit import GroupCommit
@@ -76,7 +75,7 @@ class Origin:
         """See `TreeNode.publish_all`."""
         self.flush()
         first = self._replication.next_logged if logged else 0
-        waiting: list[Done] = [] if done is None else [partial(_tell, done, first)]
+        waiting: list[Done] = [] if done is None else [_Waiting(done, first).told]
         gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
         self._accept([one for one in gathered if one[1]], waiting)
 
@@ -146,5 +145,15 @@ class Origin:
                     yield flags | Flags.LOCAL, run
 
 
-def _tell(done: Committed, first: int, error: OSError | None) -> None:
-    done(first if error is None else 0, error)
+class _Waiting:
+    """Who waits for the log to have messages from a number on."""
+
+    __slots__ = ("_done", "_first")
+
+    def __init__(self, done: Committed, first: int) -> None:
+        self._done = done
+        self._first = first
+
+    def told(self, error: OSError | None) -> None:
+        """The log has them, or has not: a `Done`."""
+        self._done(self._first if error is None else 0, error)

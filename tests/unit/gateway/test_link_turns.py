@@ -45,7 +45,7 @@ class Transport:
 async def served() -> tuple[Link, Transport, list[Packet]]:
     link, transport, got = Link(), Transport(), []
     link.connection_made(cast(asyncio.Transport, transport))
-    serving = asyncio.create_task(link.serve(got.append))
+    serving = asyncio.create_task(link.serve(lambda _, packet: got.append(packet)))
     await asyncio.sleep(0)
     assert not serving.done()
     return link, transport, got
