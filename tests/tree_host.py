@@ -62,7 +62,9 @@ Start = Callable[..., Coroutine[Any, Any, Host]]
 
 
 @asynccontextmanager
-async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]:
+async def started(
+    folder: Path, *, hello_s: float = 0.1, repair_interval_s: float = 0.3
+) -> AsyncIterator[Start]:
     """Gives a function that starts a node by its name and capability; all stop in the end."""
     hosts: list[Host] = []
 
@@ -87,7 +89,7 @@ async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]
             Credentials(name, "test", key),
             Identity(name, epoch, capability, "127.0.0.1"),
             Parameters(hello_s=hello_s),
-            repair_interval_s=0.3,
+            repair_interval_s=repair_interval_s,
         )
         receiver = Receiver(lambda entry, _: control.append(entry.topic), deliver or note)
         node = TreeNode(settings, log, receiver, scope=scope)

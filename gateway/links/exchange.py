@@ -104,11 +104,15 @@ class Exchange:
             backlog.stop()
         self.carry_out(self._core.link_down(link.number, now))
 
-    def joins(self, link: int) -> None:
-        """The tree is about to ask this neighbour to be the parent."""
+    def agrees(self, link: int) -> None:
+        """The tree is about to send this neighbour JOIN or ACCEPT.
+
+        Before that goes what is here: as soon as the neighbour forwards, it sends what is not, and
+        by an older summary it would send much that has come meanwhile.
+        """
         for action in self._core.joins(link):
-            if isinstance(action, SendSummary) and link in self._links:  # before batches
-                self._links[link].send_control(_SUMMARY, action.summary.encode())
+            if isinstance(action, SendSummary) and link in self._links:
+                self._links[link].send_ahead(_SUMMARY, action.summary.encode())
 
     def forwarding(self, link: int, *, forwards: bool) -> None:
         """The tree starts or stops to forward over a link."""

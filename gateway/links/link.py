@@ -166,6 +166,13 @@ class Link(asyncio.Protocol):
         self._queue.add_hello(packet)
         self._pump()
 
+    def send_ahead(self, topic: bytes, payload: bytes) -> None:
+        """Send a control message among the hellos, in their order, if it is short enough."""
+        if len(payload) <= wire.PIECE_BYTES:
+            self.send(wire.publish(topic, payload))
+        else:
+            self.send_control(topic, payload)
+
     def send_control(self, topic: bytes, payload: bytes) -> None:
         """Send a control message: it goes before all batches."""
         self._queue.add_control(topic, payload)

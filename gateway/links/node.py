@@ -47,6 +47,8 @@ from tree_handler.spanning.spanning_tree import (
     SpanningTree,
 )
 
+_AGREEMENT = (Kind.JOIN, Kind.ACCEPT)
+
 _log = logging.getLogger(__name__)
 
 
@@ -319,8 +321,8 @@ class TreeNode:
                 match action:
                     case Send(number, bpdu):
                         if number in self.links:
-                            if bpdu.kind is Kind.JOIN:
-                                self.exchange.joins(number)
+                            if bpdu.kind in _AGREEMENT:
+                                self.exchange.agrees(number)
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True

@@ -313,3 +313,27 @@ async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_r
         a.log.append(*batch.make("o", 1, first, rows, flags=Flags.LOGGED, origin_time_us=0))
     a.node.exchange.carry_out([DeliverLogged(("o", 1), 1, 4)])
     assert a.got == ["o:1", "o:2", "o:3", "o:4"]
+
+
+async def test_who_gets_another_parent_and_who_becomes_one_send_what_the_other_lacks_and_no_more(
+    tmp_path: Path,
+) -> None:
+    async with started(tmp_path, repair_interval_s=1.0) as start:
+        hosts = await triangle(start)
+        c = hosts[-1]
+        published = 0
+
+        async def publish(times: int) -> None:
+            nonlocal published
+            for _ in range(times):
+                for host in hosts:
+                    host.node.publish(Entry("t", b"%d" % published, qos=1))
+                    published += 1
+                await asyncio.sleep(0.01)
+
+        await publish(250)  # for more than two rounds of summaries
+        (parent,) = (n for n in c.node.status()["neighbours"] if n["role"] == "root")
+        c.node.drop(parent["id"], "the test ends it")
+        await publish(10)
+        await until(lambda: [len(h.got) for h in hosts] == 3 * [published * 2 // 3])
+        assert sum(h.node.replication.counters.duplicates for h in hosts) <= 3 * 10
