@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
 
 from tree_handler.batch import Header
 from tree_handler.routing.actions import Send
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Claimed, Tell
-
-_To = TypeVar("_To", tuple[str, int], Claimed)
+from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell
 
 
 class Passing:
@@ -43,7 +40,8 @@ class Passing:
 
         """
         sends: list[Send] = []
-        for link, to in self._by_link(message.to, source, hops).items():
+        for link, places in self._by_link([pair[0] for pair in message.to], source, hops).items():
+            to = tuple(message.to[place] for place in places)
             part = Carry(to, message.frame, message.is_repair)
             sends.append(self._send_batch(link, part.encode(hops), header))
         return sends
@@ -61,10 +59,11 @@ class Passing:
     def claim(self, claim: Claim, source: int | None, hops: int) -> list[Send]:
         """Send a claim to all that it is for."""
         hops -= source is not None
-        return [
-            Send(link, Claim(claim.stream, claim.last, part).encode(hops))
-            for link, part in self._by_link(claim.to, source, hops).items()
-        ]
+        sends: list[Send] = []
+        for link, places in self._by_link([one[0] for one in claim.to], source, hops).items():
+            to = tuple(claim.to[place] for place in places)
+            sends.append(Send(link, Claim(claim.stream, claim.last, to).encode(hops)))
+        return sends
 
     def to(
         self, gateway_id: str, message: Tell | Ask | Ack, source: int | None, hops: int
@@ -74,7 +73,7 @@ class Passing:
         is_urgent = not isinstance(message, Tell)
         return [
             Send(link, message.encode(hops), is_urgent=is_urgent)
-            for link in self._by_link(((gateway_id, 0),), source, hops)
+            for link in self._by_link((gateway_id,), source, hops)
         ]
 
     def _send_batch(self, link: int, payload: bytes, header: Header) -> Send:
@@ -83,18 +82,19 @@ class Passing:
         return Send(link, payload, is_batch=True, unlogged=unlogged)
 
     def _by_link(
-        self, to: Iterable[_To], source: int | None, hops: int
-    ) -> dict[int, tuple[_To, ...]]:
+        self, gateway_ids: Iterable[str], source: int | None, hops: int
+    ) -> dict[int, list[int]]:
+        """Over which link each is reached: by link, their places in the list."""
         if hops <= 0:
             self._counters["hops_used_up"] += 1
             return {}
-        found: dict[int, list[_To]] = {}
-        for one in to:
-            link = self._locator.link_of(one[0])
+        found: dict[int, list[int]] = {}
+        for place, gateway_id in enumerate(gateway_ids):
+            link = self._locator.link_of(gateway_id)
             if link is None:
                 self._counters["out_of_reach"] += 1
             elif link == source:
                 self._counters["would_go_back"] += 1
             else:
-                found.setdefault(link, []).append(one)
-        return {link: tuple(part) for link, part in found.items()}
+                found.setdefault(link, []).append(place)
+        return found
