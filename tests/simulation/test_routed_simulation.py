@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.routing.accounts import Accounts
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import OwnInterest
@@ -49,16 +48,6 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
     assert not report.violations, report
     monkeypatch.setattr(OwnInterest, "trimmed", _forgets)
     assert "does not know what" in str(run(options))
-
-
-@pytest.mark.parametrize(("seed", "gateways"), [(26, 4), (116, 4)])
-def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
-    seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = storm(seed, gateways)
-    assert not report.violations, report
-    monkeypatch.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
-    assert 3 in {violation.invariant for violation in storm(seed, gateways).violations}
 
 
 def _no_claims(self: Accounts, *_: Any) -> list[Any]:

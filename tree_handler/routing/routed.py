@@ -44,6 +44,7 @@ from tree_handler.routing.actions import Action, Send, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
+from tree_handler.routing.serving import Serving
 from tree_handler.routing.wire import (
     MAX_HOPS,
     MAX_NUMBER,
@@ -127,7 +128,7 @@ class Routed:
         self._ways = ways
         self._own_id = core.origin
         self._destination = Destination(core, self._from_here, self.counters)
-        self._serving: set[str] = set()
+        self._serving = Serving()
 
     # -- what this gateway's own clients publish -------------------------------------------------
 
@@ -248,7 +249,14 @@ class Routed:
             is_all: whether the log was read to the end, so that the rest is gone.
 
         """
-        self._serving.discard(ask.asker)
+        actions = self._tell(ask, frames, is_all=is_all)
+        for waiting in self._serving.end(ask.asker):
+            actions += self._answer(waiting)
+        return actions
+
+    def _tell(
+        self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
+    ) -> list[Action]:
         epoch = ask.stream[1]
         wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
         tail, last = self.accounts.tail(ask.asker, epoch)
@@ -295,13 +303,12 @@ class Routed:
     # -- as an origin ------------------------------------------------------------------------------
 
     def _answer(self, ask: Ask) -> list[Action]:
-        if ask.asker in self._serving:
-            self.counters["asks_at_once"] += 1
-            return []
         wanted = self.accounts.wanted(ask.asker, ask.stream[1], ask.ranges)
         if not len(wanted):
-            return self.served(ask, (), is_all=False)
-        self._serving.add(ask.asker)
+            return self._tell(ask, (), is_all=False)
+        if not self._serving.begin(ask):
+            self.counters["asks_at_once"] += 1
+            return []
         return [ServeRouted(ask, wanted)]
 
     # -- on the way ------------------------------------------------------------------------------

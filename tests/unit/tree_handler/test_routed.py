@@ -13,6 +13,7 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.replication import Append, Replication, Route
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send, ServeRouted, Settle
@@ -298,6 +299,34 @@ def test_a_large_gap_is_closed_in_several_requests_without_waiting() -> None:
     assert b.routed.counters["asks"] == 4
 
 
+def test_what_is_asked_for_while_the_log_is_read_is_read_next() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    line.lose = {(0, 1)}
+    a.publish("t")
+    for epoch in (2, 3):
+        saved = a.routed.accounts.save()
+        a = line.restart(0, epoch)
+        a.routed.accounts.load(saved, line.now)
+        a.publish("t")
+    line.run()
+    asked = [Ask(("gw-0", epoch), "gw-1", Intervals([(1, 1)])) for epoch in (1, 2, 3)]
+    asks = [*asked, *asked]
+    reading: list[Ask] = []
+    for ask in asks:
+        reading += served_for(a.routed.receive(1, ask.encode(), 0.0))
+    read: list[Ask] = []
+    while reading:
+        read.append(reading.pop(0))
+        reading += served_for(a.routed.served(read[-1], (), is_all=False))
+    assert [ask.stream[1] for ask in read] == [1, 2, 3]
+
+
+def served_for(actions: Iterable[Any]) -> list[Ask]:
+    return [action.ask for action in actions if isinstance(action, ServeRouted)]
+
+
 def test_a_log_that_takes_nothing_is_not_sent_to_over_and_over() -> None:
     line = Line(2)
     a, b = line.nodes
@@ -360,6 +389,32 @@ def test_an_origin_that_restarts_still_knows_what_it_owed_whom() -> None:
     line.run()
     assert b.got == ["t", "t", "t"]
     assert b.core.covered(("gw-0", 1)) == Intervals([(1, 3)])
+
+
+def an_origin_that_lost_its_disk() -> Line:
+    """Its destination lacks a message of the former life, and has the one behind it."""
+    line = Line(2)
+    line.nodes[1].wants(2, "t/#")
+    line.lose = {(0, 1)}
+    line.nodes[0].publish("t/1")
+    line.run()
+    line.lose = {(1, 0)}
+    line.nodes[0].publish("t/2")
+    line.run()
+    line.logs[0].clear()
+    line.lose = set()
+    line.restart(0, epoch=9).publish("t/3")
+    line.run()
+    line.wait(20)
+    return line
+
+
+def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert an_origin_that_lost_its_disk().nodes[1].got == ["t/3"]
+    monkeypatch.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
+    assert an_origin_that_lost_its_disk().nodes[1].got == []
 
 
 def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_stays() -> None:
