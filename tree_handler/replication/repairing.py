@@ -82,7 +82,7 @@ class Repairing:
         self._neighbours = AntiEntropy(self.have, is_flooded, self.repair_timeout_s)
         gone_s = None if floods else self.origin_gone_s
         self._openings = Openings(self._order, self._neighbours, gone_s)
-        self._searches = Searches(*own, self._telling.kept)
+        self._searches = Searches(*own, self._telling.kept, 2 * self.repair_interval_s)
         self._losses = Losses(
             self._searches, self.covered, self.repair_interval_s, self.origin_gone_s
         )
@@ -105,9 +105,8 @@ class Repairing:
         self._flooding.link_up(link)
         self._telling.link_up(link)
         self._neighbours.link_up(link)
-        self._searches.link_up(link)
         self._next_repair = min(self._next_repair, now + self.repair_interval_s)
-        return [*self._telling.tell(link)]
+        return [*self._telling.tell(link), *self._searches.link_up(link)]
 
     def link_down(self, link: int, now: float) -> list[Action]:
         """The neighbour is gone; what it was asked for may be asked of others."""
@@ -163,7 +162,9 @@ class Repairing:
 
     def receive_sought(self, link: int, sought: Sought, now: float) -> list[Action]:
         """The neighbour answers a search."""
-        return [*self._searches.receive_sought(link, sought), *self._losses.give_up(now)]
+        actions = self._searches.receive_sought(link, sought)
+        self._losses.heard(now)
+        return actions
 
     def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
         """The shell has carried out a `Look`: these numbers were in the log and are sent."""
@@ -173,12 +174,13 @@ class Repairing:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        return self._next_repair
+        return min(self._next_repair, self._losses.due_at)
 
     def handle_timer(self, now: float) -> list[Action]:
         """Send summaries to neighbours that have not been told the latest; repeat requests."""
         if now < self._next_repair:
-            return []
+            is_due = now >= self._losses.due_at
+            return self._losses.give_up(self._missing(), now) if is_due else []
         self._next_repair = now + self.repair_interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         # A full link is told when it has been sent all: else it would ask for what comes.
@@ -187,12 +189,16 @@ class Repairing:
                 actions += self._telling.tell(link)
         actions += self._neighbours.handle_timer(now)
         actions += self._searches.handle_timer(now)
-        actions += self._losses.give_up(now)
         actions += self._openings.of_all(now)
-        if self._flooding:
-            missing = self._neighbours.out_of_reach(self._order.expected())
-            actions += self._losses.seek(missing, now)
-        return [*actions, *self._losses.give_up(now)]
+        if not self._flooding:
+            self._losses.start_over()
+            return actions
+        missing = self._missing()
+        lost = self._losses.give_up(missing, now)
+        return [*actions, *(lost or self._losses.seek(missing, now))]
+
+    def _missing(self) -> dict[Epoch, Intervals]:
+        return self._neighbours.out_of_reach(self._order.expected())
 
     # -- what retained messages depend on ----------------------------------------------------
 

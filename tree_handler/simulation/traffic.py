@@ -27,8 +27,8 @@ from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
 from tree_handler.simulation.replicating import ReplicatingGateway
 
-SEEKING_S = 1.0
-"""A search takes no longer."""
+SEEKING_S = 0.5
+"""Who linked longer ago than this is asked, and what it has is here."""
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 

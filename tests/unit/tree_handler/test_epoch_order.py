@@ -112,6 +112,8 @@ def test_what_nobody_has_is_lost_when_the_origin_was_asked_or_is_long_gone() -> 
         (number,) = gateway.core._searches._active
         answer = Sought(number, missing, frozenset(asked), complete=complete)
         gateway.do(gateway.core.receive_sought(1, answer, 1_000.0 + after_s))
+        assert gateway.got == [(3, 1)]
+        gateway.do(gateway.core.handle_timer(1_005.0 + after_s))
         assert gateway.got == ([(3, 1), (4, 1)] if is_lost else [(3, 1)])
         assert gateway.lost == ([(("gw-0", 3), 2, 2)] if is_lost else [])
         assert gateway.core.counters.lost == is_lost
