@@ -56,7 +56,7 @@ class RetainedGateway(ReplicatingGateway):
             self._hybrid.observe(version.stamp, self._wall_us)
         self._sync = RetainedSync(self.store, self.replication, SETTLE_S)
         self._sync_timer = self.timer(self._sync_due)
-        self.replication.trimmed(disk.kept_from())
+        self._replicate(self.replication.trimmed(disk.kept_from()))
 
     @property
     def _wall_us(self) -> int:
@@ -98,7 +98,7 @@ class RetainedGateway(ReplicatingGateway):
                     for frame, header in self._disk.read(stream, Intervals([(first, last)])):
                         self._hand_out(frame, header, max(first, header.first))
                 case Append() if self._retained_disk.trim():
-                    self.replication.trimmed(self._retained_disk.kept_from())
+                    super()._replicate(self.replication.trimmed(self._retained_disk.kept_from()))
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.control or header.passed:

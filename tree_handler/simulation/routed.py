@@ -247,7 +247,7 @@ class RoutedGateway(ReplicatingGateway):
 
     def _trimmed(self) -> None:
         kept_from = self._disk.kept_from()
-        self.replication.trimmed(kept_from)
+        self._replicate(self.replication.trimmed(kept_from))
         self.routed.trimmed(kept_from)
         self.own.trimmed(kept_from)
 
