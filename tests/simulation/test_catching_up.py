@@ -9,7 +9,8 @@ import pytest
 from tree_handler.batch import Entry, Flags
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.replicating import ReplicatingGateway
-from tree_handler.simulation.routed import RoutedGateway, RoutedOptions
+from tree_handler.simulation.routed import RoutedOptions
+from tree_handler.simulation.routed_gateway import RoutedGateway
 from tree_handler.simulation.runs import Options
 from tree_handler.simulation.topics import TopicOptions
 

@@ -9,10 +9,11 @@ import pytest
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication import replication
+from tree_handler.replication import replication, search
 from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.repair import Summary
+from tree_handler.replication.search import Searches
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, run
 
@@ -85,6 +86,15 @@ def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.Mo
 
 
 TRIMMED = replace(STORM, log_batches=12, faults=FaultOptions(rate_per_s=8.0, lasting=0.0))
+
+
+def test_a_search_whose_answers_are_ignored_is_open_when_there_is_peace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "TIMEOUT_S", 1_000.0)
+    monkeypatch.setattr(Searches, "receive_sought", lambda *_: [])
+    reports = (run(replace(TRIMMED, seed=seed)) for seed in range(4))
+    assert any("still waits for a request or a search" in str(report) for report in reports)
 
 
 @pytest.mark.parametrize("seed", range(4))

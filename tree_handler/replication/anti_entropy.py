@@ -153,6 +153,11 @@ class AntiEntropy:
         """Whether a neighbour has told a part of what it has, and the rest is on its way."""
         return any(state.is_telling for state in self._neighbours.values())
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether any neighbour has still to answer a request."""
+        return any(state.asked is not None for state in self._neighbours.values())
+
     def came(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch as repair, whether or not the log takes it."""
         state = self._neighbours.get(link)

@@ -200,6 +200,11 @@ class Repairing:
     def _missing(self) -> dict[Epoch, Intervals]:
         return self._neighbours.out_of_reach(self._order.expected())
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a neighbour has still to answer a request or a search."""
+        return self._neighbours.is_asking or self._searches.are_unanswered
+
     # -- what retained messages depend on ----------------------------------------------------
 
     def may_come(self, stream: Epoch, number: int) -> bool:

@@ -90,6 +90,11 @@ class Searches:
         return bool(self._active or self._answered)
 
     @property
+    def are_unanswered(self) -> bool:
+        """Whether there is any search that waits for answers, of this gateway or of another one."""
+        return bool(self._active)
+
+    @property
     def is_seeking(self) -> bool:
         """Whether a search of this gateway's own is under way."""
         return any(search.parent is None for search in self._active.values())

@@ -279,6 +279,11 @@ class Routed:
         tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone))
         return [*actions, *self._to(ask.asker, tell, None, MAX_HOPS)]
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request of another gateway has still to be answered."""
+        return self._serving.is_reading
+
     def settle(self, stream: Epoch, last: int) -> list[Action]:
         """What `Settle` asks for."""
         return self._destination.settle(stream, last)

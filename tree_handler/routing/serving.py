@@ -33,6 +33,11 @@ class Serving:
             self._waiting.setdefault(ask.asker, {})[ask.stream] = ask
         return False
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the log is being read for any gateway."""
+        return bool(self._reading)
+
     def end(self, asker: str) -> list[Ask]:
         """Note that the log was read for a gateway; return what it has asked for besides."""
         self._reading.pop(asker, None)

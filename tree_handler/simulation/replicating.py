@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
@@ -29,11 +29,8 @@ from tree_handler.replication.replication import (
 )
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
-from tree_handler.simulation.network import DATA, End
+from tree_handler.simulation.network import DATA, End, Network
 from tree_handler.spanning import boot_epoch
-
-if TYPE_CHECKING:
-    from tree_handler.simulation.traffic import Traffic
 
 REPAIR_INTERVAL_S = 1.0
 
@@ -49,6 +46,40 @@ class _Done:
 
 
 _DONE = _Done()
+
+
+class Receiver(Protocol):
+    """What a witness sees of a gateway."""
+
+    gateway_id: str
+    replication: Replication
+
+    def handed(self, header: Header) -> Intervals:
+        """The numbers of a stream that its clients got."""
+
+
+class Witness(Protocol):
+    """Who checks and counts what gateways do: `traffic.Traffic`.
+
+    Attributes:
+        sent: messages of replication sent between gateways.
+        forgotten: streams that gateways forgot.
+        log_batches: a log is trimmed when it has more; 0 for never.
+
+    """
+
+    sent: int
+    forgotten: int
+    log_batches: int
+
+    def handed(self, gateway: Receiver, header: Header, first: int) -> None:
+        """See what a gateway hands its clients, from number ``first`` of a batch on."""
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """See what a gateway gives up."""
+
+    def check_bounded(self, gateway: Receiver) -> None:
+        """See what a gateway keeps in memory."""
 
 
 class ReplicatingGateway(Gateway):
@@ -68,7 +99,7 @@ class ReplicatingGateway(Gateway):
     kept_lives: ClassVar = 0
     """See `Replication`; epochs are forgotten as early as may be, so that much is."""
 
-    def __init__(self, start: Start, disk: Disk, traffic: Traffic) -> None:
+    def __init__(self, start: Start, disk: Disk, traffic: Witness) -> None:
         super().__init__(start)
         self._disk = disk
         self._traffic = traffic
@@ -101,6 +132,11 @@ class ReplicatingGateway(Gateway):
         rows = [entry.row() for entry in entries]
         self._replicate(self.replication.publish(rows, flags, 0))
         return self.replication.counters.published - before
+
+    def waits_for(self) -> Iterator[str]:
+        """Tell what this gateway waits for, or keeps another one waiting for: nothing at peace."""
+        if self.replication.is_waiting:
+            yield "a request or a search"
 
     def handed(self, header: Header) -> Intervals:
         """The numbers of an origin and epoch that clients got, of the logged ones or others."""

@@ -267,6 +267,7 @@ class Simulation:
                 break
         check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)
+        self.traffic.check_nothing_open(self.gateways)
         self.traffic.check_all_arrived(self.gateways, self.network)
         self.check_more()
         return Report(

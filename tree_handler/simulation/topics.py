@@ -20,11 +20,11 @@ from tree_handler.simulation.overlay_checks import OverlayChecks
 from tree_handler.simulation.overlay_driver import OverlayDriver
 from tree_handler.simulation.routed import (
     FILTERS,
-    RoutedGateway,
     RoutedOptions,
     RoutedSimulation,
     RoutedTraffic,
 )
+from tree_handler.simulation.routed_gateway import RoutedGateway
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03

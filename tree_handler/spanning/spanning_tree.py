@@ -237,8 +237,7 @@ class SpanningTree:
     @property
     def cost_ms(self) -> int | None:
         """Cost of the path to the root, None while there is none."""
-        place = self._place
-        return place.distance.cost_ms if place.holds else None
+        return self._place.distance.cost_ms if self._place.holds else None
 
     @property
     def hops(self) -> int:

@@ -18,11 +18,11 @@ from tree_handler.retained.hybrid_clock import Version
 from tree_handler.retained.message import Retained
 from tree_handler.retained.sync import (
     ANSWER_BYTES,
-    ASK_TOPICS,
     PATIENCE_S,
     RetainedSync,
     Send,
 )
+from tree_handler.retained.sync_wire import ASK_TOPICS
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 
 
