@@ -37,7 +37,7 @@ from gateway.log.message_log import Done, MessageLog
 from tree_handler.batch import CONTROL_PREFIX, Entry, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Replication
+from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import (
     Changed,
@@ -116,9 +116,8 @@ class TreeNode:
             credentials.gateway_id,
             identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
-            floods_clients=floods_clients,
-            repair_interval_s=repair_interval_s,
-            told=log.control(),
+            RepairSettings(floods_clients=floods_clients, interval_s=repair_interval_s),
+            log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}

@@ -9,7 +9,7 @@ both ends tell each other what they have (`telling`). Each asks the other for wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -30,62 +30,70 @@ _NOTHING = Intervals()
 _EVERYTHING = Intervals([(1, (1 << 64) - 1)])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class RepairSettings:
+    """What replication is set to.
+
+    Attributes:
+        floods_clients: whether clients' streams go to all, by flooding and by repair between
+            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
+            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
+        interval_s: how often a changed summary is sent.
+        timeout_s: when an unanswered request may be repeated.
+        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
+            origin is not within reach either: it may come back and have it.
+        kept_lives: see `epochs_over.KEPT_LIVES`.
+
+    """
+
+    floods_clients: bool = True
+    interval_s: float = 5.0
+    timeout_s: float = 5.0
+    origin_gone_s: float = 24 * 3600.0
+    kept_lives: int = KEPT_LIVES
+
+
 class Repairing:
     """The part of `Replication` that neighbours answer.
 
     Args:
         origin: this gateway's id.
         epoch: this gateway's boot epoch.
-        have: what the log holds, and held before it was trimmed, by stream.
-        floods_clients: whether clients' streams go to all, by flooding and by repair between
-            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
-            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
-        repair_interval_s: how often a changed summary is sent.
-        repair_timeout_s: when an unanswered request may be repeated.
-        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
-            origin is not within reach either: it may come back and have it.
-        kept_lives: see `epochs_over.KEPT_LIVES`.
+        have: what the log holds, and held before it was trimmed, by stream; replication keeps it
+            up to date from now on.
+        settings: the defaults are those of a gateway that floods.
         told: control batches that the log holds; of them it is known which earlier epochs an
             origin had.
 
     """
 
-    origin: str
-    epoch: int
-    have: dict[Epoch, Intervals] = field(default_factory=dict)
-    floods_clients: bool = True
-    repair_interval_s: float = 5.0
-    repair_timeout_s: float = 5.0
-    origin_gone_s: float = 24 * 3600.0
-    kept_lives: int = KEPT_LIVES
-    told: InitVar[Iterable[tuple[bytes, Header]]] = ()
-    counters: Counters = field(default_factory=Counters)
-    _next_repair: float = 0.0
-    _order: EpochOrder = field(init=False)
-    _neighbours: AntiEntropy = field(init=False)
-    _openings: Openings = field(init=False)
-    _searches: Searches = field(init=False)
-    _losses: Losses = field(init=False)
-    _own: OwnBatches = field(init=False)
-    _telling: Telling = field(init=False)
-    _flooding: Flooding = field(init=False)
-
-    def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
+    def __init__(
+        self,
+        origin: str,
+        epoch: int,
+        have: dict[Epoch, Intervals] | None = None,
+        settings: RepairSettings = RepairSettings(),  # frozen
+        told: Iterable[tuple[bytes, Header]] = (),
+    ) -> None:
+        self.origin = origin
+        self.epoch = epoch
+        self.have = {} if have is None else have
+        self.settings = settings
+        self.counters = Counters()
+        self._interval_s = settings.interval_s
+        self._next_repair = 0.0
         prune(self.have)
-        own, floods = (self.origin, self.epoch), self.floods_clients
+        own, floods = (origin, epoch), settings.floods_clients
         self._own = OwnBatches(*own)
         self._flooding = Flooding(own, floods, self.counters)
         self._order = EpochOrder(own, self.have, told, from_origin_alone=not floods)
         is_flooded = self._flooding.is_flooded
         self._telling = Telling(self.have, is_flooded)
-        self._neighbours = AntiEntropy(self.have, is_flooded, self.repair_timeout_s)
-        gone_s = None if floods else self.origin_gone_s
-        self._openings = Openings(self._order, self._neighbours, gone_s)
-        self._searches = Searches(*own, self._telling.kept, 2 * self.repair_interval_s)
-        self._losses = Losses(
-            self._searches, self.covered, self.repair_interval_s, self.origin_gone_s
-        )
+        self._neighbours = AntiEntropy(self.have, is_flooded, settings.timeout_s)
+        gone_s = settings.origin_gone_s
+        self._openings = Openings(self._order, self._neighbours, None if floods else gone_s)
+        self._searches = Searches(*own, self._telling.kept, 2 * settings.interval_s)
+        self._losses = Losses(self._searches, self.covered, settings.interval_s, gone_s)
 
     def covered(self, stream: Epoch) -> Intervals:
         """The numbers of a stream that came, were passed over, or are this gateway's own; all if
@@ -105,7 +113,7 @@ class Repairing:
         self._flooding.link_up(link)
         self._telling.link_up(link)
         self._neighbours.link_up(link)
-        self._next_repair = min(self._next_repair, now + self.repair_interval_s)
+        self._next_repair = min(self._next_repair, now + self._interval_s)
         return [*self._telling.tell(link), *self._searches.link_up(link)]
 
     def link_down(self, link: int, now: float) -> list[Action]:
@@ -181,7 +189,7 @@ class Repairing:
         if now < self._next_repair:
             is_due = now >= self._losses.due_at
             return self._losses.give_up(self._missing(), now) if is_due else []
-        self._next_repair = now + self.repair_interval_s
+        self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():

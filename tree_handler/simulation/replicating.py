@@ -18,6 +18,7 @@ from tree_handler.replication.replication import (
     Look,
     Lost,
     Push,
+    RepairSettings,
     Replication,
     SendBatch,
     SendRepair,
@@ -109,11 +110,13 @@ class ReplicatingGateway(Gateway):
             start.tree.identity.gateway_id,
             start.tree.identity.boot_epoch,
             disk.start(),
-            floods_clients=self.floods_clients,
-            repair_interval_s=REPAIR_INTERVAL_S,
-            origin_gone_s=self.origin_gone_s,
-            kept_lives=self.kept_lives,
-            told=disk.told(),
+            RepairSettings(
+                floods_clients=self.floods_clients,
+                interval_s=REPAIR_INTERVAL_S,
+                origin_gone_s=self.origin_gone_s,
+                kept_lives=self.kept_lives,
+            ),
+            disk.told(),
         )
         if traffic.log_batches:
             self.replication.trimmed(disk.kept_from())

@@ -140,7 +140,6 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     a, b = await start("a", 2.0), await start("b", 1.0)
     a.neighbours.add_static(b.address)
     await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
-    b.node.replication.repair_timeout_s = 0.3
     (link,) = b.node.links
 
     def full(*_: object) -> None:

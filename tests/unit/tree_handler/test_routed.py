@@ -14,6 +14,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Append, Replication, Route
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send, ServeRouted, Settle
@@ -33,7 +34,9 @@ class Node:
         for _, header in self.log:
             have.setdefault(header.stream, Intervals()).add(header.first, header.last)
         told = [(frame, header) for frame, header in self.log if header.control]
-        self.core = Replication(self.id, epoch, have, floods_clients=False, told=told)
+        self.core = Replication(
+            self.id, epoch, have, settings=RepairSettings(floods_clients=False), told=told
+        )
         self.locator = Locator(self.id)
         self.routed = Routed(self.core, Interests(self.id), self.locator)
         self.got: list[str] = []

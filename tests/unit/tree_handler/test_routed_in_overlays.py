@@ -5,6 +5,7 @@ from __future__ import annotations
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.overlays.instance import Way
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send
@@ -30,7 +31,7 @@ class Ways:
 
 
 def routed(ways: Ways, own_id: str = "a") -> Routed:
-    core = Replication(own_id, 1, floods_clients=False)
+    core = Replication(own_id, 1, settings=RepairSettings(floods_clients=False))
     made = Routed(core, Interests(own_id), Locator(own_id), ways)
     for other in ("b", "c"):
         made.update(Interest(other, 1, 1, frozenset({"t", "u"})), 0.0)
