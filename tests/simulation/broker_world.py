@@ -49,6 +49,7 @@ from gateway.mqtt import (
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
+from tree_handler.replication.epoch_order import note
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 
 NAME = "gw"
@@ -144,7 +145,7 @@ class MemoryLog:
             header = batch.check(frame)
             if header.logged:
                 found.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        return {stream: numbers.contiguous_from(1) for stream, numbers in found.items()}
+        return {key: numbers.contiguous_from(1) for key, numbers in reversed(found.items())}
 
     def start_sync(self) -> Callable[[], None]:
         length = len(self.frames)
@@ -175,6 +176,10 @@ class MemoryLog:
         """Another gateway's message comes; that one's clock stands at 1970."""
         frame, _ = batch.make(*stream, first, [row], flags=Flags.LOGGED, origin_time_us=0)
         self.frames.append(frame)
+
+    def open(self, stream: Epoch) -> None:
+        """From now on messages of another gateway's epoch are given out."""
+        self.frames.append(note(*stream)[0])
 
     # -- disk
 
@@ -260,6 +265,8 @@ class Client:
     version: Version
     rng: random.Random
     group: str = ""
+    lasts: bool = True
+    """Whether its session outlives its connections."""
     wire: Wire | None = None
     connection: Connection | None = None
     is_accepted: bool = False
@@ -283,7 +290,7 @@ class Client:
         self.connection = Connection(core)
         self.connection.connection_made(self.wire)
         properties = {}
-        if self.version is Version.V5:
+        if self.version is Version.V5 and self.lasts:
             properties = {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}
         self.is_accepted = False
         self.send(Connect(self.version, self.name, clean_start=False, properties=properties))
@@ -356,7 +363,7 @@ class Client:
     def handle(self, packet: Packet) -> None:
         match packet:
             case ConnAck():
-                if self.was_accepted and not packet.session_present:
+                if self.lasts and self.was_accepted and not packet.session_present:
                     self.faults.append("its session is gone")
                 self.is_accepted = self.was_accepted = True
                 for sent in self.sent.values():

@@ -79,10 +79,7 @@ class History(Protocol):
         """The batches of one stream that hold any of these numbers, in sequence."""
 
     def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients.
-
-        Earlier epochs of an origin come first.
-        """
+        """Up to which number clients have, or are due, the messages of each stream of clients."""
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

@@ -26,6 +26,7 @@ from gateway.broker.durability.journal import (
     Ref,
 )
 from gateway.broker.durability.lasting_clock import Dating, LastingClock
+from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
@@ -109,6 +110,7 @@ class Recovery:
         self._dating = Dating(clock, None)
         self._undated: list[_Batch] = []
         self._origins: dict[Epoch, _Origin] = {}
+        self._lives = Lives(history.own[0])
         self._wills = WillsAgain()
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
@@ -132,9 +134,12 @@ class Recovery:
                 self._frame(frame, header)
             elif header.clients:
                 self._batch(frame, header)
-        for key, last in self._history.due().items():
-            self._advance(key, last)
-        return self._finish()
+            else:
+                self._lives.noted(header)
+        due = self._history.due()
+        for key in self._lives.in_order(due):
+            self._advance(key, due[key])
+        return self._finish(saved)
 
     # -- the checkpoint --------------------------------------------------------------------------
 
@@ -142,6 +147,7 @@ class Recovery:
         self._sessions.next_number = saved.next_session
         for key, last in saved.delivered.items():
             self._origins[key] = _Origin(last)
+            self._lives.was_given(key)
         messages: dict[Ref, Message] = {}
         for one in saved.messages():
             if one.ref not in messages:
@@ -176,6 +182,7 @@ class Recovery:
 
     def _batch(self, frame: bytes, header: Header) -> None:
         key = header.stream
+        self._lives.came(key)
         if key == self._frames_key:
             self._wills.batch(header.first, header.last)
             for number in range(header.first, header.last + 1) if self._expected else ():
@@ -209,6 +216,7 @@ class Recovery:
         origin = self._origin(key)
         if last <= origin.delivered:
             return
+        self._lives.was_given(key)
         for one in self._due(key, origin, last):
             header = one.header
             entries = self._entries(one)
@@ -354,11 +362,15 @@ class Recovery:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _finish(self) -> Recovered:
+    def _finish(self, saved: Checkpoint) -> Recovered:
         """Hand over to the new journal, which begins with what was decided here."""
         journal = Journal(self._history.own, self._sessions.next_number)
-        for key, origin in self._origins.items():
-            journal.has_delivered(key, origin.delivered)
+        delivered = {
+            key: self._origins[key].delivered
+            for key in self._lives.in_order(self._origins)
+            if self._origins[key].delivered
+        }
+        journal.goes_on(delivered, saved.delivered)
         found = Recovered(journal, self._clock, len(self._sessions), 0, self._sessions.ended)
         found.retained, found.odd, found.wills = self._retained, self._odd, self._wills
         self._sessions.hand_over(journal, self._clock.now_us())
