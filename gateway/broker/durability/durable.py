@@ -31,6 +31,7 @@ from tree_handler.retained.message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
+    from gateway.broker.hooks import Client
     from gateway.broker.inbound.runs import Run, Together
     from gateway.broker.outbound.message import Message
     from gateway.broker.outbound.outgoing import Outgoing
@@ -151,6 +152,31 @@ class Durable:
             return
         session.record.known = (session.client, session.expiry_s)
         self.journal.opened(session.record, session.client, session.expiry_s)
+
+    def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
+        """Whether the log takes it that a session has a client; nothing has changed if it doesn't.
+
+        Args:
+            session: new, or without a connection.
+            client: who is about to be served.
+            expiry_s: how long the session is to be kept without a connection.
+
+        """
+        record = session.record
+        if record is None and not expiry_s:
+            return True  # it ends with its connection
+        before = session.client, session.expiry_s
+        session.client, session.expiry_s = client, expiry_s
+        self.session_opened(session)
+        if self.write() is None:
+            return True
+        session.client, session.expiry_s = before
+        if record is None:
+            self.session_ended(session)
+        else:
+            self.session_opened(session)
+            self.session_away(session)
+        return False
 
     def session_away(self, session: Session) -> None:
         """A session's client has gone."""

@@ -150,16 +150,22 @@ def _open(connection: Connection, connect: Connect, client: Client) -> None:
     if old is None and len(core.sessions) >= core.limits.sessions:
         refuse(connection, ReasonCode.QUOTA_EXCEEDED, "too many sessions")
         return
+    if core.durable is not None and core.durable.write() and _expiry_s(connection, connect):
+        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "no room to keep the session")
+        return
     if old is not None and old.connection is not None:
         core.take_over(old, connect.clean_start)
     if old is not None and (connect.clean_start or not old.expiry_s):
         core.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
         old = None
     session = old or Session(client, core.limits, core.budget)
+    expiry_s = _expiry_s(connection, connect)
+    if core.durable is not None and not core.durable.takes(session, client, expiry_s):
+        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "no room to keep the session")
+        return
     session.will = None
     if connect.will is not None:
         core.upkeep.wills_bytes += wills.size_bytes(connect.will)
-    expiry_s = _expiry_s(connection, connect)
     properties = connect.properties
     connection.version = connect.version
     connection.keep_alive_s = _keep_alive_s(connection, connect)
