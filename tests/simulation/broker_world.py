@@ -362,6 +362,8 @@ class Client:
 
     def handle(self, packet: Packet) -> None:
         match packet:
+            case ConnAck() if packet.reason:
+                self.cut()  # it comes again
             case ConnAck():
                 if self.lasts and self.was_accepted and not packet.session_present:
                     self.faults.append("its session is gone")
