@@ -17,7 +17,8 @@ LOG_INTERVAL_S = 1.0
 UNREAD = "QoS 0 message for a client that does not read"
 TOO_LARGE = "message over the client's maximum packet size"
 NOT_QUEUED = "message dropped: queue full, expired or too large"
-DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED)
+NO_LONGER_LOGGED = "message dropped: the log no longer has it"
+DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)
 """What is counted when a message does not reach a subscriber."""
 
 
@@ -72,9 +73,10 @@ class Limits:
     """Of all sessions: beyond it no session may begin one that has a hundred."""
     topic_aliases: int = 64
     """Topic aliases in each direction of a connection."""
-    queue_messages: int = 100_000
-    """Waiting for one session; the newest are dropped beyond it."""
+    queue_messages: int = 1_000_000
+    """Waiting for one session; the newest are dropped beyond it. Most wait in the log."""
     queue_bytes: int = 16 << 20
+    """Waiting in memory for one session: a few, and what the log does not have."""
     all_queues_bytes: int = 256 << 20
     held_bytes: int = 1 << 20
     """Kept for a client that does not read: QoS 0 beyond it is dropped, and its own requests
@@ -176,11 +178,19 @@ class Refusals:
 
 
 class Budget:
-    """Bytes that all queues share, and what was dropped for want of them."""
+    """Bytes that all queues share, and what was dropped.
 
-    __slots__ = ("dropped", "limit_bytes", "used_bytes")
+    Attributes:
+        used_bytes: by messages that wait in memory.
+        dropped: messages that were not delivered for want of room or time.
+        trimmed: messages that the log no longer had when their turn came.
+
+    """
+
+    __slots__ = ("dropped", "limit_bytes", "trimmed", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.dropped = 0
+        self.trimmed = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.broker.limits import NOT_QUEUED
+from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED
 from gateway.broker.sessions import wills
 from gateway.mqtt import ReasonCode
 
@@ -75,6 +75,9 @@ class Upkeep:
         if core.budget.dropped:
             dropped, core.budget.dropped = core.budget.dropped, 0
             core.refusals.count(NOT_QUEUED, "sessions", now_s, dropped)
+        if core.budget.trimmed:
+            trimmed, core.budget.trimmed = core.budget.trimmed, 0
+            core.refusals.count(NO_LONGER_LOGGED, "sessions", now_s, trimmed)
         core.retention.expire(now_s)
         if core.durable is not None:
             core.durable.sweep(now_s)

@@ -1,8 +1,7 @@
 """One broker, its log in memory and clients that keep their state, in one seeded run with crashes.
 
-The broker is the production core. Its log loses, at a crash, what was not synced (durability
-sync) or nothing (write); the crash comes before or after any append, also between two of one
-turn. Clients do what the standard asks of them across reconnects, and note what they were told
+The broker is the production core. The crash comes before or after any append, also between two of
+one turn. Clients do what the standard asks of them across reconnects, and note what they were told
 and what they got, so that `broken` can say afterwards which promise does not hold.
 """
 
@@ -13,406 +12,37 @@ import os
 import random
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.durability.store import Store
+from broker_client import Client, Wire
+from memory_log import CrashError, Disk, MachineClocks, MemoryLog
+
+from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Committed, Hooks, Verdict
-from gateway.broker.inbound.connection import Connection
+from gateway.broker.hooks import Hooks, Verdict
 from gateway.broker.server import BrokerCore
 from gateway.broker.topics import matches, split_share
-from gateway.log.message_log import Done, LogError
-from gateway.mqtt import (
-    ConnAck,
-    Connect,
-    Packet,
-    PropertyId,
-    PubAck,
-    PubComp,
-    Publish,
-    PubRec,
-    PubRel,
-    SubAck,
-    Subscribe,
-    SubscriptionRequest,
-    UnsubAck,
-    Unsubscribe,
-    Version,
-    decode,
-    encode,
-    packet_end,
-)
-from tree_handler import batch
-from tree_handler.batch import Epoch, Flags, Header, Row
-from tree_handler.intervals import Intervals
-from tree_handler.replication.epoch_order import note
-from tree_handler.retained.hybrid_clock import EARLIEST_US
+from gateway.mqtt import Version
 
-NAME = "gw"
+__all__ = ["Client", "CrashError", "Wire", "World"]
+
 TOPICS = ("a/1", "a/2", "b/1")
 
 
-class CrashError(Exception):
-    """The process is killed here."""
+class FailingStore(Store):
+    """Checkpoints that fail when they are told to."""
 
+    is_failing = False
 
-@dataclass
-class MachineClocks:
-    """The clocks of a machine, which go on when they are told to: a `Clocks`."""
-
-    boot: int = 1
-    wall: int = EARLIEST_US + 10**12
-    since_boot: int = 0
-    is_right: bool = True
-    passed_s: float = 0.0
-    """While the machine was up, over all its boots."""
-
-    def boot_us(self) -> int:
-        return self.since_boot
-
-    def wall_us(self) -> int:
-        return self.wall
-
-    def wall_ahead_s(self) -> float:
-        return (self.wall - self.since_boot) / 1e6
-
-    def is_synchronised(self) -> bool:
-        return self.is_right
-
-    def pass_s(self, passed_s: float) -> None:
-        """Time passes while the machine is up."""
-        self.passed_s += passed_s
-        self.since_boot += int(passed_s * 1e6)
-        self.wall += int(passed_s * 1e6)
-
-    def power_cut(self, off_s: float, *, is_right: bool = True) -> None:
-        """The machine is off for a while; afterwards its wall clock is right, or stood still."""
-        self.boot += 1
-        self.since_boot = 0
-        self.is_right = is_right
-        if is_right:
-            self.wall += int(off_s * 1e6)
-
-
-class MemoryLog:
-    """The log of one life of the broker, over what the lives before left."""
-
-    def __init__(
-        self, frames: list[bytes], epoch: int, crash_in: int, clocks: MachineClocks, *, sync: bool
-    ) -> None:
-        self._clocks = clocks
-        self.own: Epoch = (NAME, epoch)
-        self.frames = frames
-        self.is_dead = False
-        self.is_full = False
-        self._synced = len(frames)
-        self._sync = sync
-        self._crash_in = crash_in
-        self._next = 1
-        self._waiting: list[Done] = []
-
-    # -- durable.History
-
-    @property
-    def position(self) -> int:
-        return sum(map(len, self.frames))
-
-    def remember(self, frame: bytes, done: Done) -> None:
-        self._append([("", 0, frame)], Flags.LOCAL)
-        self._settle(done)
-
-    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        at = 0
-        for frame in list(self.frames):
-            if at >= position:
-                yield frame, batch.check(frame)
-            at += len(frame)
-
-    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        found = [(frame, batch.check(frame)) for frame in self.frames]
-        for frame, header in sorted(found, key=lambda one: one[1].first):
-            is_meant = header.logged and header.stream == key
-            if is_meant and header.first <= last and header.last >= first:
-                yield frame, header
-
-    def due(self) -> dict[Epoch, int]:
-        found: dict[Epoch, Intervals] = {}
-        for frame in self.frames:
-            header = batch.check(frame)
-            if header.logged:
-                found.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        return {key: numbers.contiguous_from(1) for key, numbers in reversed(found.items())}
-
-    def start_sync(self) -> Callable[[], None]:
-        length = len(self.frames)
-
-        def finish() -> None:
-            self._synced = max(self._synced, length)
-
-        return finish
-
-    def may_trim(self, before: int) -> None:
-        pass
-
-    # -- hooks.Commit
-
-    def commit(self, logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
-        first = self._next if logged else 0
-        try:
-            if logged:
-                self._append(logged, Flags.LOGGED)
-        except LogError as error:
-            assert done is not None
-            done(0, error)
-            return
-        if done is not None:
-            self._settle(lambda error: done(first, error))
-
-    def receive(self, stream: Epoch, first: int, row: Row) -> None:
-        """Another gateway's message comes; that one's clock stands at 1970."""
-        frame, _ = batch.make(*stream, first, [row], flags=Flags.LOGGED, origin_time_us=0)
-        self.frames.append(frame)
-
-    def open(self, stream: Epoch) -> None:
-        """From now on messages of another gateway's epoch are given out."""
-        self.frames.append(note(*stream)[0])
-
-    # -- disk
-
-    def synced(self) -> None:
-        """All that was appended is on the disk."""
-        self._synced = len(self.frames)
-        waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done(None)
-
-    def survives(self) -> list[bytes]:
-        """What the next life finds."""
-        return self.frames[: self._synced] if self._sync else list(self.frames)
-
-    def _append(self, rows: Sequence[Row], flags: int) -> None:
-        if self.is_dead:
-            raise CrashError
-        if self.is_full:
-            raise LogError("no space left")
-        self._crash_in -= 1
-        made_us = self._clocks.wall_us()
-        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=made_us)
-        if self._crash_in != 0:
-            self.frames.append(frame)
-            if flags & Flags.LOGGED:
-                self._next += len(rows)
-        if self._crash_in in (0, -1):  # before it is written, or right after
-            self.is_dead = True
-            raise CrashError
-
-    def _settle(self, done: Done) -> None:
-        if self._sync:
-            self._waiting.append(done)
-        else:
-            done(None)
-
-
-class Wire(asyncio.Transport):
-    """What the broker writes, until the client reads it or the broker dies."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = bytearray()
-        self.is_cut = False
-
-    def write(self, data: Any) -> None:
-        if not self.is_cut:
-            self.data += data
-
-    def close(self) -> None:
-        self.is_cut = True
-
-    abort = close
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-
-@dataclass(slots=True)
-class Sent:
-    """A message of a client that is on its way to the broker."""
-
-    publish: Publish
-    is_released: bool = False
-
-
-@dataclass(eq=False)
-class Client:
-    """A client that keeps its state across reconnects (MQTT, section 4.1)."""
-
-    name: str
-    version: Version
-    rng: random.Random
-    group: str = ""
-    lasts: bool = True
-    """Whether its session outlives its connections."""
-    wire: Wire | None = None
-    connection: Connection | None = None
-    is_accepted: bool = False
-    was_accepted: bool = False
-    sent: dict[int, Sent] = field(default_factory=dict)
-    unreleased: set[int] = field(default_factory=set)
-    subscribed: dict[str, int] = field(default_factory=dict)
-    """Filters of which it is certain, with the QoS."""
-    unsure: set[str] = field(default_factory=set)
-    asked: dict[int, Packet] = field(default_factory=dict)
-    got: list[Publish] = field(default_factory=list)
-    acknowledged: list[bytes] = field(default_factory=list)
-    refused: set[bytes] = field(default_factory=set)
-    faults: list[str] = field(default_factory=list)
-    number: int = 0
-
-    # -- to the broker
-
-    def connect(self, core: BrokerCore) -> None:
-        self.wire = Wire()
-        self.connection = Connection(core)
-        self.connection.connection_made(self.wire)
-        properties = {}
-        if self.version is Version.V5 and self.lasts:
-            properties = {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}
-        self.is_accepted = False
-        self.send(Connect(self.version, self.name, clean_start=False, properties=properties))
-
-    def cut(self) -> None:
-        """The connection is gone, and what it had not read."""
-        if self.connection is not None:
-            connection, self.connection, self.wire = self.connection, None, None
-            self.is_accepted = False
-            for packet in self.asked.values():
-                if isinstance(packet, Subscribe):
-                    self.unsure |= {request.filter for request in packet.requests}
-                elif isinstance(packet, Unsubscribe):
-                    self.unsure |= set(packet.filters)
-            self.asked.clear()
-            with suppress(CrashError):
-                connection.connection_lost(None)
-
-    def send(self, *packets: Packet) -> None:
-        if self.connection is not None:
-            data = b"".join(encode(packet, self.version) for packet in packets)
-            with suppress(CrashError):
-                self.connection.data_received(data)
-
-    def free_id(self) -> int:
-        return next(i for i in range(1, 100) if i not in self.sent and i not in self.asked)
-
-    def publish(self, topic: str, qos: int, *, retain: bool = False) -> bytes:
-        self.number += 1
-        payload = f"{self.name}:{self.number}".encode()
-        publish = Publish(topic, payload, qos, retain, packet_id=self.free_id() if qos else None)
-        if publish.packet_id is not None:
-            self.sent[publish.packet_id] = Sent(publish)
-        self.send(publish)
-        return payload
-
-    def subscribe(self, topic_filter: str, qos: int) -> None:
-        packet = Subscribe(self.free_id(), [SubscriptionRequest(topic_filter, qos)], {})
-        self.asked[packet.packet_id] = packet
-        self.send(packet)
-
-    def unsubscribe(self, topic_filter: str) -> None:
-        self.subscribed.pop(topic_filter, None)
-        packet = Unsubscribe(self.free_id(), [topic_filter], {})
-        self.asked[packet.packet_id] = packet
-        self.send(packet)
-
-    # -- from the broker
-
-    def read(self, packets_max: int = 1 << 30) -> bool:
-        """Handle some of what the broker wrote; whether there was anything."""
-        if self.wire is None:
-            return False
-        did = False
-        for _ in range(packets_max):
-            if self.wire is None:
-                break
-            data = self.wire.data
-            found = packet_end(bytes(data), 0, 1 << 24)
-            if found is None:
-                if self.wire.is_cut:
-                    self.cut()
-                break
-            packet = decode(data[0], bytes(data[found[0] : found[1]]), self.version)
-            del data[: found[1]]
-            did = True
-            self.handle(packet)
-        return did
-
-    def handle(self, packet: Packet) -> None:
-        match packet:
-            case ConnAck() if packet.reason:
-                self.cut()  # it comes again
-            case ConnAck():
-                if self.lasts and self.was_accepted and not packet.session_present:
-                    self.faults.append("its session is gone")
-                self.is_accepted = self.was_accepted = True
-                for sent in self.sent.values():
-                    if sent.is_released:
-                        self.send(PubRel(sent.publish.packet_id or 0))
-                    else:
-                        sent.publish.dup = True
-                        self.send(sent.publish)
-            case Publish():
-                if packet.qos == 2:
-                    if packet.packet_id not in self.unreleased:
-                        self.unreleased.add(packet.packet_id or 0)
-                        self.got.append(packet)
-                    self.send(PubRec(packet.packet_id or 0))
-                else:
-                    self.got.append(packet)
-                    if packet.qos == 1:
-                        self.send(PubAck(packet.packet_id or 0))
-            case PubRel():
-                self.unreleased.discard(packet.packet_id)
-                self.send(PubComp(packet.packet_id))
-            case PubAck() | PubRec():
-                sent = self.sent.get(packet.packet_id)
-                if sent is None:
-                    return
-                if packet.reason >= 0x80:
-                    self.refused.add(sent.publish.payload)
-                    del self.sent[packet.packet_id]
-                    return
-                self.acknowledged.append(sent.publish.payload)
-                if isinstance(packet, PubRec):
-                    sent.is_released = True
-                    self.send(PubRel(packet.packet_id))
-                else:
-                    del self.sent[packet.packet_id]
-            case PubComp():
-                self.sent.pop(packet.packet_id, None)
-            case SubAck():
-                asked = self.asked.pop(packet.packet_id)
-                assert isinstance(asked, Subscribe)
-                for request, reason in zip(asked.requests, packet.reasons, strict=True):
-                    if reason < 0x80:
-                        self.subscribed[request.filter] = reason
-            case UnsubAck():
-                self.asked.pop(packet.packet_id)
-            case _:
-                pass
+    def save(self, checkpoint: Checkpoint) -> None:
+        if self.is_failing:
+            raise StoreError("disk I/O error")
+        super().save(checkpoint)
 
 
 @dataclass
@@ -444,7 +74,7 @@ class World:
         self.rng = random.Random(seed)
         self.sync = sync
         self.disk_fills = seed % 2 == 1
-        self.frames: list[bytes] = []
+        self.disk = Disk()
         self.clocks = MachineClocks()
         self.epoch = 0
         self.crashes = 0
@@ -464,7 +94,7 @@ class World:
         self.store = Path(self._folder.name) / "broker.sqlite3"
         self.core: BrokerCore
         self.log: MemoryLog
-        self._open: Store
+        self._open: FailingStore
 
     # -- lives
 
@@ -473,7 +103,7 @@ class World:
         loop.set_exception_handler(self._failed)
         self.epoch += 1
         crash_in = self.rng.randrange(1, 120)
-        self.log = MemoryLog(self.frames, self.epoch, crash_in, self.clocks, sync=self.sync)
+        self.log = MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
         self.core = BrokerCore(
             Hooks(
                 authenticate=lambda client, password: True,
@@ -483,7 +113,7 @@ class World:
                 may_publish=self.may_publish,
             )
         )
-        self._open = Store(self.store)
+        self._open = FailingStore(self.store)
         found = self.core.recover(self.log, self._open, self._open.load(), self.clocks)
         assert not found.odd, f"{found.odd} records did not fit"
 
@@ -496,7 +126,7 @@ class World:
             client.cut()
         self.core.upkeep.stop()
         await self._settled()
-        self.frames = self.log.survives()
+        self.disk = self.log.survives()
         self._open.close()
         self.start()
 

@@ -61,7 +61,7 @@ class Days(World):
         if power is not None:
             power()
         self._open.close()
-        self.frames = self.log.survives()
+        self.disk = self.log.survives()
         self.start()
         self.log._crash_in = 1 << 60
         self.core.upkeep.sweep()

@@ -102,6 +102,8 @@ class Durable:
 
     def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
         self.journal = found.journal
+        self.logged = found.logged
+        """From which the queues of sessions read."""
         self._clock: LastingClock = found.clock
         self.wills = StandingWills(found.journal, found.wills)
         self._core = core
@@ -218,8 +220,7 @@ class Durable:
         whose a message was.
         """
         journal = self.journal
-        if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
-            self._tell_time()  # what follows has the new time in its headers
+        self._look_at_clock()
         index = 0
         matters = journal.has_sessions or any(run.will for run in runs)
         for run in one_by_one(runs) if matters else ():
@@ -239,6 +240,7 @@ class Durable:
         journal = self.journal
         if journal.is_empty:
             return None
+        self._look_at_clock()
         if self._failure is not None and self._core.now() < self._retry_at_s:
             journal.was_refused()
             return self._failure
@@ -304,6 +306,10 @@ class Durable:
         while held and held[0][0] <= ticket:
             _, connection, packets = held.popleft()
             connection.let_go(packets)
+
+    def _look_at_clock(self) -> None:
+        if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
+            self._tell_time()  # what follows has the new time in its headers
 
     def _tell_time(self) -> None:
         self._wall_ahead_s = self._clock.wall_ahead_s()

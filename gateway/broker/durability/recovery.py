@@ -27,6 +27,7 @@ from gateway.broker.durability.journal import (
 )
 from gateway.broker.durability.lasting_clock import Dating, LastingClock
 from gateway.broker.durability.lives import Lives
+from gateway.broker.durability.reading_back import ReadingBack
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
@@ -59,12 +60,14 @@ class Recovered:
         retained: topics whose retained message has changed since.
         wills: those that stand.
         clock: goes on from the life before.
+        logged: from which queues read.
         odd: records that did not fit; each is in the log as a warning.
 
     """
 
     journal: Journal
     clock: LastingClock
+    logged: ReadingBack
     sessions: int = 0
     waiting: int = 0
     ended: list[int] = field(default_factory=list)
@@ -116,7 +119,8 @@ class Recovery:
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery()
-        self._sessions = SessionsAgain(core, self._delivery, self._strange)
+        self._logged = ReadingBack(history, core.now)
+        self._sessions = SessionsAgain(core, self._delivery, self._strange, self._logged)
         self._retained: set[str] = set()
         self._odd = 0
         self._read_at_us: int | None = None
@@ -153,7 +157,7 @@ class Recovery:
             if one.ref not in messages:
                 messages[one.ref] = self._message(one)
         for session in saved.sessions:
-            self._sessions.load(session, messages)
+            self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
             assert retained is not None
             self._core.retention.retain(messages[retained.ref])
@@ -371,7 +375,8 @@ class Recovery:
             if self._origins[key].delivered
         }
         journal.goes_on(delivered, saved.delivered)
-        found = Recovered(journal, self._clock, len(self._sessions), 0, self._sessions.ended)
+        found = Recovered(journal, self._clock, self._logged, len(self._sessions))
+        found.ended = self._sessions.ended
         found.retained, found.odd, found.wills = self._retained, self._odd, self._wills
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)

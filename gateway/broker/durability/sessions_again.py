@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.durability.journal import Event, Journal, Ref, SessionRecord
-from gateway.broker.durability.saved import SavedSession
+from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.sessions.backlog import Logged, Places
 from gateway.broker.sessions.session import Session, Subscription
 from gateway.broker.topics import FilterError
 
@@ -33,6 +34,7 @@ class SessionsAgain:
         core: the broker.
         delivery: is told which sessions have ended.
         strange: is told what does not fit.
+        logged: from which queues read.
 
     Attributes:
         next_number: of the next new session.
@@ -41,12 +43,17 @@ class SessionsAgain:
     """
 
     def __init__(
-        self, core: BrokerCore, delivery: ReplayedDelivery, strange: Callable[[str], None]
+        self,
+        core: BrokerCore,
+        delivery: ReplayedDelivery,
+        strange: Callable[[str], None],
+        logged: Logged,
     ) -> None:
         self._core = core
         self._now_s = core.now()
         self._delivery = delivery
         self._strange = strange
+        self._logged = logged
         self._limits = dataclasses.replace(
             core.limits,
             queue_messages=int(RANGES["queue_messages"][1]),
@@ -74,8 +81,15 @@ class SessionsAgain:
 
     # -- the checkpoint --------------------------------------------------------------------------
 
-    def load(self, saved: SavedSession, messages: Mapping[Ref, Message]) -> None:
-        """A session of the checkpoint, and the messages that it names."""
+    def load(self, saved: SavedSession, messages: Mapping[Ref, Message], lasting_us: int) -> None:
+        """A session of the checkpoint, and the messages that it names.
+
+        Args:
+            saved: the session.
+            messages: those of the checkpoint.
+            lasting_us: now, on the lasting clock.
+
+        """
         client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
         session = self._open(saved.number, client, saved.expiry_s)
         session.incoming.update(saved.incoming)
@@ -94,10 +108,16 @@ class SessionsAgain:
                     delivery.packet_id, (message, delivery.flags, delivery.identifiers)
                 )
         session.last_packet_id = saved.last_packet_id
-        for delivery in saved.queue:
-            assert delivery.message is not None
-            message = messages[delivery.message.ref]
-            session.deliver(message, delivery.flags, delivery.identifiers, self._now_s)
+        for one in saved.queue:
+            if isinstance(one, SavedPlaces):
+                expires_at_s = None
+                if one.expires_us is not None:
+                    expires_at_s = self._now_s + (one.expires_us - lasting_us) / 1_000_000
+                where = (one.key, one.flags, one.identifiers, expires_at_s)
+                session.backlog.restore(Places(*where, list(one.ranges)))
+            elif one.message is not None:
+                message = messages[one.message.ref]
+                session.backlog.restore((message, one.flags, one.identifiers))
 
     # -- the journal -----------------------------------------------------------------------------
 
@@ -157,7 +177,7 @@ class SessionsAgain:
         self.next_number = max(self.next_number, number + 1)
 
     def _open(self, number: int, client: Client, expiry_s: int) -> Session:
-        session = Session(client, self._limits, self._budget)
+        session = Session(client, self._limits, self._budget, self._logged)
         session.expiry_s = expiry_s
         self._sessions[number] = session
         self._core.sessions[client.client_id] = session
@@ -191,6 +211,7 @@ class SessionsAgain:
             lasting_us: now, on the lasting clock.
 
         """
+        self._core.budget.trimmed += self._budget.trimmed
         for number, session in self._sessions.items():
             session.adopt(self._core.limits, self._core.budget)
             session.record = SessionRecord(number, journal)

@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
     SavedMessage,
+    SavedPlaces,
     SavedSession,
     SavedTombstone,
 )
@@ -120,6 +122,7 @@ class Store:
                 ("session", "number"),
                 ("subscription", "session"),
                 ("delivery", "session"),
+                ("places", "session"),
                 ("away", "session"),
                 ("owed", "session"),
             ):
@@ -219,25 +222,28 @@ class Store:
                 for name, s in session.subscriptions.items()
             ),
         )
-        # What waits keeps its row from checkpoint to checkpoint; what is in flight changes fast.
-        db.execute(
-            "DELETE FROM delivery WHERE session = ? AND (? OR packet_id > 0 OR place < ?)",
-            (number, session.is_whole, session.queue_from),
-        )
-        db.executemany(
-            "REPLACE INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    number,
-                    delivery.packet_id,
-                    delivery.place,
-                    None if delivery.message is None else ids[delivery.message.ref],
-                    delivery.flags,
-                    msgpack.packb(delivery.identifiers),
+        self._write_deliveries(session, ids)
+
+    def _write_deliveries(self, session: SavedSession, ids: dict[Ref, int]) -> None:
+        db, number = self._db, session.number
+        db.execute("DELETE FROM delivery WHERE session = ?", (number,))
+        db.execute("DELETE FROM places WHERE session = ?", (number,))
+        for place, one in enumerate((*session.inflight, *session.queue)):
+            identifiers = msgpack.packb(one.identifiers)
+            if isinstance(one, SavedPlaces):
+                db.execute(
+                    "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(number, place, *one.key, msgpack.packb(one.ranges)),
+                        *(one.flags, identifiers, one.expires_us),
+                    ),
                 )
-                for delivery in (*session.inflight, *session.queue)
-            ),
-        )
+            else:
+                message = None if one.message is None else ids[one.message.ref]
+                db.execute(
+                    "INSERT INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
+                    (number, one.packet_id, place, message, one.flags, identifiers),
+                )
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -301,19 +307,26 @@ class Store:
                 "SELECT * FROM subscription WHERE session = ?", number
             )
         }
-        deliveries = [
-            SavedDelivery(
-                place,
-                packet_id,
-                None if message is None else messages[message],
-                flags,
-                msgpack.unpackb(identifiers, use_list=False),
+        found: dict[int, SavedDelivery | SavedPlaces] = {}
+        sent: list[SavedDelivery] = []
+        for _, packet_id, place, message, flags, identifiers in self._rows(
+            "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
+        ):
+            of = None if message is None else messages[message]
+            one = SavedDelivery(packet_id, of, flags, _tuple(identifiers))
+            if packet_id:
+                sent.append(one)
+            elif of is None:
+                raise ValueError(f"session {number}: nothing waits at {place}")
+            else:
+                found[place] = one
+        for _, place, origin, epoch, ranges, flags, identifiers, expires_us in self._rows(
+            "SELECT * FROM places WHERE session = ?", number
+        ):
+            numbers = _ranges(ranges)
+            found[place] = SavedPlaces(
+                (origin, epoch), numbers, flags, _tuple(identifiers), expires_us
             )
-            for _, packet_id, place, message, flags, identifiers in self._rows(
-                "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
-            )
-        ]
-        queue = [delivery for delivery in deliveries if not delivery.packet_id]
         return SavedSession(
             number,
             client_id,
@@ -322,11 +335,10 @@ class Store:
             version,
             expiry_s,
             last_packet_id,
-            msgpack.unpackb(incoming, use_list=False),
+            _tuple(incoming),
             subscriptions,
-            [delivery for delivery in deliveries if delivery.packet_id],
-            queue[0].place if queue else 0,
-            queue,
+            sent,
+            [found[place] for place in sorted(found)],
             away_us=away_us,
             owed=self._owed(number),
         )
@@ -368,6 +380,17 @@ def _will(row: tuple[Any, ...]) -> SavedWill:
     saved = SavedWill(*row)
     roles = msgpack.unpackb(row[3], use_list=False)
     return saved._replace(roles=roles, retain=bool(saved.retain), properties=_properties(row[9]))
+
+
+def _tuple(packed: bytes) -> tuple[int, ...]:
+    return tuple(map(int, msgpack.unpackb(packed)))
+
+
+def _ranges(packed: bytes) -> tuple[int, ...]:
+    ranges = _tuple(packed)
+    if not ranges or len(ranges) % 2 or ranges[0] < 1 or any(a > b for a, b in pairwise(ranges)):
+        raise ValueError(f"ranges of numbers {ranges}")
+    return ranges
 
 
 def _properties(packed: bytes) -> dict[int, Any]:

@@ -158,7 +158,8 @@ def _open(connection: Connection, connect: Connect, client: Client) -> None:
     if old is not None and (connect.clean_start or not old.expiry_s):
         core.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
         old = None
-    session = old or Session(client, core.limits, core.budget)
+    logged = None if core.durable is None else core.durable.logged
+    session = old or Session(client, core.limits, core.budget, logged)
     expiry_s = _expiry_s(connection, connect)
     if core.durable is not None and not core.durable.takes(session, client, expiry_s):
         refuse(connection, ReasonCode.QUOTA_EXCEEDED, "no room to keep the session")

@@ -6,10 +6,10 @@ A session outlives connections; it knows nothing of sockets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from gateway.broker.sessions.in_flight import Delivery, InFlight
+from gateway.broker.sessions.backlog import Delivery, Logged
+from gateway.broker.sessions.in_flight import InFlight
 from gateway.mqtt import Will
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gateway.broker.retained.owed import Owed
 
 NEVER_EXPIRES_S = 0xFFFF_FFFF
-_NEAR_HEAD = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,10 @@ class Session(InFlight):
         "will",
     )
 
-    def __init__(self, client: Client, limits: Limits, budget: Budget) -> None:
-        super().__init__(client.version, limits, budget)
+    def __init__(
+        self, client: Client, limits: Limits, budget: Budget, log: Logged | None = None
+    ) -> None:
+        super().__init__(client.version, limits, budget, log)
         self.client = client
         self.connection: Connection | None = None
         self.expiry_s = 0
@@ -104,28 +105,21 @@ class Session(InFlight):
             self._inflight_bytes += delivery[0].size_bytes
 
     def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
-        """The message that waits under this reference had been sent; whether there is one."""
-        found = -1
-        # What was sent stood at the head of the queue or close to it.
-        for at, (message, its_flags, _) in enumerate(islice(self.queue, _NEAR_HEAD)):
-            if message.ref == ref:
-                found = at
-                if its_flags == flags:
-                    break
-        if found < 0:
+        """The message that waits under this reference had been sent; whether there is one.
+
+        One that the log no longer has is dropped, and counted.
+        """
+        dropped = self.dropped
+        delivery = self.backlog.remove(ref, flags)
+        if delivery is None and self.dropped == dropped:
             return False
-        delivery = self.queue[found]
-        del self.queue[found]
-        size = delivery[0].size_bytes
-        self._queued_bytes -= size
-        self._budget.used_bytes -= size
         self.last_packet_id = packet_id
-        self.restore_inflight(packet_id, delivery)
+        if delivery is not None:
+            self.restore_inflight(packet_id, delivery)
         return True
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
         """What was restored without limits counts for these from now on."""
         self._limits = limits
         self._inflight_bytes_max = limits.inflight_bytes
-        budget.used_bytes += self._queued_bytes
-        self._budget = budget
+        self.backlog.adopt(limits, budget)
