@@ -142,7 +142,7 @@ class BrokerCore:
         self.retention.own = history.own
         found = Recovery(self, history, LastingClock(clocks, history.own[1])).run(saved)
         self.durable = Durable(self, history, store, found)
-        self.durable.start(saved.position)
+        self.durable.start(saved)
         self.acceptance.durable = self.durable
         for one in found.wills.standing.values():
             wills.left_standing(self, one.client, one.will)

@@ -330,6 +330,13 @@ class MessageLog:
         """Bytes in all segments."""
         return sum(segment.length for segment in self._segments)
 
+    def where(self, key: Epoch, number: int) -> int:
+        """Where the segment begins that holds a number of a stream; the log's end if none does."""
+        for segment in reversed(self._segments):
+            if number in segment.holds.get(key, ()):
+                return segment.start
+        return self.position
+
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
         lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,13 @@ class Client:
     group: str = ""
     lasts: bool = True
     """Whether its session outlives its connections."""
+    receive_maximum: int = 0
+    """Messages that it takes at once; 0 if it does not say."""
+    stays_away: int = 0
+    """So often it does not come back when it could."""
+    keeps_back: bool = False
+    """Whether it does not answer what comes for now."""
+    kept_back: list[Packet] = field(default_factory=list)
     wire: Wire | None = None
     connection: Connection | None = None
     is_accepted: bool = False
@@ -96,6 +104,7 @@ class Client:
     asked: dict[int, Packet] = field(default_factory=dict)
     got: list[Publish] = field(default_factory=list)
     acknowledged: list[bytes] = field(default_factory=list)
+    on_acknowledged: Callable[[bytes], None] = lambda _: None
     refused: set[bytes] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     number: int = 0
@@ -108,7 +117,9 @@ class Client:
         self.connection.connection_made(self.wire)
         properties = {}
         if self.version is Version.V5 and self.lasts:
-            properties = {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}
+            properties[PropertyId.SESSION_EXPIRY_INTERVAL] = 3600
+        if self.receive_maximum:
+            properties[PropertyId.RECEIVE_MAXIMUM] = self.receive_maximum
         self.is_accepted = False
         self.send(Connect(self.version, self.name, clean_start=False, properties=properties))
 
@@ -123,6 +134,7 @@ class Client:
                 elif isinstance(packet, Unsubscribe):
                     self.unsure |= set(packet.filters)
             self.asked.clear()
+            self.kept_back.clear()  # the broker asks again
             with suppress(CrashError):
                 connection.connection_lost(None)
 
@@ -131,6 +143,19 @@ class Client:
             data = b"".join(encode(packet, self.version) for packet in packets)
             with suppress(CrashError):
                 self.connection.data_received(data)
+
+    def answer(self, packet: Packet) -> None:
+        """Acknowledge, or keep that back for later."""
+        if self.keeps_back:
+            self.kept_back.append(packet)
+        else:
+            self.send(packet)
+
+    def answer_all(self) -> None:
+        """Send what was kept back, and keep nothing back any more."""
+        self.keeps_back = False
+        packets, self.kept_back = self.kept_back, []
+        self.send(*packets)
 
     def free_id(self) -> int:
         return next(i for i in range(1, 100) if i not in self.sent and i not in self.asked)
@@ -196,14 +221,14 @@ class Client:
                     if packet.packet_id not in self.unreleased:
                         self.unreleased.add(packet.packet_id or 0)
                         self.got.append(packet)
-                    self.send(PubRec(packet.packet_id or 0))
+                    self.answer(PubRec(packet.packet_id or 0))
                 else:
                     self.got.append(packet)
                     if packet.qos == 1:
-                        self.send(PubAck(packet.packet_id or 0))
+                        self.answer(PubAck(packet.packet_id or 0))
             case PubRel():
                 self.unreleased.discard(packet.packet_id)
-                self.send(PubComp(packet.packet_id))
+                self.answer(PubComp(packet.packet_id))
             case PubAck() | PubRec():
                 sent = self.sent.get(packet.packet_id)
                 if sent is None:
@@ -213,6 +238,7 @@ class Client:
                     del self.sent[packet.packet_id]
                     return
                 self.acknowledged.append(sent.publish.payload)
+                self.on_acknowledged(sent.publish.payload)
                 if isinstance(packet, PubRec):
                     sent.is_released = True
                     self.send(PubRel(packet.packet_id))

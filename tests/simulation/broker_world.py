@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,21 +26,30 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
 from gateway.broker.hooks import Hooks, Verdict
+from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.server import BrokerCore
+from gateway.broker.sessions import backlog
+from gateway.broker.sessions.backlog import HEAD_BYTES
 from gateway.broker.topics import matches, split_share
 from gateway.mqtt import Version
 
 __all__ = ["Client", "CrashError", "Wire", "World"]
 
 TOPICS = ("a/1", "a/2", "b/1")
+GROUP = "$share/g/b/+"
 
 
 class FailingStore(Store):
-    """Checkpoints that fail when they are told to."""
+    """Checkpoints that fail, or take long, when they are told to."""
 
-    is_failing = False
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_failing = False
+        self.may_save = threading.Event()
+        self.may_save.set()
 
     def save(self, checkpoint: Checkpoint) -> None:
+        self.may_save.wait()
         if self.is_failing:
             raise StoreError("disk I/O error")
         super().save(checkpoint)
@@ -52,10 +62,13 @@ class Published:
     topic: str
     qos: int
     retain: bool
+    at: int
+    """When, by the count of what happened."""
     due: dict[str, int]
     """Clients by name, with their QoS; shared subscriptions by ``$share/...``."""
     stays: set[str]
     """Of them, those who have not unsubscribed since."""
+    acknowledged_at: int | None = None
 
 
 class World:
@@ -64,13 +77,27 @@ class World:
     Args:
         seed: of everything that is drawn; if it is odd, the disk is full at times.
         sync: whether the log loses at a crash what was not synced.
+        head_bytes: what a session keeps in memory of the messages that wait for it.
+        kept_bytes: of the log; older frames are deleted as soon as the broker allows it. None: all.
 
     """
 
     takes_checkpoints = False
     """Whether a test that asks for a crash wants a checkpoint right before it."""
 
-    def __init__(self, seed: int, *, sync: bool) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        sync: bool,
+        head_bytes: int = HEAD_BYTES,
+        kept_bytes: int | None = None,
+    ) -> None:
+        backlog.HEAD_BYTES = head_bytes
+        self.kept_bytes = kept_bytes
+        self.told_trimmed = 0
+        """Messages of which the broker said that the log no longer had them."""
+        self.events = 0
         self.rng = random.Random(seed)
         self.sync = sync
         self.disk_fills = seed % 2 == 1
@@ -85,7 +112,10 @@ class World:
             Client(f"c{i}", Version.V5 if i % 2 else Version.V311, self.rng) for i in range(5)
         ]
         for client in self.clients[3:]:
-            client.group = "$share/g/b/+"
+            client.group = GROUP
+        self.clients[1].receive_maximum = 3
+        for client in self.clients:
+            client.on_acknowledged = self._acknowledged
         # In memory where that is to be had: what a disk does is not what is drawn here.
         memory = Path("/dev/shm")
         self._folder = tempfile.TemporaryDirectory(
@@ -117,8 +147,17 @@ class World:
         found = self.core.recover(self.log, self._open, self._open.load(), self.clocks)
         assert not found.odd, f"{found.odd} records did not fit"
 
+    def _acknowledged(self, payload: bytes) -> None:
+        self.events += 1
+        self.published[payload].acknowledged_at = self.events
+
+    def _add_up_trimmed(self) -> None:
+        told = self.core.refusals.counts[NO_LONGER_LOGGED]
+        self.told_trimmed += told + self.core.budget.trimmed
+
     async def crash(self) -> None:
         self.crashes += 1
+        self._add_up_trimmed()
         self.log.is_dead = True
         for client in self.clients:
             if self.rng.random() < 0.5:  # what was on its way may still arrive, or not
@@ -136,6 +175,9 @@ class World:
         assert kept is not None
         with suppress(CrashError, OSError):
             await kept.checkpoint()
+        self._open.is_failing = False
+        if self.kept_bytes is not None:
+            self.log.trim(self.kept_bytes)
 
     @staticmethod
     def _failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -153,9 +195,14 @@ class World:
         client = rng.choice(self.clients)
         draw = rng.random()
         if client.connection is None:
-            client.connect(self.core)
+            if client.stays_away:
+                client.stays_away -= 1
+            else:
+                client.connect(self.core)
         elif not client.is_accepted or draw < 0.3:
             client.read(rng.randrange(1, 6))
+            if client.keeps_back and rng.random() < 0.2:
+                client.answer_all()
         elif draw < 0.75:
             for _ in range(rng.randrange(1, 4)):
                 self.publish(client)
@@ -163,10 +210,14 @@ class World:
             self.change_subscription(client)
         elif draw < 0.84:
             client.cut()
+            client.stays_away = rng.choice((0, 0, 3, 30))
         elif draw < 0.86:
+            self._open.is_failing = rng.random() < 0.4
             await self.checkpoint()
         elif draw < 0.87 and self.disk_fills:
             self.log.is_full = not self.log.is_full
+        elif draw < 0.90:
+            client.keeps_back = True
         if rng.random() < 0.6:
             await asyncio.sleep(0)
         if rng.random() < 0.3 and self.sync and not self.log.is_dead:
@@ -187,7 +238,10 @@ class World:
                     name = topic_filter if share else other.name
                     due[name] = max(due.get(name, 0), min(qos, granted))
         payload = client.publish(topic, qos, retain=retain)
-        self.published[payload] = Published(topic, qos, retain, due, set(due))
+        self.events += 1
+        made = Published(topic, qos, retain, self.events, due, set(due))
+        made.acknowledged_at = self.published.get(payload, made).acknowledged_at
+        self.published[payload] = made
         if retain:
             self.retained[topic].append(payload)
 
@@ -209,6 +263,8 @@ class World:
         """No more crashes: all come back, read everything, and finish what they began."""
         await self.crash()
         self.log._crash_in = 1 << 60
+        for client in self.clients:
+            client.answer_all()
         for _ in range(400):
             busy = False
             for client in self.clients:
@@ -224,6 +280,8 @@ class World:
                 break
 
     def close(self) -> None:
+        self._add_up_trimmed()
+        backlog.HEAD_BYTES = HEAD_BYTES
         self.core.upkeep.stop()
         self._open.close()
         self._folder.cleanup()
@@ -232,22 +290,39 @@ class World:
 
     def broken(self) -> list[str]:
         faults = [f"{c.name}: {fault}" for c in self.clients for fault in c.faults]
-        faults += [f"{c.name}: {len(c.sent)} exchanges hang" for c in self.clients if c.sent]
+        missed: list[str] = []
         for client in self.clients:
+            faults += self._still_open(client)
+            missed += self._missed(client)
             faults += self._of_client(client)
+        missed += self._missed_by_groups()
+        if len(missed) > self.told_trimmed:  # of no other drop it is told
+            faults += missed
+        if self.kept_bytes is None and self.told_trimmed:
+            faults.append(f"{self.told_trimmed} messages are said to be trimmed")
         faults += self._of_groups()
         faults += self._of_retained()
         return faults
 
+    def _still_open(self, client: Client) -> Iterator[str]:
+        if client.sent or client.unreleased:
+            yield f"{client.name}: {len(client.sent) + len(client.unreleased)} exchanges hang"
+        session = self.core.sessions.get(client.name)
+        if session is not None:
+            hanging = session.inflight_count + session.queued_count + len(session.incoming)
+            if hanging:
+                yield f"{client.name}: {hanging} exchanges hang at the broker"
+
+    def _missed(self, client: Client) -> Iterator[str]:
+        got = {publish.payload for publish in client.got if not publish.retain}
+        for payload, message in self.published.items():
+            is_due = client.name in message.stays and message.acknowledged_at is not None
+            if is_due and payload not in got:
+                yield f"{client.name} never got {payload!r} on {message.topic}"
+
     def _of_client(self, client: Client) -> Iterator[str]:
         live = [p for p in client.got if not p.retain]
         counts = Counter(publish.payload for publish in live)
-        for payload, message in self.published.items():
-            publisher = payload.split(b":")[0].decode()
-            owner = next(c for c in self.clients if c.name == publisher)
-            is_due = client.name in message.stays and payload in owner.acknowledged
-            if is_due and not counts[payload]:
-                yield f"{client.name} never got {payload!r} on {message.topic}"
         for payload, count in counts.items():
             qos = {publish.qos for publish in live if publish.payload == payload}
             if qos == {2} and count > 1:
@@ -267,23 +342,35 @@ class World:
                 yield f"{client.name} got {publish.payload!r} behind a later one"
             latest[key] = max(latest.get(key, 0), int(number))
 
-    def _of_groups(self) -> Iterator[str]:
-        got = Counter(
+    def _got_by_groups(self) -> Counter[bytes]:
+        return Counter(
             publish.payload
             for client in self.clients
             if client.group
             for publish in {p.payload: p for p in client.got}.values()
         )
-        done = {payload for client in self.clients for payload in client.acknowledged}
+
+    def _missed_by_groups(self) -> Iterator[str]:
+        got = self._got_by_groups()
         for payload, message in self.published.items():
-            if "$share/g/b/+" in message.due and payload in done and not got[payload]:
+            is_due = GROUP in message.due and message.acknowledged_at is not None
+            if is_due and not got[payload]:
                 yield f"the group never got {payload!r}"
-            if message.qos == 2 and got[payload] > 1:
-                yield f"{got[payload]} members of the group got {payload!r}"
+
+    def _of_groups(self) -> Iterator[str]:
+        for payload, count in self._got_by_groups().items():
+            if self.published[payload].qos == 2 and count > 1:
+                yield f"{count} members of the group got {payload!r}"
 
     def _of_retained(self) -> Iterator[str]:
-        done = {payload for client in self.clients for payload in client.acknowledged}
         for topic, payloads in self.retained.items():
             kept = self.core.retained.get(topic)
-            if any(payload in done for payload in payloads) and kept is None:
-                yield f"nothing is retained on {topic}"
+            known = [self.published[payload] for payload in payloads]
+            acknowledged = [one for one in known if one.acknowledged_at is not None]
+            if kept is None:
+                if acknowledged:
+                    yield f"nothing is retained on {topic}"
+                continue
+            told_at = self.published[kept.payload].acknowledged_at
+            if told_at is not None and any(one.at > told_at for one in acknowledged):
+                yield f"{kept.payload!r} is retained on {topic} though a later one was acknowledged"

@@ -126,6 +126,16 @@ class MemoryLog:
             if is_meant and header.first <= last and header.last >= first:
                 yield frame, header
 
+    def where(self, key: Epoch, number: int) -> int:
+        at = self.disk.begin
+        for frame in self.frames:
+            header = batch.check(frame)
+            is_meant = header.logged and header.stream == key
+            if is_meant and header.first <= number <= header.last:
+                return at
+            at += len(frame)
+        return at
+
     def due(self) -> dict[Epoch, int]:
         have = reversed(self.disk.have.items())
         return {key: numbers.contiguous_from(1) for key, numbers in have}
@@ -184,16 +194,21 @@ class MemoryLog:
 
     def survives(self) -> Disk:
         """What the next life finds."""
-        disk = self.disk
-        while self._sync and self.position > max(self._synced, disk.begin):
-            frame = disk.frames.pop()
-            header = batch.check(frame)
-            if header.logged:
-                have = disk.have[header.stream]
-                lost = Intervals([(header.first, header.last)])
-                kept = [part for a, b in have for part in lost.missing(a, b)]
-                disk.have[header.stream] = Intervals(kept)
-        return disk
+        while self._sync and self.position > max(self._synced, self.disk.begin):
+            self.lose_last()
+        return self.disk
+
+    def lose_last(self) -> int:
+        """The disk loses its last frame, though it had said that it has it; its length."""
+        frame = self.frames.pop()
+        header = batch.check(frame)
+        if header.logged:
+            have = self.disk.have[header.stream]
+            lost = Intervals([(header.first, header.last)])
+            kept = [part for first, last in have for part in lost.missing(first, last)]
+            self.disk.have[header.stream] = Intervals(kept)
+        self._synced = min(self._synced, self.position)
+        return len(frame)
 
     def _take(self, frame: bytes) -> None:
         self.frames.append(frame)

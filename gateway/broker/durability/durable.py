@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,6 +31,7 @@ from tree_handler.retained.message import Retained
 
 if TYPE_CHECKING:
     from gateway.broker.durability.recovery import Recovered
+    from gateway.broker.durability.saved import Checkpoint
     from gateway.broker.hooks import Client
     from gateway.broker.inbound.runs import Run, Together
     from gateway.broker.outbound.message import Message
@@ -79,6 +80,9 @@ class History(Protocol):
     def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any of these numbers, in sequence."""
 
+    def where(self, key: Epoch, number: int) -> int:
+        """A position before a message of a stream; that of the end if it is not there."""
+
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients."""
 
@@ -124,16 +128,16 @@ class Durable:
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
         self._tell_time()
 
-    def start(self, position: int) -> None:
-        """Go on behind the checkpoint of this position.
+    def start(self, saved: Checkpoint) -> None:
+        """Go on behind the last checkpoint.
 
         Raises:
             StoreError: the log ends before it, and a new one can't be written.
 
         """
-        self._position = position
-        self._history.may_trim(position)
-        if position > self._history.position:
+        self._position = saved.position
+        self._may_trim(saved.delivered)
+        if saved.position > self._history.position:
             # The log has lost its end. What comes now must not stand where nobody will look.
             taken = self._snapshots.take(self._history.position)
             self._store.save(taken.checkpoint())
@@ -371,7 +375,17 @@ class Durable:
     def _has_saved(self, taken: Taken) -> None:
         self._snapshots.saved(taken)
         self._position = taken.position
-        self._history.may_trim(self._position)
+        self._may_trim(taken.delivered)
+
+    def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
+        """Let go of what stands before the checkpoint, and had reached the sessions by then.
+
+        What waited for its sync had not: a start gives it to them.
+        """
+        history, origin = self._history, self._history.own[0]
+        lives = {key for key in (*history.due(), history.own) if key[0] == origin}
+        owed_from = [history.where(key, delivered.get(key, 0) + 1) for key in lives]
+        history.may_trim(min(self._position, *owed_from))
 
     async def stop(self) -> None:
         """Make a last checkpoint, so that the next start reads nothing of the log."""

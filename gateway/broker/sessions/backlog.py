@@ -316,6 +316,11 @@ class Backlog:
             if not self._reads_on(ref):
                 return None
 
+    def is_trimmed(self, ref: Ref) -> bool:
+        """Whether the log does not have a message any more."""
+        key, number = ref
+        return self._log is not None and number not in self._log.messages(key, number, number)[0]
+
     def _reads_on(self, ref: Ref) -> bool:
         """Read on towards a message that stands in the log; whether it was among the places."""
         for item in self._items:

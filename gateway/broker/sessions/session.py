@@ -107,14 +107,14 @@ class Session(InFlight):
     def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
         """The message that waits under this reference had been sent; whether there is one.
 
-        One that the log no longer has is dropped, and counted.
+        Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
+        had it, so that exchange goes on with PUBREL, to its end.
         """
-        dropped = self.dropped
         delivery = self.backlog.remove(ref, flags)
-        if delivery is None and self.dropped == dropped:
+        if delivery is None and not self.backlog.is_trimmed(ref):
             return False
         self.last_packet_id = packet_id
-        if delivery is not None:
+        if delivery is not None or flags & 6 == 4:
             self.restore_inflight(packet_id, delivery)
         return True
 
