@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,36 @@ class Store:
         self._one_call = threading.Lock()
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
-            found = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, FORMAT):
-                raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
-            self._db.executescript(TABLES)
-            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+        try:
+            self._open(sync)
         except sqlite3.OperationalError as error:
+            self._db.close()
             raise StoreError(f"{path}: {error}") from error
         except sqlite3.Error as error:
+            self._db.close()
             raise DamagedStoreError(f"{path}: {error}") from error
+        except DamagedStoreError:
+            self._db.close()
+            raise
+
+    def _open(self, sync: bool) -> None:
+        db, path = self._db, self._path
+        # Before anything is written: it may be another program's.
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        is_ours = found == FORMAT and {"checkpoint", "message", "delivery"} <= tables
+        if not is_ours and (tables or found):
+            raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
+        if (why := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise DamagedStoreError(f"{path}: {why}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+        with _transaction(db):
+            for statement in TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         """Let go of the file, once nothing is being written."""
@@ -106,13 +125,8 @@ class Store:
             raise StoreError(f"{self._path}: {error}") from error
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(self._db):
             self._write(checkpoint)
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
 
     def _write(self, checkpoint: Checkpoint) -> None:
         db = self._db
@@ -374,6 +388,18 @@ def open_store(path: Path) -> tuple[Store, Checkpoint]:
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return Store(path), Checkpoint()
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
 
 
 def _will(row: tuple[Any, ...]) -> SavedWill:
