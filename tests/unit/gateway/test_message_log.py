@@ -133,6 +133,8 @@ def by_start(folder: Path, segment_bytes: int) -> dict[str, object]:
     for key in log.have:
         wanted = Intervals([(3, 11), (17, 17), (20, 200)])
         told[f"read {key}"] = list(log.read(key, wanted))
+        for number in (1, 5, 9, 14):
+            told[f"{number} of {key}"] = list(log.read(key, Intervals([(number, number)])))
     log.close()
     return told
 
