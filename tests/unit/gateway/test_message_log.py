@@ -282,7 +282,7 @@ def _copied(folder: Path) -> Path:
 def test_batches_that_repair_brought_in_any_order_are_read_in_sequence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.log.message_log.IN_SEQUENCE", 3)
+    monkeypatch.setattr("gateway.log.scan.IN_SEQUENCE", 3)
     log = opened(folder)
     for first, count in ((9, 3), (8, 1), (1, 2), (4, 4), (3, 1)):
         log.append(*make(first, count))
