@@ -294,6 +294,7 @@ class World:
         for client in self.clients:
             faults += self._still_open(client)
             missed += self._missed(client)
+            missed += self._disordered(client)  # dropped, and published again later
             faults += self._of_client(client)
         missed += self._missed_by_groups()
         if len(missed) > self.told_trimmed:  # of no other drop it is told
@@ -327,6 +328,9 @@ class World:
             qos = {publish.qos for publish in live if publish.payload == payload}
             if qos == {2} and count > 1:
                 yield f"{client.name} got {payload!r} {count} times"
+
+    def _disordered(self, client: Client) -> Iterator[str]:
+        live = [p for p in client.got if not p.retain]
         latest: dict[tuple[bytes, str, int], int] = {}
         seen: set[bytes] = set()
         for publish in live:

@@ -13,12 +13,12 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
+from gateway.broker.durability import packed
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
@@ -29,7 +29,6 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
-from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.session import Subscription
@@ -132,15 +131,9 @@ class Store:
         db = self._db
         ids = self._write_messages(checkpoint.messages())
         for number in checkpoint.ended:
-            for table, column in (
-                ("session", "number"),
-                ("subscription", "session"),
-                ("delivery", "session"),
-                ("places", "session"),
-                ("away", "session"),
-                ("owed", "session"),
-            ):
-                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  # names of ours
+            db.execute("DELETE FROM session WHERE number = ?", (number,))
+            for table in ("subscription", "delivery", "places", "away", "owed"):
+                db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608  # names of ours
         for session in checkpoint.sessions:
             self._write_session(session, ids)
         for topic, message in checkpoint.retained.items():
@@ -161,10 +154,10 @@ class Store:
             if will is None:
                 db.execute("DELETE FROM will WHERE number = ?", (number,))
             else:
-                packed = will._replace(
+                row = will._replace(
                     roles=msgpack.packb(will.roles), properties=msgpack.packb(will.properties)
                 )
-                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", packed)
+                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         db.executemany(
             "REPLACE INTO delivered VALUES (?, ?, ?)",
             ((*key, last) for key, last in checkpoint.delivered.items()),
@@ -288,7 +281,7 @@ class Store:
         messages = {
             row[0]: SavedMessage(
                 ((row[1], row[2]), row[3]),
-                Entry(row[4], row[5], row[6], bool(row[7]), _properties(row[8])),
+                Entry(row[4], row[5], row[6], bool(row[7]), packed.properties(row[8])),
                 row[9],
             )
             for row in self._rows("SELECT * FROM message")
@@ -307,7 +300,7 @@ class Store:
                 row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
-            {row[0]: _will(row) for row in self._rows("SELECT * FROM will")},
+            {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},
             mark,
         )
 
@@ -327,7 +320,7 @@ class Store:
             "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
         ):
             of = None if message is None else messages[message]
-            one = SavedDelivery(packet_id, of, flags, _tuple(identifiers))
+            one = SavedDelivery(packet_id, of, flags, packed.numbers(identifiers))
             if packet_id:
                 sent.append(one)
             elif of is None:
@@ -337,9 +330,9 @@ class Store:
         for _, place, origin, epoch, ranges, flags, identifiers, expires_us in self._rows(
             "SELECT * FROM places WHERE session = ?", number
         ):
-            numbers = _ranges(ranges)
+            where = packed.ranges(ranges)
             found[place] = SavedPlaces(
-                (origin, epoch), numbers, flags, _tuple(identifiers), expires_us
+                (origin, epoch), where, flags, packed.numbers(identifiers), expires_us
             )
         return SavedSession(
             number,
@@ -349,7 +342,7 @@ class Store:
             version,
             expiry_s,
             last_packet_id,
-            _tuple(incoming),
+            packed.numbers(incoming),
             subscriptions,
             sent,
             [found[place] for place in sorted(found)],
@@ -400,25 +393,3 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
     except BaseException:
         db.execute("ROLLBACK")
         raise
-
-
-def _will(row: tuple[Any, ...]) -> SavedWill:
-    saved = SavedWill(*row)
-    roles = msgpack.unpackb(row[3], use_list=False)
-    return saved._replace(roles=roles, retain=bool(saved.retain), properties=_properties(row[9]))
-
-
-def _tuple(packed: bytes) -> tuple[int, ...]:
-    return tuple(map(int, msgpack.unpackb(packed)))
-
-
-def _ranges(packed: bytes) -> tuple[int, ...]:
-    ranges = _tuple(packed)
-    if not ranges or len(ranges) % 2 or ranges[0] < 1 or any(a > b for a, b in pairwise(ranges)):
-        raise ValueError(f"ranges of numbers {ranges}")
-    return ranges
-
-
-def _properties(packed: bytes) -> dict[int, Any]:
-    properties: dict[int, Any] = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
-    return properties
