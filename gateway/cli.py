@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
+from gateway import build
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -176,7 +177,8 @@ def _parser() -> argparse.ArgumentParser:
         "tree of brokers that heals itself.",
         epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration.",
     )
-    parser.add_argument("--version", action="version", version=f"hedgerow {version('hedgerow')}")
+    version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
+    parser.add_argument("--version", action="version", version=version_line)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     run = commands.add_parser(

@@ -22,7 +22,7 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
+from gateway import access_files, build, config_change, event_loop, listeners_file, sd_notify, state
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.durability.store import StoreError
@@ -395,6 +395,7 @@ class GatewayProcess:
             "capability": self._capability,
             "pid": os.getpid(),
             "event_loop": event_loop.running(),
+            "build": build.running(),
             "up_s": round(time.time() - self._started_s, 1),
             "mqtt_clients": self._broker.client_count,
             "broker": report(self._broker.core),

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mypy_extensions import mypyc_attr
+
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
 from tree_handler.remote_message import MAX_DEADLINE_MS, Answer, Query, Request, Response
@@ -31,6 +33,7 @@ SERVICE_UNAVAILABLE = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
 
 
+@mypyc_attr(native_class=False)
 class TooManyError(RuntimeError):
     """As many queries are outstanding as may be.
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import ClassVar
 
 from gateway.links.backlog import Backlog
 from gateway.links.commit import GroupCommit
@@ -64,7 +65,9 @@ class Exchange:
 
     """
 
-    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT))
+    topics: ClassVar[frozenset[bytes]] = frozenset(
+        (_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT)
+    )
 
     def __init__(
         self,

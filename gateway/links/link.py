@@ -12,6 +12,8 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from mypy_extensions import mypyc_attr
+
 from gateway.links import wire
 from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
 from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
@@ -27,6 +29,7 @@ USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
 
 
+@mypyc_attr(native_class=False)
 class LinkClosedError(ConnectionError):
     """The neighbour closed the connection, or said DISCONNECT."""
 

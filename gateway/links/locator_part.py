@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tree_handler.routing.locator import Behind, Locator
 
@@ -23,7 +23,7 @@ class LocatorPart:
 
     """
 
-    topics = frozenset((_BEHIND,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((_BEHIND,))
 
     def __init__(self, node: TreeNode, own_id: str) -> None:
         self.locator = Locator(own_id)

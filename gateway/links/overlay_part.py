@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tree_handler.overlays.overlays import Changed, Overlays, Say, Settings
 from tree_handler.routing.interest import Interest
@@ -27,7 +27,7 @@ class OverlayPart:
 
     """
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
     def __init__(self, node: TreeNode, settings: Settings, now: float) -> None:
         self.looked_at: Callable[[], None] = lambda: None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.links.node import TreeNode
 from tree_handler.retained.sync import RetainedSync, Send, Store
@@ -21,7 +21,7 @@ class RetainedPart:
 
     """
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
     def __init__(self, node: TreeNode, store: Store, settle_s: float = 5.0) -> None:
         self._node = node
@@ -74,7 +74,7 @@ class RetainedPart:
 class NothingRetained:
     """The part of a node that has no broker: it takes no notice of what neighbours retain."""
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgpack
 
@@ -48,7 +48,7 @@ class RoutedPart:
 
     """
 
-    topics = frozenset((routed_wire.TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((routed_wire.TOPIC,))
 
     def __init__(
         self,

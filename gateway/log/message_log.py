@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mypy_extensions import mypyc_attr
+
 from gateway import replaced_file
 from gateway.log.damage import Damage
 from gateway.log.histogram import DurationHistogram
@@ -54,6 +56,7 @@ Done = Callable[[OSError | None], None]
 """Told when all that was handed in is durable, or why it is not."""
 
 
+@mypyc_attr(native_class=False)
 class LogError(OSError):
     """The log can't be opened or written; the message names the file and the reason."""
 

@@ -18,8 +18,18 @@ from gateway.mqtt.properties import (
 from gateway.mqtt.reason_codes import REASONS, reason_text
 
 
+class Step:
+    """What the four differ in. No part of the record: compiled, that would take it for fields."""
+
+    __slots__ = ()
+    packet_type: ClassVar[PacketType]
+    first_byte: ClassVar[int]
+    statement: ClassVar[str]
+    """Which one its reason codes obey."""
+
+
 @dataclass(slots=True)
-class Acknowledgement:
+class Acknowledgement(Step):
     """A step of the exchange for a QoS 1 or 2 message; each of the four is a class of its own.
 
     Attributes:
@@ -32,11 +42,6 @@ class Acknowledgement:
     packet_id: int
     reason: int = 0
     properties: Properties = field(default_factory=dict)
-
-    packet_type: ClassVar[PacketType]
-    first_byte: ClassVar[int]
-    statement: ClassVar[str]
-    """Which one its reason codes obey."""
 
     def __str__(self) -> str:
         reason = f" {reason_text(self.reason)}" if self.reason else ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgpack
@@ -74,10 +74,10 @@ class Interest:
 
     def encode(self) -> bytes:
         """The wire form."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        values: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         for name in ("subscribes", "publishes", "neighbours"):
-            fields[name] = sorted(fields[name])
-        packed: bytes = msgpack.packb(fields)
+            values[name] = sorted(values[name])
+        packed: bytes = msgpack.packb(values)
         return packed
 
     @classmethod
@@ -92,29 +92,32 @@ class Interest:
         if len(data) > MAX_RECORD_BYTES:
             raise ProtocolError("interest record too large, bytes", len(data))
         try:
-            fields = msgpack.unpackb(data)
+            values = msgpack.unpackb(data)
         except (ValueError, msgpack.UnpackException) as error:
             raise ProtocolError("interest record", data) from error
-        if not isinstance(fields, dict):
-            raise ProtocolError("interest record", fields)
-        if missing := [name for name in cls.__slots__ if name not in fields]:
+        if not isinstance(values, dict):
+            raise ProtocolError("interest record", values)
+        if missing := [name for name in _FIELDS if name not in values]:
             raise ProtocolError(f"interest record without {missing[0]}")
-        if not isinstance(fields["transit"], bool):
-            raise ProtocolError("interest transit", fields["transit"])
+        if not isinstance(values["transit"], bool):
+            raise ProtocolError("interest transit", values["transit"])
         return cls(
-            check_name("interest gateway_id", fields["gateway_id"]),
-            _number("epoch", fields["epoch"], 1),
-            _number("version", fields["version"]),
-            _filters("subscribes", fields["subscribes"]),
-            _filters("publishes", fields["publishes"]),
+            check_name("interest gateway_id", values["gateway_id"]),
+            _number("epoch", values["epoch"], 1),
+            _number("version", values["version"]),
+            _filters("subscribes", values["subscribes"]),
+            _filters("publishes", values["publishes"]),
             frozenset(
                 check_name("interest neighbour", one)
-                for one in _list("neighbours", fields["neighbours"], MAX_NEIGHBOURS)
+                for one in _list("neighbours", values["neighbours"], MAX_NEIGHBOURS)
             ),
-            _number("clients", fields["clients"]),
-            _number("rooted", fields["rooted"]),
-            fields["transit"],
+            _number("clients", values["clients"]),
+            _number("rooted", values["rooted"]),
+            values["transit"],
         )
+
+
+_FIELDS = tuple(one.name for one in fields(Interest))
 
 
 def _number(name: str, value: object, least: int = 0) -> int:
@@ -222,7 +225,7 @@ class OwnInterest:
     def logged(self, record: Interest, number: int) -> None:
         """A record is in the log, not before this number of its gateway's control stream."""
         if (record.gateway_id, *record.age) == (self._told.gateway_id, *self._told.age):
-            self._in_log_from = number
+            self._in_log_from = float(number)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream.

@@ -180,7 +180,11 @@ class RetainedOptions(Options):
     """A run of a `RetainedSimulation`."""
 
     __slots__ = ()
-    subject = "retained"
+
+    @property
+    def subject(self) -> str:
+        """See `Options`."""
+        return "retained"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:

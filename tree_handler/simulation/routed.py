@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags, Header
@@ -397,12 +397,11 @@ def _matches(wanted: list[str], levels: list[str]) -> bool:
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    traffic: RoutedTraffic
     traffic_of = RoutedTraffic
 
     def __init__(self, options: RoutedOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
-        self.traffic.most_batches = options.most_batches
+        cast(RoutedTraffic, self.traffic).most_batches = options.most_batches
 
 
 @dataclass(frozen=True)
@@ -414,8 +413,12 @@ class RoutedOptions(Options):
 
     """
 
-    subject: ClassVar[str] = "routed"
     most_batches: float = math.inf
+
+    @property
+    def subject(self) -> str:
+        """See `Options`."""
+        return "routed"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:

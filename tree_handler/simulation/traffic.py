@@ -68,7 +68,7 @@ class Traffic:
         """A life of a gateway with replication under it, on its disk."""
         disk = self.disks[start.tree.identity.gateway_id]
         if self.log_batches:
-            disk.most_batches = self.log_batches
+            disk.most_batches = float(self.log_batches)
         return ReplicatingGateway(start, disk, self)
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+from mypy_extensions import mypyc_attr
 
 from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Mark
@@ -44,10 +45,12 @@ DELETE FROM message WHERE id NOT IN (
 """
 
 
+@mypyc_attr(native_class=False)
 class StoreError(OSError):
     """The file can't be read or written; the message names it and the reason."""
 
 
+@mypyc_attr(native_class=False)
 class DamagedStoreError(StoreError):
     """The file is there and holds no checkpoint that can be read."""
 

@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mypy_extensions import mypyc_attr
+
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.broker.server import BrokerCore
@@ -49,6 +51,7 @@ class Listener:
         return self.scheme in ("ws", "wss")
 
 
+@mypyc_attr(native_class=False)
 class ListenError(OSError):
     """An address can't be listened on.
 
