@@ -1,9 +1,9 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test check peers bench soak clean
+.PHONY: help demo test check peers compiled test-compiled wheels bench soak clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: ## three gateways, a collector and Spark on this machine, and a page to look at
 	@deploy/set-up demo
@@ -24,7 +24,16 @@ check: ## format, lint, types, and who imports whom
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers
 
-bench: ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
+compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
+	@deploy/compiled
+
+test-compiled: compiled ## units, conformance and simulations on the compiled build
+	@deploy/test-compiled $(TESTS)
+
+wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
+	@deploy/wheels $(KINDS)
+
+bench: compiled ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
@@ -42,4 +51,4 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
-	@rm -rf .venv build dist demo-report *.egg-info
+	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

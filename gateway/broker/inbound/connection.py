@@ -65,6 +65,7 @@ class Connection(Incoming, asyncio.Protocol):
 
     """
 
+    __deletable__ = ("_at_hand", "publishing")  # for mypyc
     __slots__ = (
         *("_at_hand", "certificate", "is_bridge", "keep_alive_s", "publishing", "takes_links"),
     )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from gateway import build, cli
 from gateway.mqtt import publish
 from tree_handler import batch
+
+PROJECT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,32 @@ def test_version_says_which_build_runs(capsys: pytest.CaptureFixture[str]) -> No
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.endswith(f" ({build.running()})\n")
+
+
+def compiled_sources() -> set[Path]:
+    table = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hedgerow"]["compiled"]
+    found = {
+        path
+        for name in table["sources"]
+        for path in ([PROJECT / name] if name.endswith(".py") else (PROJECT / name).rglob("*.py"))
+        if path.name != "__init__.py"
+    }
+    return found - {PROJECT / name for name in table["interpreted"]}
+
+
+def test_each_module_that_runs_is_of_the_build_that_was_asked_for() -> None:
+    asked = os.environ.get("HEDGEROW_BUILD", "interpreted")
+    assert build.running() == asked
+    for path in compiled_sources():
+        module = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+        spec = find_spec(module)
+        assert spec is not None
+        assert spec.origin is not None
+        assert build.build_of(spec.origin) == asked, spec.origin
+
+
+def test_what_stays_interpreted_is_there_and_has_a_reason() -> None:
+    table = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hedgerow"]["compiled"]
+    for name, reason in table["interpreted"].items():
+        assert (PROJECT / name).is_file()
+        assert len(reason) > 20
