@@ -76,7 +76,8 @@ def extensions(root: Path) -> list[Extension]:
     return made
 
 
-if os.environ.get("HEDGEROW_COMPILED") == "1":
+# Names and versions are asked for before the wheel is; mypyc need not run for them.
+if os.environ.get("HEDGEROW_COMPILED") == "1" and "dist_info" not in sys.argv:
     setup(ext_modules=extensions(Path(__file__).parent), cmdclass={"build_ext": ParallelBuild})
 else:
     setup()
