@@ -65,7 +65,7 @@ class Parts:
             ValueError: another part has one of its topics.
 
         """
-        if taken := part.topics & self._by_topic.keys():
+        if taken := part.topics.intersection(self._by_topic):
             raise ValueError(f"topics that another part has: {sorted(taken)}")
         self._parts.append(part)
         self._by_topic.update(dict.fromkeys(part.topics, part))
