@@ -36,10 +36,11 @@ class Build:
         """
         if self is INTERPRETED:
             return [self.python, "-m", program]
-        # -P: or the sources of the present folder would be imported before the wheel's.
+        # Or the sources would be imported before the wheel's, by the present folder or PYTHONPATH.
+        python = [self.python, "-P", "-E"]
         if program.startswith("benchmarks."):
-            return [self.python, "-P", str(_ROOT / f"{program.replace('.', '/')}.py")]
-        return [self.python, "-P", "-m", program]
+            return [*python, str(_ROOT / f"{program.replace('.', '/')}.py")]
+        return [*python, "-m", program]
 
 
 INTERPRETED = Build("interpreted", sys.executable)
