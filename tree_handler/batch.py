@@ -320,9 +320,8 @@ def rows(frame: bytes, header: Header) -> list[Row]:
 
     """
     try:
-        found: list[Row] = msgpack.unpackb(
-            memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
-        )
+        body = memoryview(frame)[header.body_at : header.end]
+        found: list[Row] = list(msgpack.unpackb(body, use_list=False, strict_map_key=False))
         count = len(found)
         is_wrong = any(
             type(row[0]) is not str
