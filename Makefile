@@ -1,6 +1,16 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test check peers bench soak clean
+.PHONY: help demo test quick check peers bench soak clean
 .DEFAULT_GOAL := help
+
+# SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
+SEED ?=
+ORDER = $(if $(SEED),--random-order-seed=$(SEED))
+PYTEST = .venv/bin/python -m pytest $(ORDER)
+BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
+# Another build of the same sources, where one is there: `make test` runs these slices on it too,
+# without this folder's own sources on the path.
+COMPILED = .venv-compiled
+SLICES = tests/unit tests/conformance tests/simulation
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -10,8 +20,18 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 	@.venv/bin/hedgerow demo --report demo-report
 
 test: check ## all checks and tests
-	@echo "Running the tests (several minutes; real processes, and Spark once)"
-	@.venv/bin/python -m pytest
+	@echo "Running the tests that run beside no other"
+	@$(PYTEST) -m alone
+	@if [ -x $(COMPILED)/bin/python ]; then \
+		echo "Running unit, conformance and simulation tests on the compiled build"; \
+		PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= $(ORDER) \
+			$(BESIDE) -m "not alone and not slow" $(SLICES) || exit; fi
+	@echo "Running all other tests (several minutes; real processes, and Spark once)"
+	@$(PYTEST) $(BESIDE) -m "not alone"
+
+quick: ## the tests of a working day: units that take no seconds each (under 90 s)
+	@deploy/set-up test
+	@$(PYTEST) $(BESIDE) -m "not alone and not slow" tests/unit
 
 check: ## format, lint, types, and who imports whom
 	@deploy/set-up test

@@ -300,6 +300,7 @@ async def tampering_broker(tamper: Tamper) -> AsyncIterator[int]:
 
 
 @needs_cc
+@pytest.mark.slow
 async def test_loss_duplicates_disorder_and_strays_are_counted_each(programs: Programs) -> None:
     late: list[bytes] = []
 

@@ -19,6 +19,8 @@ from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals
 
+pytestmark = pytest.mark.slow
+
 CONTROL = Flags.LOGGED | Flags.CONTROL
 
 

@@ -642,6 +642,7 @@ async def test_qos_0_is_dropped_and_qos_1_waits_while_a_client_does_not_read(mak
     assert received.payload == b"last"
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_its_acknowledgements_is_not_read_from(
     make: Make,
 ) -> None:

@@ -81,6 +81,7 @@ def numbers(host: Host) -> list[int]:
     return [int(name.split(":")[1].rstrip(".")) for name in host.got]
 
 
+@pytest.mark.slow
 async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody_asks_for_it(
     pair: tuple[Host, Host],
 ) -> None:
@@ -118,6 +119,7 @@ async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody
     assert a.node.replication.counters.duplicates == b.node.replication.counters.duplicates == 0
 
 
+@pytest.mark.slow
 async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
     pair: tuple[Host, Host],
 ) -> None:
@@ -142,6 +144,7 @@ async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
     assert a.node.status()["counters"]["dropped_unlogged"] == dropped
 
 
+@pytest.mark.slow
 async def test_a_round_trip_behind_data_does_not_count(pair: tuple[Host, Host]) -> None:
     a, b = pair
     await until(lambda: a.node.tree.neighbours()[0].rtt_ms is not None)

@@ -134,6 +134,7 @@ async def test_control_messages_reach_the_gateways_and_not_their_clients(start: 
     assert a.got == []
 
 
+@pytest.mark.slow
 async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by_repair(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

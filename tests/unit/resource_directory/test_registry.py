@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from resource_directory.errors import (
     DirectoryError,
@@ -235,6 +235,20 @@ def test_a_removed_registration_is_found_no_more_and_its_location_is_not_used_ag
             registry.get(gone, 0.0)
 
 
+@pytest.mark.parametrize("lifetime_s", [None, 100], ids=["as before", "another"])
+def test_a_renewed_registration_outlives_its_first_end_and_is_freed_at_its_new_one(
+    lifetime_s: int | None,
+) -> None:
+    registry = Registry()
+    location = register(registry, lifetime_s=100)
+    registry.update(location, 60.0, lifetime_s=lifetime_s)
+    assert registry.next_timer() == 160.0
+    assert registry.expire(159.0) == 0
+    assert endpoints(registry, now=159.0) == ["node1"]
+    assert registry.expire(160.0) == 1
+    assert len(registry) == 0
+
+
 def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
     registry = Registry()
     for i in range(10):
@@ -338,6 +352,8 @@ class Directory(RuleBasedStateMachine):
         self.registry = Registry()
         self.model: dict[str, tuple[str | None, float, int, list[str], str]] = {}
         self.now = 0.0
+        self.ends: list[float] = []
+        """Every end that was ever set, also those that a renewal has put off."""
 
     def active(self, name: str) -> bool:
         return name in self.model and self.model[name][1] > self.now
@@ -355,6 +371,18 @@ class Directory(RuleBasedStateMachine):
         else:
             assert not self.active(name) or self.model[name][0] == owner
             self.model[name] = (owner, self.now + lifetime_s, lifetime_s, kinds, made.location)
+            self.ends.append(self.now + lifetime_s)
+
+    @precondition(lambda self: any(map(self.active, self.model)))
+    @rule(data=st.data(), lifetime_s=st.none() | lifetimes)
+    def renew(self, data: st.DataObject, lifetime_s: int | None) -> None:
+        """Its own endpoint renews a registration, perhaps for another time."""
+        name = data.draw(st.sampled_from(sorted(filter(self.active, self.model))))
+        owner, _, before_s, kinds, location = self.model[name]
+        self.registry.update(location, self.now, lifetime_s=lifetime_s, owner=owner)
+        new_s = before_s if lifetime_s is None else lifetime_s
+        self.model[name] = (owner, self.now + new_s, new_s, kinds, location)
+        self.ends.append(self.now + new_s)
 
     @rule(name=names, owner=owners)
     def update(self, name: str, owner: str | None) -> None:
@@ -387,6 +415,20 @@ class Directory(RuleBasedStateMachine):
     def pass_time(self, seconds: int, limit: int) -> None:
         self.now += seconds
         self.registry.expire(self.now, limit)
+
+    @precondition(lambda self: any(end > self.now for end in self.ends))
+    @rule(data=st.data())
+    def pass_time_to_an_end(self, data: st.DataObject) -> None:
+        """Free what is over when something ends, or would have ended without a renewal."""
+        self.now = data.draw(st.sampled_from(sorted({end for end in self.ends if end > self.now})))
+        self.registry.expire(self.now, len(self.model))
+
+    @invariant()
+    def what_is_active_is_there_and_due_to_end_in_time(self) -> None:
+        ends = [entry[1] for entry in self.model.values() if entry[1] > self.now]
+        assert len(self.registry) >= len(ends)
+        timer = self.registry.next_timer()
+        assert not ends or (timer is not None and timer <= min(ends))
 
     @invariant()
     def look_ups_find_what_a_scan_finds(self) -> None:

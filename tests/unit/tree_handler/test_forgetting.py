@@ -230,6 +230,7 @@ def forgetful() -> Node:
     return one
 
 
+@pytest.mark.slow
 def test_after_5000_restarts_of_one_gateway_three_remember_and_tell_no_more_than_after_a_few() -> (
     None
 ):
