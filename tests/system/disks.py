@@ -27,6 +27,8 @@ _NO_LOG_FLUSH = struct.pack("I", 2)
 
 _NEW_MOUNTS = 0x00020000
 """CLONE_NEWNS."""
+_OWN_DIRECTORY = 0x00000200
+"""CLONE_FS."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -59,7 +61,8 @@ class _OwnMounts:
         self._mounted -= 1
         if not self._mounted and self._home is not None:
             home, self._home = self._home, None
-            has_failed = _libc.setns(home, _NEW_MOUNTS)
+            # Threads that were begun meanwhile share this one's working directory until here.
+            has_failed = _libc.unshare(_OWN_DIRECTORY) or _libc.setns(home, _NEW_MOUNTS)
             os.close(home)
             if has_failed:
                 raise OSError(ctypes.get_errno(), "setns")
