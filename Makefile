@@ -62,4 +62,4 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
-	@rm -rf .venv build dist demo-report *.egg-info
+	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from searching import first_seed
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -52,7 +59,11 @@ def test_without_order_across_lives_clients_get_later_ones_first(
         return True
 
     monkeypatch.setattr(EpochOrder, "is_open", always)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in (21, 29, 46))
+    first_seed(
+        lambda seed: 5 in broken(run(replace(STORM, seed=seed))),
+        within=200,
+        likely=(21, 29, 46),
+    )
 
 
 def test_without_deduplication_gateways_take_their_own_messages_for_news(
@@ -73,7 +84,7 @@ def test_without_order_clients_get_messages_ahead_of_earlier_ones(
         return [Deliver(frame, header, header.first)]
 
     monkeypatch.setattr(Delivery, "add", at_once)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    first_seed(lambda seed: 5 in broken(run(replace(STORM, seed=seed))), within=100)
 
 
 def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +92,7 @@ def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.Mo
         return [Summary(completes=completes)]
 
     monkeypatch.setattr(Summary, "parts", nothing)
-    assert any(3 in broken(run(replace(STORM, seed=seed))) for seed in range(3))
+    first_seed(lambda seed: 3 in broken(run(replace(STORM, seed=seed))), within=100)
 
 
 TRIMMED = replace(STORM, log_batches=12, faults=FaultOptions(rate_per_s=8.0, lasting=0.0))
@@ -103,4 +114,8 @@ def test_what_is_forgotten_while_it_is_not_superseded_is_lost(
         return self.is_open(stream) and stream[0].strip("$") != self._own
 
     monkeypatch.setattr(EpochOrder, "is_past", is_past)
-    assert any(3 in broken(run(replace(TRIMMED, seed=seed))) for seed in (0, 1, 23, 26))
+    first_seed(
+        lambda seed: 3 in broken(run(replace(TRIMMED, seed=seed))),
+        within=200,
+        likely=(0, 1, 23, 26),
+    )
