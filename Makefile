@@ -10,7 +10,7 @@ BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
 # Another build of the same sources, where one is there: `make test` runs these slices on it too,
 # without this folder's own sources on the path.
 COMPILED = .venv-compiled
-SLICES = tests/unit tests/conformance tests/simulation
+SLICES = tests/unit tests/conformance tests/simulation --ignore tests/unit/benchmarks
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
