@@ -1,30 +1,60 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test check peers bench soak clean
+.PHONY: help demo test quick check peers compiled test-compiled wheels bench soak clean
 .DEFAULT_GOAL := help
 
+# SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
+SEED ?=
+ORDER = $(if $(SEED),--random-order-seed=$(SEED))
+PYTEST = .venv/bin/python -m pytest $(ORDER)
+BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
+# Another build of the same sources, where one is there: `make test` runs these slices on it too,
+# without this folder's own sources on the path.
+COMPILED = .venv-compiled
+SLICES = tests/unit tests/conformance tests/simulation --ignore tests/unit/benchmarks
+
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: ## three gateways, a collector and Spark on this machine, and a page to look at
 	@deploy/set-up demo
 	@.venv/bin/hedgerow demo --report demo-report
 
 test: check ## all checks and tests
-	@echo "Running the tests (several minutes; real processes, and Spark once)"
-	@.venv/bin/python -m pytest
+	@echo "Running the tests that run beside no other"
+	@$(PYTEST) -m alone
+	@if [ -x $(COMPILED)/bin/python ]; then \
+		echo "Running unit, conformance and simulation tests on the compiled build"; \
+		PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= $(ORDER) \
+			$(BESIDE) -m "not alone and not slow" $(SLICES) || exit; fi
+	@echo "Running all other tests (several minutes; real processes, and Spark once)"
+	@$(PYTEST) $(BESIDE) -m "not alone"
 
-check: ## format, lint, types, and who imports whom
+quick: ## the tests of a working day: units that take no seconds each (under 90 s)
+	@deploy/set-up test
+	@$(PYTEST) $(BESIDE) -m "not alone and not slow" tests/unit
+
+check: ## format, lint, types, who imports whom, and the measures of the house
 	@deploy/set-up test
 	@echo "Checking format, lint, types and imports"
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo 2>/dev/null || .venv/bin/lint-imports
+	@.venv/bin/python deploy/house.py --quiet
 
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers
 
-bench: ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
+compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
+	@deploy/compiled
+
+test-compiled: compiled ## units, conformance and simulations on the compiled build
+	@deploy/test-compiled $(TESTS)
+
+wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
+	@deploy/wheels $(KINDS)
+
+bench: compiled ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
@@ -42,4 +72,4 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
-	@rm -rf .venv build dist demo-report *.egg-info
+	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

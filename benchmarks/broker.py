@@ -26,7 +26,7 @@ import psutil
 
 from benchmarks import broker_cases as cases
 from benchmarks import broker_figures as figures
-from benchmarks import broker_peers, comparison, load_generator
+from benchmarks import broker_peers, builds, comparison, load_generator
 from benchmarks.broker_process import RunningBroker, StartError, launched
 from benchmarks.load_generator import GeneratorError, Programs, Run
 
@@ -184,6 +184,9 @@ def _measure(
     programs = load_generator.compile_programs(folder)
     peers, missing = broker_peers.peers(_subfolder(folder, "npm"))
     ours = [broker_peers.ours(figures.OURS), broker_peers.ours(figures.OURS_SYNCED, "sync")]
+    if builds.compiled() is not None:
+        ours.append(broker_peers.ours(figures.OURS_INTERPRETED, build=builds.INTERPRETED))
+    missing += builds.missing()
     variants = broker_peers.variants() if plan.shows_variants else []
     if plan.shows_variants:
         peers.append(broker_peers.bare_forwarder())
@@ -205,7 +208,11 @@ def _measure(
 
 def is_variant(broker: str) -> bool:
     """Whether it is a gateway that shows what a part of it costs."""
-    return figures.is_ours(broker) and broker not in {figures.OURS, figures.OURS_SYNCED}
+    return figures.is_ours(broker) and broker not in {
+        figures.OURS,
+        figures.OURS_SYNCED,
+        figures.OURS_INTERPRETED,
+    }
 
 
 def our_faults(results: Sequence[figures.CaseResult]) -> list[str]:

@@ -12,12 +12,15 @@ from benchmarks.load_generator import Run, percentile
 
 OURS = "hedgerow (write)"
 OURS_SYNCED = "hedgerow (sync)"
+OURS_INTERPRETED = "hedgerow interpreted"
 OURS_ASYNCIO = "hedgerow on asyncio"
 OURS_ASYNCIO_SYNCED = "hedgerow on asyncio (sync)"
 _NAME = "hedgerow"
 """Every gateway that is measured is called so, whatever stands behind it."""
 SYNCED = ", synced to disk"
 """Behind a case's name where ours is the gateway that syncs."""
+INTERPRETED = ", interpreted"
+"""Behind a case's name where ours is the gateway that runs uncompiled."""
 NEAR_LIMIT = 0.5
 """Share of what the null broker delivers from which on a figure may be the generator's too."""
 BUSY_LIMIT = 0.9
@@ -61,9 +64,9 @@ class CaseResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Ours beside each peer that has a figure, and beside its own variants."""
-        for name, extra in ((OURS, ""), (OURS_SYNCED, SYNCED)):
+        for name, extra in ((OURS, ""), (OURS_SYNCED, SYNCED), (OURS_INTERPRETED, INTERPRETED)):
             own = self.figure_of(name)
-            if own is None or not own.value or (extra and not self.shows_sync):
+            if own is None or not own.value or (extra == SYNCED and not self.shows_sync):
                 continue
             for peer in self.figures:
                 if peer.broker in (OURS, OURS_SYNCED) or not peer.value:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import broker_figures as figures
+from benchmarks import builds
 from benchmarks.load_generator import SOURCES
 from gateway.event_loop import CHOICE_VARIABLE
 
@@ -66,6 +67,7 @@ def ours(
     with_rules: bool = True,
     with_neighbour: bool = True,
     with_log: bool = True,
+    build: builds.Build | None = None,
     tables: Tables = lambda _folder, _port: {},
 ) -> Broker:
     """A gateway with a policy of access and a neighbour, unless something is to be left out.
@@ -76,7 +78,9 @@ def ours(
         loop: ``asyncio``, or empty for what a gateway takes by itself.
         with_rules: whether it has a policy (that allows all).
         with_neighbour: whether it has a link, so that it stamps QoS 0 messages too.
-        with_log: whether it appends to its log at all.
+        with_log: whether it appends to its log at all; without, the build is the interpreted one,
+            since in the other nothing can be taken out of a class from outside.
+        build: which; without, the one that is measured as ours.
         tables: see `Tables`; asked once for each gateway that is started.
 
     """
@@ -85,6 +89,7 @@ def ours(
         "sync": "QoS 1 and 2 outlive a power cut",
     }[durability]
     program = "gateway.cli" if with_log else "benchmarks.without_log"
+    runs_on = (build or builds.ours()) if with_log else builds.INTERPRETED
 
     def prepare(folder: Path, port: int) -> list[str]:
         (folder / "tree.key").write_text("5a" * 32)
@@ -105,13 +110,13 @@ def ours(
             configuration[section] |= values
         config = folder / "gateway.toml"
         config.write_text("".join(starmap(_toml_table, configuration.items())))
-        return [sys.executable, "-m", program, "run", "--config", str(config)]
+        return [*runs_on.command(program), "run", "--config", str(config)]
 
     def neighbour(folder: Path, port: int) -> list[str]:
         beside = folder / "neighbour"
         beside.mkdir()
         arguments = [str(port), str(folder / "tree.key"), str(beside)]
-        return [sys.executable, "-m", "benchmarks.neighbour", *arguments]
+        return [*builds.ours().command("benchmarks.neighbour"), *arguments]
 
     return Broker(
         name,
@@ -137,7 +142,7 @@ def variants() -> list[Broker]:
         *(without_uvloop if importlib.util.find_spec("uvloop") else []),
         ours("hedgerow without access rules", with_rules=False),
         ours("hedgerow without a link's stamps", with_neighbour=False),
-        ours("hedgerow without a log", with_log=False),
+        ours("hedgerow interpreted, without a log", with_log=False),
     ]
 
 

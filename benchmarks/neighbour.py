@@ -17,6 +17,7 @@ from gateway.config import TreeSection
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address
 from gateway.links.node import TreeNode
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -30,14 +31,12 @@ async def run(port: int, key_file: Path, folder: Path) -> None:
     tree = TreeSection(key_file=key_file)
     log = MessageLog(folder / "log", max_bytes=_LOG_BYTES)
     log.open()
-    node = TreeNode(
+    settings = NodeSettings(
         Credentials("neighbour", tree.name, tree.key(), mode=tree.mode),
         Identity("neighbour", 1, 0.0, _ADDRESS, transit=False),
         Parameters(hello_s=tree.hello_s),
-        log,
-        deliver=None,
-        control=lambda entry, header: None,
     )
+    node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
     linked = asyncio.create_task(_dial(node, port))
     told = asyncio.create_task(_tell(node))
     try:

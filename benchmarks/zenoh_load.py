@@ -125,7 +125,7 @@ def _light(publisher: Any, newest: Any, options: argparse.Namespace) -> dict[str
     return _found(count, measured_s, cpu_s, count - lost, lost, latencies_us)
 
 
-def _found(  # noqa: PLR0917  # the generator's keys
+def _found(  # the generator's keys
     measured: int,
     measured_s: float,
     cpu_s: float,

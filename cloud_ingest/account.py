@@ -32,7 +32,7 @@ Stamp = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class FleetAccount:
     """What became of the messages.
 
     Attributes:
@@ -58,7 +58,7 @@ def settle(
     rows: Iterable[tuple[Stamp, Key]],
     logs: dict[Stamp, Key | None],
     killed: frozenset[str],
-) -> Account:
+) -> FleetAccount:
     """Compare the witnesses.
 
     Args:
@@ -89,7 +89,9 @@ def settle(
             before_log += 1
         else:
             lost.append(f"{key[0]} {key[1]}, acknowledged by {gateway}")
-    return Account(len(acknowledged), len(copies), len(lost), doubled, before_log, tuple(lost[:10]))
+    return FleetAccount(
+        len(acknowledged), len(copies), len(lost), doubled, before_log, tuple(lost[:10])
+    )
 
 
 def read_table(tables: Path) -> Iterable[tuple[Stamp, Key]]:

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import event_loop
+from gateway import event_loop, replaced_file, tree_mode
+from gateway.attachment import Attachment
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
-from gateway.links import mode
-from gateway.links.attachment import Attachment
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from gateway.tls.context import ClientCertificate, TlsFileError, TlsFiles
 from tree_handler.batch import Entry, Header
@@ -128,22 +128,21 @@ class Collector:
         )
         self._spool.open()
         epoch = next_boot_epoch(own.spool_dir)
-        self.node = TreeNode(
+        node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
             Identity(own.id, epoch, 0.0, tree.discovery_interface, transit=False),
             Parameters(hello_s=tree.hello_s),
-            self._spool,
-            deliver=None,  # nobody subscribes here: Spark decodes the spool
-            control=self._control,
             sync=True,
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
             floods_clients=tree.mode == "flood",
         )
-        self._routed = mode.route(self.node, tree, own.spool_dir, transit=False)
+        # Nothing is delivered: nobody subscribes here, and Spark decodes the spool.
+        self.node = TreeNode(node, self._spool, NodeReceiver(self._control))
+        self._routed = tree_mode.route(self.node, tree, own.spool_dir, transit=False)
         if self._routed is not None:
             self._routed.begin(["#"])
-        self.node.admission.tls = tls
+        self.node.admission.renew(tls)
         self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
 
@@ -178,10 +177,8 @@ class Collector:
             self._routed.control(entry, header)
 
     def _write_status(self) -> None:
-        path = self._spool_dir / "status.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(self.node.status() | {"pid": os.getpid()}))
-        fresh.rename(path)
+        status = self.node.status() | {"pid": os.getpid()}
+        replaced_file.replace(self._spool_dir / "status.json", json.dumps(status).encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ class MemberError(ValueError):
 
 
 @dataclass(slots=True)
-class Gateway:
+class FleetRow:
     """A row of the fleet table.
 
     Attributes:
@@ -160,7 +160,7 @@ def _segment(fields: dict[object, object], name: str) -> str:
     return value
 
 
-def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[Gateway]:
+def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[FleetRow]:
     """The fleet, by domain, group and id; gateways without a place last.
 
     Args:
@@ -168,10 +168,10 @@ def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[Gatew
         member_rows: rows of `member_payloads`.
 
     """
-    gateways: dict[str, Gateway] = {}
+    gateways: dict[str, FleetRow] = {}
     latencies: dict[str, tuple[float, int]] = {}
     for row in sequence_rows:
-        gateway = gateways.setdefault(row["origin"], Gateway(row["origin"]))
+        gateway = gateways.setdefault(row["origin"], FleetRow(row["origin"]))
         _add(gateway, row)
         total_ms, count = latencies.get(gateway.gateway, (0.0, 0))
         latencies[gateway.gateway] = (
@@ -190,7 +190,7 @@ def fold(sequence_rows: Iterable[Row], member_rows: Iterable[Row]) -> list[Gatew
     return sorted(gateways.values(), key=lambda g: (g.domain is None, g.domain, g.group, g.gateway))
 
 
-def _add(gateway: Gateway, row: Row) -> None:
+def _add(gateway: FleetRow, row: Row) -> None:
     if row["boot_epoch"] not in gateway.boot_epochs:
         gateway.boot_epochs.append(row["boot_epoch"])
     gateway.duplicates += row["duplicates"]

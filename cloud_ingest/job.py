@@ -25,9 +25,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cloud_ingest import fleet, java, report, source, tables
-from cloud_ingest.fleet import Gateway
+from cloud_ingest.fleet import FleetRow
 from cloud_ingest.session import MASTER, session
-from cloud_ingest.spool import Mark, Segment, SpoolError, read_mark, segments
+from cloud_ingest.spool import SpoolError, SpoolMark, SpoolSegment, read_mark, segments
 from cloud_ingest.versions import LINK_NAME, VersionError, next_version
 
 EXIT_FAILED = 1
@@ -37,7 +37,7 @@ EXIT_NO_JAVA = 3
 _MASTER = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
 
 
-def run(spark: SparkSession, spool: Path, mark: Mark | None, target: Path) -> list[Gateway]:
+def run(spark: SparkSession, spool: Path, mark: SpoolMark | None, target: Path) -> list[FleetRow]:
     """Read the spool up to ``mark``, write both tables, and return the fleet.
 
     Args:
@@ -125,7 +125,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _size(readable: Sequence[Segment]) -> str:
+def _size(readable: Sequence[SpoolSegment]) -> str:
     """How much there is to read; and what was trimmed, since its numbers will look like gaps."""
     if not readable:
         return "nothing to read yet"

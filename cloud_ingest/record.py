@@ -9,14 +9,13 @@ from 1 without gaps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-import msgpack
-
-VERSION = 1
+import msgspec
 
 
 class RecordError(ValueError):
-    """A payload is no telemetry record; the message names the field."""
+    """A payload is no telemetry record; the message names the field by its key, as ``$.n``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +39,34 @@ class Record:
 
     def encode(self) -> bytes:
         """The msgpack form."""
-        packed: bytes = msgpack.packb(
-            {
-                "r": VERSION,
-                "n": self.name,
-                "u": self.unit,
-                "v": self.value,
-                "t": self.time_s,
-                "i": self.number,
-            }
+        return msgspec.msgpack.encode(
+            _Form(1, self.name, self.unit, self.value, self.time_s, self.number)
         )
-        return packed
+
+
+class _Form(msgspec.Struct):
+    """The map on the wire. All keys are required, so none has a default."""
+
+    r: Literal[1]
+    n: str
+    u: str
+    v: float
+    t: float
+    i: int
+
+
+_decoder = msgspec.msgpack.Decoder(_Form)
 
 
 def decode(payload: bytes) -> Record:
-    """Read a record.
+    """Read a record; keys of later versions are ignored.
 
     Raises:
         RecordError: not msgpack, another version, a field missing or of a wrong type.
 
     """
     try:
-        fields = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise RecordError(f"not msgpack: {error}") from error
-    if not isinstance(fields, dict):
-        raise RecordError(f"not a map: {type(fields).__name__}")
-    if fields.get("r") != VERSION:
-        raise RecordError(f"r (version): {fields.get('r')!r}")
-    name, unit = fields.get("n"), fields.get("u")
-    value, time_s, number = fields.get("v"), fields.get("t"), fields.get("i")
-    if not isinstance(name, str):
-        raise RecordError(f"n (name): {name!r}")
-    if not isinstance(unit, str):
-        raise RecordError(f"u (unit): {unit!r}")
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise RecordError(f"v (value): {value!r}")
-    if not isinstance(time_s, int | float) or isinstance(time_s, bool):
-        raise RecordError(f"t (time): {time_s!r}")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise RecordError(f"i (number): {number!r}")
-    return Record(name, unit, float(value), float(time_s), number)
+        form = _decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise RecordError(str(error)) from error
+    return Record(form.n, form.u, form.v, form.t, form.i)

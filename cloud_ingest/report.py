@@ -7,10 +7,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from cloud_ingest.fleet import Gateway
+from cloud_ingest.fleet import FleetRow
 
 _UNKNOWN = "?"
-_Column = tuple[str, Callable[[Gateway], str]]
+_Column = tuple[str, Callable[[FleetRow], str]]
 
 
 def _time(moment: datetime | None) -> str:
@@ -38,7 +38,7 @@ _COLUMNS: tuple[_Column, ...] = (
 )
 
 
-def totals(fleet: Sequence[Gateway]) -> dict[str, int]:
+def totals(fleet: Sequence[FleetRow]) -> dict[str, int]:
     """Sums over the fleet: messages of clients, duplicates, gaps and undecodable payloads."""
     return {
         name: sum(getattr(gateway, name) for gateway in fleet)
@@ -46,7 +46,7 @@ def totals(fleet: Sequence[Gateway]) -> dict[str, int]:
     }
 
 
-def as_text(fleet: Sequence[Gateway]) -> str:
+def as_text(fleet: Sequence[FleetRow]) -> str:
     """A table with a line a gateway, then the totals; ends without a line feed."""
     if not fleet:
         return "no gateway has been heard yet"
@@ -63,7 +63,7 @@ def as_text(fleet: Sequence[Gateway]) -> str:
     return "\n".join(lines)
 
 
-def as_json(fleet: Sequence[Gateway]) -> dict[str, Any]:
+def as_json(fleet: Sequence[FleetRow]) -> dict[str, Any]:
     """``gateways`` (rows of the fleet table, times as ISO 8601) and ``totals``."""
     rows = [
         {

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cloud_ingest.columns import arrow_batches
-from cloud_ingest.spool import Mark, Segment, batches, read_mark, segments
+from cloud_ingest.spool import SpoolMark, SpoolSegment, batches, read_mark, segments
 from cloud_ingest.tables import MESSAGES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FORMAT = "hedgerow_spool"
 
 
-def messages(spark: SparkSession, spool: Path, until: Mark | None) -> DataFrame:
+def messages(spark: SparkSession, spool: Path, until: SpoolMark | None) -> DataFrame:
     """The messages of a spool, as `cloud_ingest.tables.MESSAGES`.
 
     Args:
@@ -64,20 +64,20 @@ class SpoolSource(DataSource):
         """
         spool = Path(self.options["path"])
         until = self.options.get("until")
-        return SpoolReader(spool, Mark.parse(until) if until else read_mark(spool))
+        return SpoolReader(spool, SpoolMark.parse(until) if until else read_mark(spool))
 
 
 @dataclass
 class SegmentPartition(InputPartition):
     """The readable part of one segment: what one task reads."""
 
-    segment: Segment
+    segment: SpoolSegment
 
 
 class SpoolReader(DataSourceReader):
     """Plans a task for each segment, and reads one in each task."""
 
-    def __init__(self, spool: Path, until: Mark | None) -> None:
+    def __init__(self, spool: Path, until: SpoolMark | None) -> None:
         self._spool = spool
         self._until = until
 

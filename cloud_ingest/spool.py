@@ -53,14 +53,14 @@ class SpoolError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SpoolMark:
     """How far a spool may be read: ``length`` bytes of ``segment`` and all segments before it."""
 
     segment: str
     length: int
 
     @classmethod
-    def parse(cls, text: str) -> Mark:
+    def parse(cls, text: str) -> SpoolMark:
         """Read ``<segment> <bytes>``.
 
         Raises:
@@ -77,7 +77,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SpoolSegment:
     """The readable part of one segment.
 
     Attributes:
@@ -130,7 +130,7 @@ class Batch:
         return entries
 
 
-def read_mark(spool: Path) -> Mark | None:
+def read_mark(spool: Path) -> SpoolMark | None:
     """How far the spool may be read now; None while nothing may.
 
     Raises:
@@ -142,10 +142,10 @@ def read_mark(spool: Path) -> Mark | None:
             data = file.read(_MARK_BYTES_MAX)
     except FileNotFoundError:
         return None
-    return Mark.parse(data.decode("ascii", "replace"))
+    return SpoolMark.parse(data.decode("ascii", "replace"))
 
 
-def segments(spool: Path, mark: Mark | None) -> list[Segment]:
+def segments(spool: Path, mark: SpoolMark | None) -> list[SpoolSegment]:
     """What may be read up to ``mark``, oldest segment first.
 
     A segment newer than the mark's is not yet safe and left out. Segments that the collector
@@ -164,22 +164,22 @@ def segments(spool: Path, mark: Mark | None) -> list[Segment]:
     )
     if not found or found[-1].name != mark.segment:
         raise SpoolError(mark.segment, 0, f"is missing, though {MARK_NAME} names it")
-    readable: list[Segment] = []
+    readable: list[SpoolSegment] = []
     for path, successor in itertools.pairwise(found):
         length = path.stat().st_size
         expected = int(successor.stem) - int(path.stem)
         if length != expected:
             what = f"ends here, but {successor.name} follows it at byte {expected}"
             raise SpoolError(path.name, length, what)
-        readable.append(Segment(path, length))
+        readable.append(SpoolSegment(path, length))
     newest = found[-1]
     length = newest.stat().st_size
     if length < mark.length:
         raise SpoolError(newest.name, length, f"ends here, but {mark.length} bytes are synced")
-    return [*readable, Segment(newest, mark.length)]
+    return [*readable, SpoolSegment(newest, mark.length)]
 
 
-def batches(segment: Segment) -> Iterator[Batch]:
+def batches(segment: SpoolSegment) -> Iterator[Batch]:
     """Walk the batches of a segment's readable part; one batch is in memory at a time.
 
     Raises:

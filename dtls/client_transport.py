@@ -14,7 +14,7 @@ from aiocoap.numbers.constants import COAPS_PORT
 from dtls.context import ClientContext
 from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
 from dtls.errors import DtlsError, HandshakeFailedError, HandshakeTimeoutError
-from dtls.session import Session, State
+from dtls.session import DtlsSession, SessionState
 from dtls.transport import DtlsAddress, decode_message
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Association:
     """
 
     def __init__(self, context: ClientContext, sock: socket.socket) -> None:
-        self.session = Session(context)
+        self.session = DtlsSession(context)
         self.answered = False
         self.remote: ServerAddress | None = None
         self.messages: Any = None
@@ -78,7 +78,7 @@ class Association:
         )
 
     def send(self, plaintext: bytes) -> None:
-        """Encrypt and send; errors as `Session.send`."""
+        """Encrypt and send; errors as `DtlsSession.send`."""
         self.session.send(plaintext)
         self._pump()
 
@@ -113,13 +113,13 @@ class Association:
         if not self._done.done():
             if session.was_established:
                 self._done.set_result(None)
-            elif session.state is State.CLOSED:
+            elif session.state is SessionState.CLOSED:
                 self._done.set_exception(HandshakeFailedError(session.reason))
         for plaintext in session.received():
             message = decode_message(plaintext, self.remote)
             if message is not None and self.remote is not None:
                 self.messages.dispatch_message(message)
-        if session.state is State.CLOSED and self.remote is not None:
+        if session.state is SessionState.CLOSED and self.remote is not None:
             remote, self.remote = self.remote, None
             self.messages.dispatch_error(error.RemoteServerShutdown(session.reason), remote)
         if self._timer is not None:
@@ -153,7 +153,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
 
         """
         known = self._servers.get((host, port))
-        if known is not None and known.association.session.state is State.ESTABLISHED:
+        if known is not None and known.association.session.state is SessionState.ESTABLISHED:
             return known
         if known is not None:
             known.association.close()

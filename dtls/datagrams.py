@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dtls.errors import ListenError
+from dtls.errors import SocketError
 
 BATCH = 64
 """Datagrams read for one wake-up; others have their turn then."""
@@ -146,7 +146,7 @@ def listen(host: str, port: int, scheme: str) -> socket.socket:
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
-        raise ListenError(f"{name}: {host!r} is not an IP address") from None
+        raise SocketError(f"{name}: {host!r} is not an IP address") from None
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -158,7 +158,7 @@ def listen(host: str, port: int, scheme: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         what = error.strerror if isinstance(error, OSError) else None
-        raise ListenError(f"{name}: {what or error}") from error
+        raise SocketError(f"{name}: {what or error}") from error
     return sock
 
 

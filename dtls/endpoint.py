@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
-from dtls.errors import RecordError, SessionClosedError
-from dtls.identity import Identity
+from dtls.errors import DtlsRecordError, SessionClosedError
+from dtls.identity import PeerIdentity
 from dtls.records import (
     ClientHello,
     hello_verify_request,
@@ -29,14 +29,14 @@ from dtls.records import (
     parse_client_hello,
     split_records,
 )
-from dtls.session import Session, State
+from dtls.session import DtlsSession, SessionState
 
 Address = Hashable
 """A peer's address; its ``repr`` must name it in full."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EndpointLimits:
     """How much peers may take.
 
     Attributes:
@@ -53,11 +53,11 @@ class Limits:
     idle_s: float = 24 * 3600.0
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = EndpointLimits()
 
 
 @dataclass(slots=True)
-class Counters:
+class EndpointCounters:
     """What happened since the start."""
 
     cookies_sent: int = 0
@@ -78,7 +78,7 @@ class Established:
 
     session_id: int
     address: Address
-    identity: Identity
+    identity: PeerIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _Association:
     __slots__ = ("active_at", "address", "established", "id", "random", "session", "started_at")
 
     def __init__(
-        self, number: int, address: Address, random: bytes, session: Session, now: float
+        self, number: int, address: Address, random: bytes, session: DtlsSession, now: float
     ) -> None:
         self.id = number
         self.address = address
@@ -122,10 +122,10 @@ class Endpoint:
     Args:
         context: the keys.
         random_bytes: source of cookie secrets, `secrets.token_bytes` or its like.
-        limits: see `Limits`.
+        limits: see `EndpointLimits`.
 
     Attributes:
-        counters: see `Counters`.
+        counters: see `EndpointCounters`.
 
     """
 
@@ -133,9 +133,9 @@ class Endpoint:
         self,
         context: ServerContext,
         random_bytes: Callable[[int], bytes],
-        limits: Limits = DEFAULT_LIMITS,
+        limits: EndpointLimits = DEFAULT_LIMITS,
     ) -> None:
-        self.counters = Counters()
+        self.counters = EndpointCounters()
         self._context = context
         self._limits = limits
         self._cookies = Cookies(random_bytes)
@@ -167,7 +167,7 @@ class Endpoint:
         if is_client_hello(whole, first):
             try:
                 hello = parse_client_hello(whole, first)
-            except RecordError:
+            except DtlsRecordError:
                 self.counters.malformed += 1
                 return
             self._client_hello(hello, whole, address, now)
@@ -264,7 +264,7 @@ class Endpoint:
         elif len(self._half_open) >= self._limits.half_open:
             self._drop(next(iter(self._half_open.values())), "too many handshakes")
             self.counters.half_open_evicted += 1
-        session = Session(self._context, cookie_verified=True)
+        session = DtlsSession(self._context, cookie_verified=True)
         association = _Association(next(self._numbers), address, hello.random, session, now)
         self._half_open[address] = association
         self._feed(association, datagram, now)
@@ -285,7 +285,7 @@ class Endpoint:
             if plaintexts:
                 association.active_at = now
                 self._established.move_to_end(association.address)
-        if session.state is State.CLOSED:
+        if session.state is SessionState.CLOSED:
             if not association.established:
                 self.counters.handshakes_failed += 1
             self._drop(association, session.reason)

@@ -7,7 +7,7 @@ class DtlsError(Exception):
     """Base of all errors of this package."""
 
 
-class RecordError(DtlsError):
+class DtlsRecordError(DtlsError):
     """Bytes that claim to be a ClientHello are none; the message names the field."""
 
 
@@ -79,5 +79,5 @@ class HandshakeTimeoutError(DtlsError):
         self.answered = answered
 
 
-class ListenError(DtlsError):
+class SocketError(DtlsError):
     """A socket can't be opened at the address asked for; the message names both."""

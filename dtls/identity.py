@@ -14,7 +14,7 @@ class Proof(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PeerIdentity:
     """A peer as the security layer knows it.
 
     Attributes:
@@ -35,5 +35,5 @@ class Identity:
         return f"{self.proof.value}:{self.name}" if self.name else self.proof.value
 
 
-ANONYMOUS = Identity(Proof.NONE)
+ANONYMOUS = PeerIdentity(Proof.NONE)
 """A peer that showed nothing: plain CoAP, or a handshake that is not complete."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,7 +23,6 @@ KEY_BYTES_MIN = 16
 """A shorter key can be guessed from a recorded handshake (RFC 4279, section 7.2)."""
 KEY_BYTES_MAX = 64
 """Every implementation takes keys up to this length (RFC 4279, section 5.3)."""
-NEW_KEY_BYTES = 32
 _IDENTITY = re.compile(r"[!-~]{1,128}")  # RFC 4279, section 5.3: up to 128 octets
 
 
@@ -124,11 +123,6 @@ def load(path: Path) -> Keystore:
     except UnicodeDecodeError:
         raise KeystoreError(str(path), None, "not a text file") from None
     return parse(text, str(path))
-
-
-def new_key(random_bytes: Callable[[int], bytes]) -> bytes:
-    """A fresh key of `NEW_KEY_BYTES`; ``random_bytes`` is `secrets.token_bytes` or its like."""
-    return random_bytes(NEW_KEY_BYTES)
 
 
 def _check(identity: str, key: bytes, source: str, number: int) -> None:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dtls.errors import RecordError
+from dtls.errors import DtlsRecordError
 
 RECORD_HEADER_BYTES = 13
 HANDSHAKE_HEADER_BYTES = 12
@@ -28,7 +28,7 @@ _CONTENT_TYPES = range(20, 24)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DtlsRecord:
     """Where a record is in its datagram, and the two fields that routing needs."""
 
     content_type: int
@@ -56,7 +56,7 @@ class ClientHello:
     parameters: bytes
 
 
-def split_records(datagram: bytes) -> list[Record]:
+def split_records(datagram: bytes) -> list[DtlsRecord]:
     """The whole records a datagram starts with; what follows the first broken one is left out."""
     records = []
     at, size = 0, len(datagram)
@@ -70,7 +70,7 @@ def split_records(datagram: bytes) -> list[Record]:
             or content_type not in _CONTENT_TYPES
         ):
             break
-        records.append(Record(content_type, epoch, at, end))
+        records.append(DtlsRecord(content_type, epoch, at, end))
         at = end
     return records
 
@@ -91,7 +91,7 @@ def pack_datagrams(stream: bytes, mtu_bytes: int) -> Iterable[bytes]:
         yield stream[start:end]
 
 
-def is_client_hello(datagram: bytes, first: Record) -> bool:
+def is_client_hello(datagram: bytes, first: DtlsRecord) -> bool:
     """Whether the datagram starts with (the first fragment of) a ClientHello."""
     body = first.start + RECORD_HEADER_BYTES
     return (
@@ -103,7 +103,7 @@ def is_client_hello(datagram: bytes, first: Record) -> bool:
     )
 
 
-def parse_client_hello(datagram: bytes, record: Record) -> ClientHello:
+def parse_client_hello(datagram: bytes, record: DtlsRecord) -> ClientHello:
     """Read a ClientHello as far as its compression methods.
 
     Raises:
@@ -151,7 +151,7 @@ class _Fields:
     def take(self, name: str, size: int) -> bytes:
         field = self._data[self._at : self._at + size]
         if len(field) < size:
-            raise RecordError(f"ClientHello ends in {name}")
+            raise DtlsRecordError(f"ClientHello ends in {name}")
         self._at += size
         return field
 

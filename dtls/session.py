@@ -17,7 +17,7 @@ from OpenSSL import SSL
 
 from dtls.context import Context
 from dtls.errors import MessageTooLargeError, SessionClosedError
-from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.records import pack_datagrams
 
 MTU_BYTES = 1232
@@ -25,7 +25,7 @@ MTU_BYTES = 1232
 _READ_BYTES = 2**16
 
 
-class State(enum.Enum):
+class SessionState(enum.Enum):
     """Where a session is in its life."""
 
     HANDSHAKING = "handshaking"
@@ -33,7 +33,7 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-class Session:
+class DtlsSession:
     """One association with one peer.
 
     Args:
@@ -42,7 +42,7 @@ class Session:
             is then a ClientHello with a cookie that is good.
 
     Attributes:
-        state: see `State`.
+        state: see `SessionState`.
         identity: who the peer is; `ANONYMOUS` before the handshake is complete.
         was_established: whether the handshake was completed at some time.
         reason: why the session is closed; empty before.
@@ -50,9 +50,9 @@ class Session:
     """
 
     def __init__(self, context: Context, *, cookie_verified: bool = False) -> None:
-        self.state = State.HANDSHAKING
+        self.state = SessionState.HANDSHAKING
         self.was_established = False
-        self.identity: Identity = ANONYMOUS
+        self.identity: PeerIdentity = ANONYMOUS
         self.reason = ""
         self._context = context
         self._awaits_hello = cookie_verified
@@ -112,7 +112,7 @@ class Session:
             MessageTooLargeError: it would not fit into one datagram.
 
         """
-        if self._connection is None or self.state is not State.ESTABLISHED:
+        if self._connection is None or self.state is not SessionState.ESTABLISHED:
             raise SessionClosedError(self.reason or "the handshake is not complete")
         size_bytes_max = self._connection.get_cleartext_mtu()
         if len(plaintext) > size_bytes_max:
@@ -124,7 +124,7 @@ class Session:
         """End the session; an established one tells the peer (close_notify)."""
         if self._connection is None:
             return
-        if self.state is State.ESTABLISHED:
+        if self.state is SessionState.ESTABLISHED:
             try:
                 self._connection.shutdown()
             except SSL.Error as error:
@@ -139,7 +139,7 @@ class Session:
             if self._awaits_hello:
                 connection.DTLSv1_listen()
                 self._awaits_hello = False
-            if self.state is State.HANDSHAKING:
+            if self.state is SessionState.HANDSHAKING:
                 self._handshake(connection)
             while True:
                 self._plaintexts.append(connection.recv(_READ_BYTES))
@@ -160,10 +160,12 @@ class Session:
         finally:
             if offered:
                 self._offered = offered.pop()
-        self.state = State.ESTABLISHED
+        self.state = SessionState.ESTABLISHED
         self.was_established = True
         if self._offered:
-            self.identity = Identity(Proof.PSK, self._offered.decode("utf-8", "backslashreplace"))
+            self.identity = PeerIdentity(
+                Proof.PSK, self._offered.decode("utf-8", "backslashreplace")
+            )
 
     def _drain(self, connection: SSL.Connection) -> None:
         stream = b""
@@ -179,7 +181,7 @@ class Session:
             self._drain(self._connection)  # the alert that says why
         self._connection = None
         self._timer_at = None
-        self.state = State.CLOSED
+        self.state = SessionState.CLOSED
         self.reason = reason
 
 

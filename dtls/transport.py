@@ -22,15 +22,15 @@ from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
 from dtls.endpoint import (
     DEFAULT_LIMITS,
     Closed,
-    Counters,
     Endpoint,
+    EndpointCounters,
+    EndpointLimits,
     Established,
     Event,
-    Limits,
     Received,
 )
 from dtls.errors import MessageTooLargeError, SessionClosedError
-from dtls.identity import Identity
+from dtls.identity import PeerIdentity
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class DtlsAddress(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap 
     hostinfo = hostinfo_local = ""  # set for each instance; aiocoap declares them abstract
     maximum_block_size_exp = MAX_REGULAR_BLOCK_SIZE_EXP  # aiocoap sets it on instances
 
-    def __init__(self, session_id: int, identity: Identity, peer: str, local: str) -> None:
+    def __init__(self, session_id: int, identity: PeerIdentity, peer: str, local: str) -> None:
         self.session_id = session_id
         self.identity = identity
         self.hostinfo = peer
@@ -75,7 +75,7 @@ class DtlsAddress(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap 
         return (str(self.identity),) if self.identity.may_write else ()
 
     @property
-    def blockwise_key(self) -> tuple[int, Identity]:
+    def blockwise_key(self) -> tuple[int, PeerIdentity]:
         """Blocks of one session belong together, others do not."""
         return (self.session_id, self.identity)
 
@@ -99,7 +99,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         sock: socket.socket,
         context: ServerContext,
         message_manager: Any,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: EndpointLimits = DEFAULT_LIMITS,
     ) -> None:
         self._endpoint = Endpoint(context, secrets.token_bytes, limits)
         self._messages: Any = message_manager
@@ -112,7 +112,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         self.port: int = self._socket.sockaddr[1]
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> EndpointCounters:
         """What happened since the start."""
         return self._endpoint.counters
 

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl
 from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
@@ -21,17 +22,13 @@ class AccessFiles:
     """What the files hold; None where the configuration names none.
 
     Attributes:
-        tls: of the broker's listeners.
+        broker: of those who come to the broker.
         links: of links, in both directions.
-        passwords: of the broker's users.
-        access: which topics they may use.
 
     """
 
-    tls: Tls | None
+    broker: Access
     links: LinkTls | None
-    passwords: Passwords | None
-    access: AccessControl | None
 
 
 def read(settings: GatewaySettings) -> AccessFiles:
@@ -42,12 +39,12 @@ def read(settings: GatewaySettings) -> AccessFiles:
 
     """
     access = settings.access
-    return AccessFiles(
-        _tls(settings.mqtt),
-        _links(settings),
+    broker = Access(
         None if access.password_file is None else _passwords(access.password_file),
         None if access.policy_file is None else _policy(access.policy_file),
+        _tls(settings.mqtt),
     )
+    return AccessFiles(broker, _links(settings))
 
 
 def tls_files(mqtt: MqttSection) -> TlsFiles | None:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
+from gateway import build
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -169,6 +170,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="hedgerow",
@@ -176,9 +180,16 @@ def _parser() -> argparse.ArgumentParser:
         "tree of brokers that heals itself.",
         epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration.",
     )
-    parser.add_argument("--version", action="version", version=f"hedgerow {version('hedgerow')}")
+    version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
+    parser.add_argument("--version", action="version", version=version_line)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    adders = (_add_run, _add_status, _add_tree, _add_drain, _add_get, _add_passwd, _add_demo)
+    for add in (*adders, _add_simulate):
+        add(commands)
+    return parser
 
+
+def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
     )
@@ -188,6 +199,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(command=_run)
 
+
+def _add_status(commands: _Commands) -> None:
     status = commands.add_parser(
         "status",
         help="show a gateway's neighbours, roles and counters",
@@ -196,6 +209,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(status)
     status.set_defaults(command=_asks("status"))
 
+
+def _add_tree(commands: _Commands) -> None:
     tree = commands.add_parser(
         "tree",
         help="show the whole tree from its root down",
@@ -205,6 +220,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(tree)
     tree.set_defaults(command=_asks("tree"))
 
+
+def _add_drain(commands: _Commands) -> None:
     drain = commands.add_parser(
         "drain",
         help="take a gateway out without losing a message",
@@ -214,6 +231,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_gateway(drain)
     drain.set_defaults(command=_asks("drain"), timeout=60.0)
 
+
+def _add_get(commands: _Commands) -> None:
     get = commands.add_parser(
         "get",
         help="read a resource over CoAP",
@@ -224,6 +243,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_client_options(get)
     get.set_defaults(command=_asks("get"))
 
+
+def _add_passwd(commands: _Commands) -> None:
     passwd = commands.add_parser(
         "passwd",
         help="make or change a user's line of the password file",
@@ -237,6 +258,8 @@ def _parser() -> argparse.ArgumentParser:
     passwd.add_argument("--delete", action="store_true", help="take the user out of the file")
     passwd.set_defaults(command=_passwd)
 
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="run a small fleet on this machine and show what it does",
@@ -254,6 +277,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.set_defaults(command=_demo)
 
+
+def _add_simulate(commands: _Commands) -> None:
     simulate = commands.add_parser(
         "simulate",
         help="run gateways in a simulated network and check their invariants",
@@ -304,7 +329,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_simulate)
-    return parser
 
 
 def _add_gateway(command: argparse.ArgumentParser) -> None:

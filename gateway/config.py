@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.limits import Limits
-from gateway.broker.topics.filters import FilterError
 from gateway.config_file import ConfigError, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
+from gateway.mqtt import FilterError
 from tree_handler.errors import ProtocolError
 from tree_handler.member import Place, check_name
 
@@ -67,6 +67,15 @@ class GatewaySection:
         return Place(self.domain, self.group)
 
 
+PORT_FIELDS = {
+    "mqtt": "port",
+    "mqtts": "tls_port",
+    "ws": "websocket_port",
+    "wss": "secure_websocket_port",
+}
+"""What the configuration calls the broker's ports."""
+
+
 @dataclass(frozen=True, slots=True)
 class MqttSection:
     """The broker's listeners; links use the plain one. Port 0 takes a free one, printed at start.
@@ -92,7 +101,7 @@ class MqttSection:
 
     def __post_init__(self) -> None:
         _check_address("host", self.host)
-        for name in ("port", "tls_port", "websocket_port", "secure_websocket_port"):
+        for name in PORT_FIELDS.values():
             if (port := getattr(self, name)) is not None:
                 _check_port(name, port)
         if self.websocket_path and not self.websocket_path.startswith("/"):
@@ -105,6 +114,12 @@ class MqttSection:
                 "sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600"
             )
         self._check_certificates()
+
+    @property
+    def more_ports(self) -> dict[str, int]:
+        """Those beside the plain one that are given, by scheme."""
+        ports = {scheme: getattr(self, name) for scheme, name in PORT_FIELDS.items()}
+        return {s: port for s, port in ports.items() if s != "mqtt" and port is not None}
 
     def _check_certificates(self) -> None:
         secure = [name for name in ("tls_port", "secure_websocket_port") if self._is_set(name)]

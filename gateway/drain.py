@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.broker.server import BrokerCore
+from gateway.broker.data_plane import DataPlane
 from gateway.links.node import TreeNode
 
 LOOK_S = 0.1
@@ -66,7 +66,7 @@ class Drain:
     def __init__(
         self,
         node: TreeNode,
-        core: BrokerCore,
+        core: DataPlane,
         begin: Callable[[], None],
         over: Callable[[], None],
         owed: Callable[[], dict[str, int]],
@@ -98,7 +98,7 @@ class Drain:
             self._lacking(),
             self._owed(),
             self._core.acceptance.waiting_bytes,
-            sum(len(session.queue) for session in self._core.sessions.values()),
+            sum(session.queued_count for session in self._core.sessions.values()),
             self._is_over,
         )
 
@@ -118,7 +118,7 @@ class Drain:
         self._over()
 
     def _has_handed_over(self) -> bool:
-        if self._core.client_count or self._core.acceptance.waiting_bytes:
+        if self._core.sessions.connected or self._core.acceptance.waiting_bytes:
             return False
         if self._owed().keys() & self._node.locator.reached:
             return False

@@ -45,13 +45,15 @@ class LogHistory:
         """The batches of one stream that hold any of these numbers, in sequence."""
         return self._log.in_sequence(key, first, last)
 
+    def where(self, key: Epoch, number: int) -> int:
+        """A position before a message of a stream; that of the end if it is not there."""
+        return self._log.where(key, number)
+
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients."""
         core = self._node.replication
         return {
-            stream: core.handed_out(stream)
-            for stream in sorted(self._log.have)
-            if core.is_clients(stream)
+            stream: core.handed_out(stream) for stream in self._log.have if core.is_clients(stream)
         }
 
     def start_sync(self) -> Callable[[], None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 import psutil
 
+from gateway import replaced_file
 from tree_handler.spanning import boot_epoch
 
 ALPHA = 1.0
@@ -68,17 +68,4 @@ def count_on_from(state_dir: Path, epoch: int) -> None:
 
 
 def _keep(path: Path, epoch: int) -> None:
-    fresh = path.with_suffix(".new")
-    try:
-        with fresh.open("w") as file:
-            file.write(f"{epoch}\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    fresh.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replaced_file.replace(path, f"{epoch}\n".encode(), is_durable=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,10 +23,11 @@ from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.absence import Absence, AbsenceNotice
-from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
+from tree_handler.own_record import OwnRecord
 
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
@@ -36,6 +36,15 @@ LOOKS = 4
 """So often in the time-out of a member its root looks for it."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True)
+class _Told:
+    """What this gateway has told of itself, over which node, and where its log has it."""
+
+    node: TreeNode
+    record: MemberRecord
+    in_log: OwnRecord
 
 
 class Members:
@@ -49,10 +58,7 @@ class Members:
     def __init__(self, folder: Path) -> None:
         self.known = Membership()
         self._file = folder / FILE_NAME
-        self._own: MemberRecord | None = None
-        self._node: TreeNode | None = None
-        self._in_log_from = math.inf
-        """The log has this gateway's record, not before this number of its control stream."""
+        self._told: _Told | None = None
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the file has, and those that the log still holds."""
@@ -68,30 +74,36 @@ class Members:
 
     def publish(self, node: TreeNode, record: MemberRecord) -> None:
         """Tell the fleet about this gateway, or what has changed about it."""
-        if self._own is not None:
-            record = dataclasses.replace(record, version=self._own.version + 1)
-        if self._node is None:
-            node.exchange.trimmed.append(self._trimmed)
-        self._own, self._node = record, node
+        told = self._told
+        if told is None:
+            self._told = told = _Told(node, record, OwnRecord(record.id, record.epoch))
+            node.exchange.tell_of_trims(self._trimmed)
+        else:
+            told.record = record = dataclasses.replace(record, version=told.record.version + 1)
+            told.in_log.told()
         self.known.update(record)
-        self._in_log_from = math.inf
         entry, first = Entry(TOPIC + record.id, record.encode(), qos=1), node.next_control
-        told = node.publish(entry, control=True)
-        assert told is not None
-        told.add_done_callback(partial(self._told, record, first))
+        logged = node.publish(entry, control=True)
+        if logged is not None:
+            logged.add_done_callback(partial(self._is_logged, told, record, first))
 
-    def _told(self, record: MemberRecord, first: int, done: asyncio.Future[None]) -> None:
+    @staticmethod
+    def _is_logged(
+        told: _Told, record: MemberRecord, first: int, done: asyncio.Future[None]
+    ) -> None:
         """The log has a record, or did not take it: then the next trim brings it again."""
-        if record is not self._own or done.cancelled():
+        if record is not told.record or done.cancelled():
             return
-        self._in_log_from = first if done.exception() is None else 0
+        if done.exception() is None:
+            told.in_log.logged(first)
+        else:
+            told.in_log.refused()
 
     def _trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
-        own, node = self._own, self._node
-        assert own is not None and node is not None
         self._save()
-        if self._in_log_from < kept_from.get((CONTROL_PREFIX + own.id, own.epoch), 1):
-            self.publish(node, own)
+        told = self._told
+        if told is not None and told.in_log.is_to_be_told_anew(kept_from):
+            self.publish(told.node, told.record)
 
     def _save(self) -> None:
         records = [record.encode() for record in self.known]
@@ -126,15 +138,16 @@ class Members:
         self.known.update(record)
 
     def _absence(self, notice: AbsenceNotice, header: Header) -> None:
-        own = self._own
         if self.known.is_absent(notice):
             _log.info("%s says that %s is absent", header.origin, notice.id)
-        if own is None or self._node is None or notice.id != own.id:
+        told = self._told
+        if told is None or notice.id != told.record.id:
             return
+        own = told.record
         if (own.epoch, own.version) <= notice.mark:  # it was only cut off
             version = notice.version if notice.epoch == own.epoch else own.version
-            self._own = dataclasses.replace(own, version=version)
-            self.publish(self._node, own)
+            told.record = dataclasses.replace(own, version=version)
+            self.publish(told.node, told.record)
 
 
 class MemberWatch:

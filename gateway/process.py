@@ -12,8 +12,6 @@ import dataclasses
 import ipaddress
 import logging
 import os
-import secrets
-import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,47 +20,39 @@ from typing import Any
 from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
-from gateway import access_files, config_change, event_loop, listeners_file, sd_notify, state
+from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
+from gateway.access_files import AccessFiles
+from gateway.attachment import Attachment
 from gateway.broker.access.plugins import PluginConfigError
-from gateway.broker.broker import GatewayBroker
+from gateway.broker.broker import BrokerSettings, GatewayBroker, Memory, open_broker
+from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.broker.server import BrokerCore
-from gateway.broker.statistics.report import report
 from gateway.coap.server import CoapServer
-from gateway.coap.site import GatewaySite
-from gateway.config import ConfigError, GatewaySettings, MqttSection
-from gateway.console import health, metrics
-from gateway.console.server import Console
+from gateway.coap.site import GatewaySite, SiteOwner
+from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
 from gateway.drain import Drain
 from gateway.history import LogHistory
-from gateway.identity import capability, count_on_from
-from gateway.links import mode
-from gateway.links.attachment import Attachment
+from gateway.identity import capability
+from gateway.life import GatewayLife
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
+from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
-
-PORT_FIELDS = {
-    "mqtt": "port",
-    "mqtts": "tls_port",
-    "ws": "websocket_port",
-    "wss": "secure_websocket_port",
-}
-"""What the configuration calls the broker's ports."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +81,6 @@ class GatewayProcess:
         self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members(settings.gateway.state_dir)
         self._stack = AsyncExitStack()
-        self._started_s = time.time()
         self._end = end
 
     async def start(self) -> None:
@@ -123,29 +112,46 @@ class GatewayProcess:
         """All ports of the broker, by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``."""
         return self._broker.ports
 
+    def status(self) -> dict[str, Any]:
+        """What this gateway is and does, ready for JSON."""
+        return self._status.as_json()
+
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
         keystore = state.keystore(self._settings)
         sensors = state.sensors(self._settings)
+        files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
-        self._epoch = state.count_start(own.state_dir)
-        self._known_epoch = self._epoch
+        self._life = GatewayLife(own.state_dir, state.count_start(own.state_dir), self._again)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
-        self._node = self._make_node(key, log)
+        self._node = self._make_node(key, log, files.links)
         self._stack.push_async_callback(self._node.stop)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
-        self._broker = await self._start_broker()
-        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, self._epoch)
+        self._broker = await self._start_broker(files)
+        epoch = self._life.epoch
+        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
         self._sampler = Sampler(self._publish_reading)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
+        self._status = GatewayStatus(
+            own=own,
+            epoch=epoch,
+            capability=self._capability,
+            members=self._members.known,
+            node=self._node,
+            attachment=self._attachment,
+            broker=self._broker,
+            retained=self._retained,
+            routed=self._routed,
+            drain=self._drain,
+        )
         self._coap = await self._start_coap(keystore, sensors)
         try:
             await self._attachment.start(self._settings.address, self._link_port())
@@ -159,40 +165,38 @@ class GatewayProcess:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _outlived(self, epoch: int) -> None:
-        """Begin again behind a later life that a neighbour knows of: this disk is lost or restored.
-
-        Others have messages under the numbers that this life would give to its own.
-        """
-        if epoch > self._known_epoch:
-            self._known_epoch = epoch
-            begin = boot_epoch.behind(epoch, secrets.randbits(64))
-            count_on_from(self._settings.gateway.state_dir, begin - 1)
-            _log.error("a neighbour knows boot %d of this gateway, which starts again", epoch)
-            self._again()
-
-    def _make_node(self, key: bytes, log: MessageLog) -> TreeNode:
-        own, tree = self._settings.gateway, self._settings.tree
-        self._admission = LinkAdmission(self._settings.limits, is_required=tree.tls == "required")
-        return TreeNode(
+    def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
+        own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
+        self._admission = LinkAdmission(
+            limits.failures_at_once,
+            limits.failures_per_s,
+            is_required=tree.tls == "required",
+            tls=tls,
+            refused=self._link_refused,
+        )
+        node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
-            Identity(own.id, self._epoch, self._capability, self._settings.address),
+            Identity(own.id, self._life.epoch, self._capability, self._settings.address),
             Parameters(hello_s=tree.hello_s),
-            log,
-            deliver=self._deliver,
-            control=self._control,
-            reads_unlogged=lambda: len(self._broker.core.tree) > 0,
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
-            admission=self._admission,
-            scope=Scope(tree.replicate, tree.keep_local),
             floods_clients=tree.mode == "flood",
-            outlived=self._outlived,
         )
+        receiver = NodeReceiver(
+            self._control,
+            self._deliver,
+            reads_unlogged=lambda: len(self._broker.core.subscriptions) > 0,
+            outlived=self._life.outlived,
+        )
+        scope = Scope(tree.replicate, tree.keep_local)
+        return TreeNode(node, log, receiver, self._admission, scope)
+
+    def _link_refused(self, kind: str, who: str) -> None:
+        self._broker.core.refusals.count(kind, who)
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
-        part = mode.route(self._node, self._settings.tree, state_dir)
+        part = tree_mode.route(self._node, self._settings.tree, state_dir)
         if part is not None:
             self._stack.push_async_callback(part.stop)
         return part
@@ -203,53 +207,49 @@ class GatewayProcess:
             return self._broker.port
         return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
-    async def _start_broker(self) -> GatewayBroker:
+    async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
         mqtt, access = self._settings.mqtt, self._settings.access
-        files = access_files.read(self._settings)
-        self._admission.tls = files.links
+        own = (self._settings.gateway.id, self._life.epoch)
+        state_file = self._settings.gateway.state_dir / "broker.sqlite3"
+        settings = BrokerSettings(
+            (
+                Listener("mqtt", mqtt.host, mqtt.port),
+                *(Listener(scheme, mqtt.host, port) for scheme, port in mqtt.more_ports.items()),
+            ),
+            access.anonymous,
+            self._settings.limits,
+            WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
+            mqtt.plugins,
+            mqtt.sys_interval_s,
+        )
         try:
-            broker = GatewayBroker(
-                mqtt.host,
-                mqtt.port,
-                anonymous=access.anonymous,
-                passwords=files.passwords,
-                commit=self._node.publish_all,
-                links=self._node.accept,
-                why_no_link=self._admission.why_no_link,
-                carries_unlogged=lambda: self._node.carries_unlogged,
-                limits=self._settings.limits,
-                access=files.access,
-                listeners=_listeners(mqtt),
-                tls=files.tls,
-                websocket_rules=WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
-                plugins=mqtt.plugins,
-                history=LogHistory(self._node, (self._settings.gateway.id, self._epoch)),
-                state_file=self._settings.gateway.state_dir / "broker.sqlite3",
+            broker = await open_broker(
+                settings,
+                files.broker,
+                tree=self._node,
+                links=self._node,
+                memory=Memory(LogHistory(self._node, own), state_file),
                 recovered=self._broker_recovered,
-                sys_interval_s=mqtt.sys_interval_s,
+                interest=self._routed,
             )
         except PluginConfigError as error:
             raise ConfigError("mqtt.plugins", str(error)) from error
-        try:
-            await broker.start()
         except StoreError as error:
             raise ConfigError("gateway.state_dir", str(error)) from error
         except ListenError as error:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
             raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
-        self._admission.refused = broker.core.refused
         return broker
 
-    def _broker_recovered(self, core: BrokerCore) -> None:
+    def _broker_recovered(self, core: DataPlane) -> None:
         settle_s = self._settings.tree.repair_interval_s
-        self._retained = RetainedPart(self._node, core.retention, settle_s)
+        self._retained = RetainedPart(self._node, core.shared_retention, settle_s)
         self._node.add_part(self._retained)
         if self._routed is not None:
             sessions = core.sessions.values()
-            self._routed.begin(f for session in sessions for f in session.subscriptions)
-            self._routed.clients = lambda: core.client_count
-            core.interest = self._routed
+            filters = (f for session in sessions for f in session.subscriptions)
+            self._routed.begin(filters, lambda: core.sessions.connected)
 
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
@@ -264,17 +264,20 @@ class GatewayProcess:
             return
         self._settings = settings
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
-        self._broker.revise(tls=files.tls, passwords=files.passwords, access=files.access)
+        self._broker.revise(files.broker)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords and policy are read again")
 
-    async def _start_console(self) -> Console | None:
+    async def _start_console(self) -> str | None:
         own = self._settings.console
         if not own.enabled:
             return None
+        from gateway.console import health, metrics  # noqa: PLC0415  # only where it is used
+        from gateway.console.server import Console  # noqa: PLC0415
+
         core, node, routed = self._broker.core, self._node, self._routed
         console = Console(
             {
@@ -283,24 +286,21 @@ class GatewayProcess:
             }
         )
         try:
-            await console.start(own.host, own.port)
+            port = await console.start(own.host, own.port)
         except OSError as error:
             raise ConfigError("console.port", f"{own.host}:{own.port}: {_reason(error)}") from error
         self._stack.push_async_callback(console.stop)
-        return console
+        return f"{own.host}:{port}"
 
     async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
         self._site = GatewaySite(
-            own.id,
-            own.place,
-            self._epoch,
+            SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
             self._members.known,
             self._sampler,
             publish=self._publish_query,
-            status=self.status,
+            status=self._status.as_json,
             drain=self._drain.start,
-            anonymous=self._settings.access.anonymous,
         )
         self._stack.push_async_callback(self._site.stop)
         server = CoapServer(
@@ -325,7 +325,7 @@ class GatewayProcess:
         own = self._settings.gateway
         return MemberRecord(
             own.id,
-            self._epoch,
+            self._life.epoch,
             0,
             own.domain,
             own.group,
@@ -338,14 +338,11 @@ class GatewayProcess:
 
     def _tell_listeners(self, state_dir: Path) -> None:
         mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
-        http = None
-        if self._console is not None:
-            http = f"{self._settings.console.host}:{self._console.port}"
         listeners = {
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
             "coap": f"{coap}:{self._coap.coap_port}",
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
-            "console": http,
+            "console": self._console,
         }
         own_id = self._settings.gateway.id
         try:
@@ -367,7 +364,7 @@ class GatewayProcess:
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self._broker.core.publish_batch(rows, header.stream, last)
+        self._broker.core.arriving.publish_batch(rows, header.stream, last)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
@@ -382,56 +379,10 @@ class GatewayProcess:
         self._members.publish(self._node, record)
         _log.info("%s is draining", self._settings.gateway.id)
 
-    # -- status ----------------------------------------------------------------------------------
-
-    def status(self) -> dict[str, Any]:
-        """What this gateway is and does, ready for JSON."""
-        own = self._settings.gateway
-        return {
-            "id": own.id,
-            "domain": own.domain,
-            "group": own.group,
-            "boot_epoch": self._epoch,
-            "capability": self._capability,
-            "pid": os.getpid(),
-            "event_loop": event_loop.running(),
-            "up_s": round(time.time() - self._started_s, 1),
-            "mqtt_clients": self._broker.client_count,
-            "broker": report(self._broker.core),
-            "retained": self._retained.status(),
-            "members": [record.id for record in self._members.known],
-            "places": {record.id: str(record.place) for record in self._members.known},
-            "dialling": self._attachment.neighbours.status()
-            | {"duplicate_links": self._node.duplicates},
-            "hierarchy": self._hierarchy(),
-            "routed": None if self._routed is None else self._routed.status(),
-            "drain": None if (drain := self._drain.state) is None else drain.as_json(),
-            **self._node.status(),
-        }
-
-    def _hierarchy(self) -> dict[str, Any]:
-        """Where this gateway stands among domains and groups (A1, A2)."""
-        own_id, hierarchy = self._settings.gateway.id, self._members.known.hierarchy()
-        return {
-            "root": hierarchy.root,
-            "parent": hierarchy.parents[own_id],
-            "substitutes": hierarchy.substitutes(own_id),
-            "children": hierarchy.children[own_id],
-        }
-
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _listeners(mqtt: MqttSection) -> list[Listener]:
-    ports = ((scheme, getattr(mqtt, name)) for scheme, name in PORT_FIELDS.items())
-    return [
-        Listener(scheme, mqtt.host, port)
-        for scheme, port in ports
-        if scheme != "mqtt" and port is not None
-    ]
 
 
 def _reason(error: OSError) -> str:

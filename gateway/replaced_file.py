@@ -1,17 +1,67 @@
-"""Small files that are written anew as a whole."""
+"""Small files that are written anew as a whole: a reader sees the old or the new one."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old or the new one, never a part.
+
+def replace(
+    path: Path,
+    data: bytes,
+    *,
+    is_durable: bool = False,
+    keeps_owner: bool = False,
+    mode: int = 0o666,
+) -> None:
+    """Write a small file so that it is there as a whole at every moment.
+
+    Processes may do it at the same time: the last one's content stays.
+
+    Args:
+        path: where it stands; its folder is there.
+        data: all of its new content.
+        is_durable: after a power cut too it is the new one, once this has returned. Without it, it
+            may be the old one or damaged: for what is made again, or carries a checksum.
+        keeps_owner: a file that is there keeps its mode and, where that is allowed, its owner.
+        mode: permission bits of a new file, less the process's umask.
 
     Raises:
-        OSError: it can't be written; the old one stands.
+        OSError: it can't be written; it names the file, and the old one stands.
 
     """
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_bytes(data)
-    fresh.rename(path)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(fresh, _FRESH, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            if keeps_owner and path.exists():
+                _make_alike(descriptor, path.stat())
+            file.write(data)
+            file.flush()
+            if is_durable:
+                os.fsync(descriptor)
+        fresh.rename(path)
+        if is_durable:
+            _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _make_alike(descriptor: int, old: os.stat_result) -> None:
+    os.fchmod(descriptor, old.st_mode & 0o7777)
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -23,7 +23,8 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"root {status['root']}, {status['hops']} hops, cost {status['cost_ms']} ms, "
         f"capability {status['capability']:g}",
         f"up {status['up_s']} s (boot {status['boot_epoch']}) on {status['event_loop']}, "
-        f"{status['mqtt_clients']} MQTT clients, log {status['log_bytes']} bytes",
+        f"{status['build']}, {status['mqtt_clients']} MQTT clients, "
+        f"log {status['log_bytes']} bytes",
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
         *(_broker(status["broker"]) if "broker" in status else ()),

@@ -41,7 +41,7 @@ class LinkFormatError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class WebLink:
     """A target and its attributes, in order.
 
     Attributes:
@@ -70,7 +70,7 @@ def parse(
     max_bytes: int = MAX_BYTES,
     max_links: int = MAX_LINKS,
     max_attributes: int = MAX_ATTRIBUTES,
-) -> list[Link]:
+) -> list[WebLink]:
     """Read a list of links. White space around separators is skipped, as RFC 8288 writes it.
 
     Args:
@@ -90,7 +90,7 @@ def parse(
             text = text.decode()
         except UnicodeDecodeError as error:
             raise LinkFormatError("not UTF-8", error.start, repr(text[error.start :])) from error
-    links: list[Link] = []
+    links: list[WebLink] = []
     at = _skip_space(text, 0)
     while at < len(text):
         if len(links) == max_links:
@@ -107,7 +107,7 @@ def parse(
     return links
 
 
-def serialise(links: Iterable[Link]) -> str:
+def serialise(links: Iterable[WebLink]) -> str:
     """Write links as RFC 6690 does.
 
     Raises:
@@ -118,7 +118,7 @@ def serialise(links: Iterable[Link]) -> str:
     return ",".join(map(_serialise, links))
 
 
-def _link(text: str, at: int, max_attributes: int) -> tuple[Link, int]:
+def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
     if text[at] != "<":
         raise LinkFormatError("'<' expected", at, text[at:])
     end = text.find(">", at)
@@ -143,7 +143,7 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[Link, int]:
             attributes.append((name, value))
         if name in _ONCE:
             once.add(name)
-    return Link(href, tuple(attributes)), at
+    return WebLink(href, tuple(attributes)), at
 
 
 def _name(text: str, start: int) -> tuple[str, int]:
@@ -183,7 +183,7 @@ def _value(text: str, start: int) -> tuple[str, int]:
     return value, quote + 1
 
 
-def _serialise(link: Link) -> str:
+def _serialise(link: WebLink) -> str:
     if not _is_target(link.href):
         raise LinkFormatError("not a URI reference", 0, link.href)
     parts = [f"<{link.href}>"]

@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion, Index, Term
-from resource_directory.link_format import Link
+from resource_directory.link_format import WebLink
 from resource_directory.registration import Registration
 
 MAX_CRITERIA = 16
@@ -23,7 +23,7 @@ _EVERY_ENDPOINT = Criterion("rt", "core.rd-ep")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LookupQuery:
     """A look-up's criteria and which part of its answer is wanted.
 
     Attributes:
@@ -38,7 +38,7 @@ class Query:
     count: int | None = None
 
     @classmethod
-    def parse(cls, parameters: Iterable[str]) -> Query:
+    def parse(cls, parameters: Iterable[str]) -> LookupQuery:
         """Read the parameters of a query, ``name=value`` each.
 
         Raises:
@@ -66,7 +66,7 @@ class Query:
             raise InvalidParameterError("count is not at least 1", 0)
         return cls(tuple(criteria), paging.get("page", 0), paging.get("count"))
 
-    def part(self, matches: Iterator[Link]) -> list[Link]:
+    def part(self, matches: Iterator[WebLink]) -> list[WebLink]:
         """The wanted part of all matches."""
         if self.count is None:
             return list(matches)
@@ -78,7 +78,7 @@ class LookUp:
 
     def __init__(self) -> None:
         self._registrations: dict[int, Registration] = {}
-        self._links: dict[int, tuple[Link, Registration]] = {}
+        self._links: dict[int, tuple[WebLink, Registration]] = {}
         self._link_keys: dict[int, range] = {}
         self._registrations_by_term = Index()
         self._links_by_term = Index()
@@ -108,7 +108,7 @@ class LookUp:
             link, _ = self._links.pop(key)
             self._links_by_term.discard(key, _link_terms(link))
 
-    def resources(self, criteria: Sequence[Criterion], now: float) -> Iterator[Link]:
+    def resources(self, criteria: Sequence[Criterion], now: float) -> Iterator[WebLink]:
         """The links that match, in the order in which they were added."""
         for key in self._link_candidates(criteria):
             link, registration = self._links[key]
@@ -118,7 +118,7 @@ class LookUp:
             ):
                 yield link
 
-    def endpoints(self, criteria: Sequence[Criterion], now: float) -> Iterator[Link]:
+    def endpoints(self, criteria: Sequence[Criterion], now: float) -> Iterator[WebLink]:
         """The endpoints that match, as links to their registrations, in their order."""
         criteria = [c for c in criteria if c != _EVERY_ENDPOINT]
         for order in self._registration_candidates(criteria):
@@ -174,7 +174,7 @@ def _in_order(
     return sorted({*own, *of_registrations})
 
 
-def _link_terms(link: Link) -> Iterator[Term]:
+def _link_terms(link: WebLink) -> Iterator[Term]:
     yield "href", link.href
     for name, value in link.attributes:
         if name in _LISTS and value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resource_directory.errors import InvalidParameterError, TooLargeError
-from resource_directory.link_format import Link, LinkFormatError, serialise
+from resource_directory.link_format import LinkFormatError, WebLink, serialise
 from resource_directory.uri import resolve
 
 DEFAULT_LIFETIME_S = 90_000
@@ -49,16 +49,16 @@ class Registration:
     expires_at: float
     owner: str | None
     attributes: Attributes
-    links: tuple[Link, ...]
-    resolved: tuple[Link, ...]
+    links: tuple[WebLink, ...]
+    resolved: tuple[WebLink, ...]
 
-    def endpoint_link(self) -> Link:
+    def endpoint_link(self) -> WebLink:
         """The link of an endpoint look-up's answer (RFC 9176, section 6.4)."""
         named = [("ep", self.endpoint)]
         if self.sector:
             named.append(("d", self.sector))
         named += [("base", self.base), ("lt", str(self.lifetime_s))]
-        return Link(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
+        return WebLink(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
 
     def size(self) -> int:
         """About how many characters it holds."""
@@ -110,13 +110,13 @@ def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Att
         if name in RESERVED:
             raise InvalidParameterError("parameter not for a registration", name)
         try:
-            serialise([Link("", ((name, value),))])
+            serialise([WebLink("", ((name, value),))])
         except LinkFormatError as error:
             raise InvalidParameterError(f"parameter {name[:40]!r}", value) from error
     return tuple(attributes)
 
 
-def resolved_links(base: str, links: Sequence[Link]) -> tuple[Link, ...]:
+def resolved_links(base: str, links: Sequence[WebLink]) -> tuple[WebLink, ...]:
     """The links with target and anchor resolved, as a resource look-up answers them.
 
     A missing anchor stays missing: it means the target's origin, which resolving does not change
@@ -133,7 +133,7 @@ def resolved_links(base: str, links: Sequence[Link]) -> tuple[Link, ...]:
             (name, resolve(base, value) if name == "anchor" and value is not None else value)
             for name, value in link.attributes
         )
-        resolved = Link(resolve(base, link.href), attributes)
+        resolved = WebLink(resolve(base, link.href), attributes)
         try:
             serialise([link, resolved])
         except LinkFormatError as error:

@@ -25,8 +25,8 @@ from resource_directory.errors import (
     TooLargeError,
 )
 from resource_directory.expiry import Expiry
-from resource_directory.link_format import Link
-from resource_directory.lookup import LookUp, Query
+from resource_directory.link_format import WebLink
+from resource_directory.lookup import LookUp, LookupQuery
 from resource_directory.registration import (
     DEFAULT_LIFETIME_S,
     Registration,
@@ -41,7 +41,7 @@ EXPIRED_PER_SLICE = 64  # a few milliseconds on a PC
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RegistryLimits:
     """What a directory holds at most; sizes in characters, link targets counted twice."""
 
     registrations: int = 10_000
@@ -62,8 +62,8 @@ class Registry:
 
     """
 
-    def __init__(self, location_prefix: str = "/rd/", limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, location_prefix: str = "/rd/", limits: RegistryLimits | None = None) -> None:
+        self._limits = limits or RegistryLimits()
         self._prefix = location_prefix
         self._by_name: dict[tuple[str, str], Registration] = {}
         self._by_key: dict[int, Registration] = {}
@@ -79,7 +79,7 @@ class Registry:
     def register(
         self,
         endpoint: str,
-        links: Sequence[Link],
+        links: Sequence[WebLink],
         now: float,
         *,
         base: str,
@@ -112,10 +112,7 @@ class Registry:
         if not endpoint:
             raise InvalidParameterError("ep is missing")
         name = (checked_name("ep", endpoint), checked_name("d", sector))
-        old = self._by_name.get(name)
-        if old is not None and old.expires_at <= now:
-            self._drop(old)
-            old = None
+        old = self._standing(name, now)
         if old is not None and old.owner != owner:
             raise NotOwnerError("registered by another", endpoint)
         key = self._last_key + 1 if old is None else old.key
@@ -137,6 +134,14 @@ class Registry:
         )
         self._last_key = max(self._last_key, key)
         return self._put(old, new)
+
+    def _standing(self, name: tuple[str, str], now: float) -> Registration | None:
+        """The registration under a name, if it has not expired."""
+        found = self._by_name.get(name)
+        if found is None or found.expires_at > now:
+            return found
+        self._drop(found)
+        return None
 
     def update(
         self,
@@ -208,11 +213,11 @@ class Registry:
             raise NoSuchRegistrationError("no registration", location)
         return found
 
-    def find_resources(self, query: Query, now: float) -> list[Link]:
+    def find_resources(self, query: LookupQuery, now: float) -> list[WebLink]:
         """The links that match, resolved, in the order in which they were registered."""
         return query.part(self._lookup.resources(query.criteria, now))
 
-    def find_endpoints(self, query: Query, now: float) -> list[Link]:
+    def find_endpoints(self, query: LookupQuery, now: float) -> list[WebLink]:
         """The endpoints that match, as links to their registrations, in the same order."""
         return query.part(self._lookup.endpoints(query.criteria, now))
 

@@ -25,7 +25,7 @@ from resource_directory.errors import (
     TooLargeError,
 )
 from resource_directory.link_format import LinkFormatError, parse, serialise
-from resource_directory.lookup import Query
+from resource_directory.lookup import LookupQuery
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
 
@@ -178,7 +178,7 @@ class _ResourceLookUp(_LookUp):
     rt = "core.rd-lookup-res"
 
     async def render_get(self, request: Message) -> Message:
-        query = Query.parse(request.opt.uri_query)
+        query = LookupQuery.parse(request.opt.uri_query)
         return _links_message(
             request, serialise(self._registry.find_resources(query, self._clock()))
         )
@@ -188,7 +188,7 @@ class _EndpointLookUp(_LookUp):
     rt = "core.rd-lookup-ep"
 
     async def render_get(self, request: Message) -> Message:
-        query = Query.parse(request.opt.uri_query)
+        query = LookupQuery.parse(request.opt.uri_query)
         return _links_message(
             request, serialise(self._registry.find_endpoints(query, self._clock()))
         )

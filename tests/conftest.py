@@ -26,6 +26,28 @@ settings.load_profile("hedgerow")
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+TOGETHER = {
+    "spark": "one Spark takes a gibibyte and all cores, and one session serves all tests",
+    "multicast": "all find each other on one group and port of the loopback",
+}
+"""Tests of several modules that must not run at the same time, and why."""
+_SPARK = ("test_spark_ingest.py", "test_ingest_command.py", "test_demo.py", "test_kill.py")
+_MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")
+GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")
+ALONE = {"network": "what is measured there is how soon real processes notice a silent neighbour"}
+"""Folders whose tests run beside no other."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say what may run beside what: a module's tests stay together, for its fixtures' sake."""
+    for item in items:
+        name = item.path.name
+        group = GROUPS.get(name, f"{item.path.parent.name}/{name}")
+        item.add_marker(pytest.mark.xdist_group(group))
+        if item.path.parent.name in ALONE:
+            item.add_marker(pytest.mark.alone(ALONE[item.path.parent.name]))
+
+
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Called by pytest-asyncio: what makes each test's event loop."""
     factory = event_loop.loop_factory(os.environ.get(event_loop.CHOICE_VARIABLE, ""))

@@ -7,8 +7,12 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.broker.broker import GatewayBroker
+from surroundings import Links, Tree
+
+from gateway.broker.access.guard import Access
+from gateway.broker.broker import BrokerSettings, GatewayBroker, open_broker
 from gateway.broker.hooks import Committed
+from gateway.broker.listeners.listener import Listener
 from gateway.mqtt import (
     ConnAck,
     Connect,
@@ -28,6 +32,7 @@ from gateway.mqtt import (
 from tree_handler.batch import Entry, Row
 
 LIMIT_S = 20
+PLAIN = Listener("mqtt", "127.0.0.1", 0)
 
 
 class EchoOnce(asyncio.Protocol):
@@ -112,23 +117,21 @@ class Peer:
 
 
 class Bench:
-    """A broker whose messages go into a list, and its clients."""
+    """A broker whose messages go into a list, and its clients.
 
-    def __init__(self, **options: Any) -> None:
+    Args:
+        listeners: besides the plain one.
+        options: of `BrokerSettings` and `Access`.
+
+    """
+
+    def __init__(self, listeners: Sequence[Listener] = (), **options: Any) -> None:
+        self.listeners = (PLAIN, *listeners)
         self.entries: list[Entry] = []
         self.links: list[bytes] = []
-        self.broker = GatewayBroker(
-            *("127.0.0.1", 0),
-            **{
-                "anonymous": False,
-                "commit": self._commit,
-                "links": self._link,
-                "carries_unlogged": lambda: True,
-                "sys_interval_s": 0,
-                **options,
-            },
-        )
+        self.broker: GatewayBroker
         self._peers: list[Peer] = []
+        self._options = options
 
     @property
     def counts(self) -> Any:
@@ -155,6 +158,16 @@ class Bench:
         assert await peer.connect(client_id, **fields) == 0
         return peer
 
+    async def start(self) -> None:
+        files = {name: self._options.get(name) for name in ("passwords", "policy", "tls")}
+        others = {name: self._options[name] for name in self._options.keys() - files}
+        self.broker = await open_broker(
+            BrokerSettings(self.listeners, **{"sys_interval_s": 0, **others}),
+            Access(**files),
+            tree=Tree(self._commit, lambda: True),
+            links=Links(self._link),
+        )
+
     async def stop(self) -> None:
         for peer in self._peers:
             peer.close()
@@ -162,7 +175,7 @@ class Bench:
 
     def hand_out(self, entry: Entry) -> None:
         """Deliver what came from another gateway."""
-        self.broker.core.publish((entry,))
+        self.broker.core.arriving.publish((entry,))
 
     def _commit(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None

@@ -14,6 +14,7 @@ from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from tree_handler.batch import Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
@@ -61,7 +62,9 @@ Start = Callable[..., Coroutine[Any, Any, Host]]
 
 
 @asynccontextmanager
-async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]:
+async def started(
+    folder: Path, *, hello_s: float = 0.1, repair_interval_s: float = 0.3
+) -> AsyncIterator[Start]:
     """Gives a function that starts a node by its name and capability; all stop in the end."""
     hosts: list[Host] = []
 
@@ -72,25 +75,24 @@ async def started(folder: Path, *, hello_s: float = 0.1) -> AsyncIterator[Start]
         key: bytes = KEY,
         epoch: int = 1,
         scope: Scope | None = None,
+        deliver: Callable[[list[Row], Header], None] | None = None,
     ) -> Host:
         log = MessageLog(folder / name)
         log.open()
         got: list[str] = []
         control: list[str] = []
 
-        def deliver(rows: list[Row], header: Header) -> None:
+        def note(rows: list[Row], header: Header) -> None:
             got.extend(f"{header.origin}:{row[2].decode()}" for row in rows)
 
-        node = TreeNode(
+        settings = NodeSettings(
             Credentials(name, "test", key),
             Identity(name, epoch, capability, "127.0.0.1"),
             Parameters(hello_s=hello_s),
-            log,
-            deliver=deliver,
-            control=lambda entry, _: control.append(entry.topic),
-            repair_interval_s=0.3,
-            scope=scope,
+            repair_interval_s=repair_interval_s,
         )
+        receiver = NodeReceiver(lambda entry, _: control.append(entry.topic), deliver or note)
+        node = TreeNode(settings, log, receiver, scope=scope)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Listener(node), "127.0.0.1", 0)
         neighbours = Neighbours(name, node.dial, node.is_linked)

@@ -41,6 +41,8 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 Epoch = tuple[str, int]
 """A sequence of numbers: an origin's gateway id and its boot epoch; see `Header.stream`."""
+Ref = tuple[Epoch, int]
+"""Which logged message: origin and epoch of its batch, and its number there."""
 CONTROL_PREFIX = "$"
 """What sets the name of an origin's control stream apart; no gateway id may begin with it."""
 
@@ -320,9 +322,8 @@ def rows(frame: bytes, header: Header) -> list[Row]:
 
     """
     try:
-        found: list[Row] = msgpack.unpackb(
-            memoryview(frame)[header.body_at : header.end], use_list=False, strict_map_key=False
-        )
+        body = memoryview(frame)[header.body_at : header.end]
+        found: list[Row] = list(msgpack.unpackb(body, use_list=False, strict_map_key=False))
         count = len(found)
         is_wrong = any(
             type(row[0]) is not str

@@ -124,7 +124,7 @@ class Announcement:
 
 
 @dataclass(slots=True)
-class Counters:
+class DiscoveryCounters:
     """What became of the datagrams, for status and metrics."""
 
     sent: int = 0
@@ -137,7 +137,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class AnnouncementTimes:
     """When to announce, in seconds. Each wait is varied by a quarter either way.
 
     Attributes:
@@ -160,7 +160,7 @@ class Discovery:
         own: what this gateway announces.
         key: the tree's key.
         now: the time; the first announcement is due then.
-        pace: see `Pace`.
+        times: see `AnnouncementTimes`.
         sources: limits datagrams for each source address before anything else is done.
 
     Raises:
@@ -173,16 +173,16 @@ class Discovery:
         own: Announcement,
         key: bytes,
         now: float,
-        pace: Pace | None = None,
+        times: AnnouncementTimes | None = None,
         sources: RateLimit | None = None,
     ) -> None:
         if len(key) < MIN_KEY_BYTES:
             raise AnnouncementError("tree key too short, bytes", len(key))
-        self.counters = Counters()
+        self.counters = DiscoveryCounters()
         self._own = own
         self._key = key
         self._datagram = own.encode(key)
-        self._pace = pace if pace is not None else Pace()
+        self._times = times if times is not None else AnnouncementTimes()
         self._sources = sources if sources is not None else RateLimit(per_second=10.0, burst=40)
         self._epochs: dict[str, int] = {}
         self._next = now
@@ -237,7 +237,7 @@ class Discovery:
         """
         if now < self._next:
             return None
-        self._next = now + self._pace.interval_s * (0.75 + 0.5 * jitter)
+        self._next = now + self._times.interval_s * (0.75 + 0.5 * jitter)
         self.counters.sent += 1
         return self._datagram
 
@@ -248,7 +248,7 @@ class Discovery:
             if known == 0 and len(self._epochs) >= MAX_KNOWN:
                 del self._epochs[next(iter(self._epochs))]
             self._epochs[heard.gateway_id] = heard.boot_epoch
-            self._next = min(self._next, now + self._pace.newcomer_s * jitter)
+            self._next = min(self._next, now + self._times.newcomer_s * jitter)
         return heard.boot_epoch >= known
 
 

@@ -106,20 +106,6 @@ class Hierarchy:
         """
         return tuple(itertools.islice(self._above(self._records[gateway_id]), 1, 1 + limit))
 
-    def replicas(self, gateway_id: str) -> tuple[str, ...]:
-        """The other gateways of the same domain and group, in the order of the rule.
-
-        Raises:
-            KeyError: no such gateway.
-
-        """
-        place = self._records[gateway_id].place
-        return tuple(
-            record.id
-            for record in self._records.values()
-            if record.place == place and record.id != gateway_id
-        )
-
     def _above(self, record: MemberRecord) -> Iterator[str]:
         """The parent, then its substitutes: all that come first in the record's own pools."""
         given: set[str] = set()

@@ -54,16 +54,6 @@ class Place:
             if self.domain == "":
                 raise ProtocolError("group without a domain", self.group)
 
-    @classmethod
-    def of_segments(cls, domain: str, group: str) -> Place:
-        """The place that two segments of a path or topic name, ``-`` standing for none.
-
-        Raises:
-            ProtocolError: as the class.
-
-        """
-        return cls("" if domain == NONE else domain, "" if group == NONE else group)
-
     @property
     def level(self) -> int:
         """0 at the root, 1 in a domain, 2 in a group."""

@@ -1,9 +1,7 @@
-"""A limit on how often each of many sources may do something: a token bucket for each.
+"""Limits on how often each of many sources may do something: a token bucket for each.
 
-The table of sources is bounded too. When it is full, a source that has been quiet long
-enough to have its whole burst again is forgotten, which changes nothing for it; if there is
-none, newcomers are refused. So a flood of forged source addresses costs neither memory nor
-more work than the table allows.
+The table of sources is bounded too, so that a flood of forged sources costs neither memory nor
+more work than the table allows. The source quiet longest stands first in it.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ MAX_SOURCES = 1_024
 
 class RateLimit:
     """Allows each source a steady rate and a burst.
+
+    Times are in seconds, of a clock that never goes back.
 
     Args:
         per_second: steady rate of a source.
@@ -25,34 +25,52 @@ class RateLimit:
         self._per_second = per_second
         self._burst = burst
         self._max_sources = max_sources
-        # By source: what was left of its burst, and when. The source quiet longest stands first.
+        # By source: what was left of its burst, and when.
         self._left: dict[str, tuple[float, float]] = {}
 
+    def __len__(self) -> int:
+        """How many sources are remembered."""
+        return len(self._left)
+
     def allow(self, source: str, now: float) -> bool:
-        """Whether the source may do it once more at this time (seconds, never going back)."""
-        left = self._refilled(source, now)
-        if left is None:
-            if not self._room(now):
-                return False
-            left = float(self._burst)
-        if left < 1.0:
+        """Whether the source may do it once more, which is then counted.
+
+        When the table is full, a source that has its whole burst again is forgotten, which changes
+        nothing for it; if there is none, newcomers are refused.
+        """
+        if self.is_over(source, now) or not (source in self._left or self._room(now)):
             return False
-        self._left.pop(source, None)
-        self._left[source] = (left - 1.0, now)
+        self._take(source, now)
         return True
 
-    def _refilled(self, source: str, now: float) -> float | None:
-        known = self._left.get(source)
-        if known is None:
-            return None
-        return min(self._burst, known[0] + (now - known[1]) * self._per_second)
+    def is_over(self, source: str, now: float) -> bool:
+        """Whether the source has done it too often to do it once more."""
+        return self._refilled(source, now) < 1.0
+
+    def count(self, source: str, now: float) -> None:
+        """Count what the source has done, allowed or not.
+
+        When the table is full, the source quiet longest is forgotten, so that nobody is refused
+        for what others do.
+        """
+        self._take(source, now)
+        if len(self._left) > self._max_sources:
+            del self._left[next(iter(self._left))]
+
+    def _take(self, source: str, now: float) -> None:
+        left = self._refilled(source, now)
+        self._left.pop(source, None)
+        self._left[source] = (left - 1.0, now)
+
+    def _refilled(self, source: str, now: float) -> float:
+        left, since = self._left.get(source, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._per_second)
 
     def _room(self, now: float) -> bool:
         if len(self._left) < self._max_sources:
             return True
         oldest = next(iter(self._left))
-        left = self._refilled(oldest, now)
-        if left is None or left < self._burst:
+        if self._refilled(oldest, now) < self._burst:
             return False
         del self._left[oldest]
         return True

@@ -30,7 +30,7 @@ _CLASSES = (2, 4, 5)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResourceRequest:
     """What to do with a resource, and on whose behalf.
 
     Attributes:
@@ -76,7 +76,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ResourceResponse:
     """What came of a request.
 
     Attributes:
@@ -118,7 +118,7 @@ class Query:
     asker: str
     correlation: str
     deadline_ms: int
-    request: Request
+    request: ResourceRequest
 
     def encode(self) -> bytes:
         """The wire form."""
@@ -155,7 +155,7 @@ class Query:
             check_name("query asker", fields.get("a")),
             _check_text("query correlation", fields.get("c"), MAX_CORRELATION_CHARACTERS),
             deadline_ms,
-            Request(
+            ResourceRequest(
                 _check_text("request method", fields.get("m"), 16),
                 fields.get("p", ()),
                 fields.get("q", ()),
@@ -180,7 +180,7 @@ class Answer:
 
     responder: str
     correlation: str
-    response: Response
+    response: ResourceResponse
 
     def encode(self) -> bytes:
         """The wire form."""
@@ -208,7 +208,7 @@ class Answer:
         return cls(
             check_name("answer responder", fields.get("r")),
             _check_text("answer correlation", fields.get("c"), MAX_CORRELATION_CHARACTERS),
-            Response(code, fields.get("b", b""), fields.get("f")),
+            ResourceResponse(code, fields.get("b", b""), fields.get("f")),
         )
 
 

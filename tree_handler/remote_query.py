@@ -16,11 +16,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mypy_extensions import mypyc_attr
+
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
-from tree_handler.remote_message import MAX_DEADLINE_MS, Answer, Query, Request, Response
+from tree_handler.remote_message import (
+    MAX_DEADLINE_MS,
+    Answer,
+    Query,
+    ResourceRequest,
+    ResourceResponse,
+)
 
-__all__ = ["Request", "Response"]
+__all__ = ["ResourceRequest", "ResourceResponse"]
 
 QUERY_TOPIC = "$hedgerow/query/"
 REPLY_TOPIC = "$hedgerow/reply/"
@@ -31,6 +39,7 @@ SERVICE_UNAVAILABLE = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
 
 
+@mypyc_attr(native_class=False)
 class TooManyError(RuntimeError):
     """As many queries are outstanding as may be.
 
@@ -67,7 +76,7 @@ class Execute:
 
     """
 
-    request: Request
+    request: ResourceRequest
     reply_topic: str
     correlation: str
     deadline_s: float
@@ -78,7 +87,7 @@ class Answered:
     """The answer to a query asked here."""
 
     correlation: str
-    response: Response
+    response: ResourceResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ class TimedOut:
 
 
 @dataclass(slots=True)
-class Counters:
+class QueryCounters:
     """What happened, for status and metrics."""
 
     asked: int = 0
@@ -124,7 +133,7 @@ class RemoteQueries:
         max_executing: int = MAX_EXECUTING,
     ) -> None:
         self.gateway_id = check_name("gateway id", gateway_id)
-        self.counters = Counters()
+        self.counters = QueryCounters()
         self._epoch = epoch
         self._max_outstanding = max_outstanding
         self._max_executing = max_executing
@@ -140,7 +149,7 @@ class RemoteQueries:
     # -- asking ------------------------------------------------------------------------------
 
     def ask(
-        self, target: str, request: Request, now: float, deadline_s: float
+        self, target: str, request: ResourceRequest, now: float, deadline_s: float
     ) -> tuple[str, Publication]:
         """Ask another gateway; returns the correlation id and what to publish.
 
@@ -194,7 +203,7 @@ class RemoteQueries:
             raise
         return []
 
-    def answer(self, execute: Execute, response: Response) -> Publication:
+    def answer(self, execute: Execute, response: ResourceResponse) -> Publication:
         """The message that carries the response to an `Execute`."""
         asker = execute.reply_topic.removeprefix(REPLY_TOPIC)
         if self._executing.pop((asker, execute.correlation), None) is not None:
@@ -231,7 +240,9 @@ class RemoteQueries:
             return []
         if len(self._executing) >= self._max_executing:
             self.counters.refused += 1
-            busy = Response(SERVICE_UNAVAILABLE, b"the gateway executes too many remote queries")
+            busy = ResourceResponse(
+                SERVICE_UNAVAILABLE, b"the gateway executes too many remote queries"
+            )
             return [self._reply(reply_topic, query.correlation, busy)]
         deadline = now + query.deadline_ms / 1000
         self._executing[key] = deadline
@@ -262,5 +273,5 @@ class RemoteQueries:
             and 0 < int(number) <= self._number
         )
 
-    def _reply(self, topic: str, correlation: str, response: Response) -> Publication:
+    def _reply(self, topic: str, correlation: str, response: ResourceResponse) -> Publication:
         return Publication(topic, Answer(self.gateway_id, correlation, response).encode())

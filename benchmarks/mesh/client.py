@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.mesh.count import Count, Stream, payload
@@ -224,13 +225,20 @@ class Publisher(Client):
             self._send(_ack(0x62, packet_id))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a subscriber subscribes to, and the QoS of all of it."""
+
+    topic_filters: list[str]
+    qos: int = 2
+
+
 class Subscriber(Client):
     """Has a durable session with one filter or more, and notes each arrival.
 
     Args:
         count: is told.
-        topic_filters: what it subscribes to.
-        qos: of all of them.
+        wanted: what it subscribes to.
         clean: for a session that ends with the connection.
 
     """
@@ -241,17 +249,15 @@ class Subscriber(Client):
         address: str,
         client_id: str,
         count: Count,
-        topic_filters: list[str],
+        wanted: Wanted,
         *,
-        qos: int = 2,
         clean: bool = False,
         seen: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(namespace, address, client_id, clean=clean)
         self.subscribed = asyncio.Event()
         self._count = count
-        self._filters = topic_filters
-        self._qos = qos
+        self._wanted = wanted
         self._seen = seen
         self._unreleased: set[int] = set()
 
@@ -261,8 +267,9 @@ class Subscriber(Client):
         if self.subscribed.is_set() and not self._clean:
             self._count.lost_sessions.append(self.client_id)
         self._unreleased.clear()
-        wanted = b"".join(_field(f.encode()) + bytes((self._qos,)) for f in self._filters)
-        self._send(_packet(0x82, b"\0\1" + wanted))
+        qos = bytes((self._wanted.qos,))
+        filters = b"".join(_field(f.encode()) + qos for f in self._wanted.topic_filters)
+        self._send(_packet(0x82, b"\0\1" + filters))
 
     def _receive(self, first: int, body: memoryview) -> None:
         kind = first & 0xF0

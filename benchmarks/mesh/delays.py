@@ -21,7 +21,7 @@ import psutil
 
 from benchmarks.load_generator import percentile
 from benchmarks.mesh import network
-from benchmarks.mesh.client import Publisher, Subscriber
+from benchmarks.mesh.client import Publisher, Subscriber, Wanted
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.network import Network
@@ -192,7 +192,7 @@ class _Run:
         topics = [self._topic(t) for t in range(case.topics) if t % case.groups == wanted]
         name = f"subscriber-{self._prefix}-{number}"
         where = self._where(wanted % case.hosts)
-        return Subscriber(*where, name, self._count, topics, qos=1, clean=True)
+        return Subscriber(*where, name, self._count, Wanted(topics, qos=1), clean=True)
 
     def _topic(self, topic: int) -> str:
         return f"{self._prefix}/{topic}"

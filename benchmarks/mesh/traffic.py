@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from benchmarks.mesh.client import Client, Publisher, Subscriber
+from benchmarks.mesh.client import Client, Publisher, Subscriber, Wanted
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.silences import Listening
@@ -55,7 +55,7 @@ class Traffic(Listening):
             self.names[host] = f"subscriber-{host}"
             self.subscribers[host] = Subscriber(
                 *(network.hosts[host], network.address(host), self.names[host]),
-                *(self.count, ["mesh/#"]),
+                *(self.count, Wanted(["mesh/#"])),
             )
         self._ticking: asyncio.Task[None] | None = None
 

@@ -5,39 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from gateway.log import commits
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 
-if TYPE_CHECKING:
-    from gateway.broker.sessions.session import Session
-
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
-Committed = Callable[[int, OSError | None], None]
-"""Told once that a commit's logged messages may be acknowledged, or the error why they may not.
-The number is the sequence number of the first of them; the others follow without a gap, in the
-order in which they were handed in. It is 0 with an error, and where nothing was to be logged.
-"""
+Committed = commits.Committed
 
 Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
-"""Takes a loop turn's messages into the log and the tree: those to be logged, then the QoS 0
-ones, which go to the tree alone. May call back before it returns; None if nobody waits.
-"""
-
-
-Links = Callable[[asyncio.Transport, bytes], Awaitable[None]]
-"""Takes over a neighbour's connection: its transport, whose reading is paused and whose protocol it
-replaces, and the bytes that were read of it.
-"""
-
-WhyNoLink = Callable[[Connect, PeerCertificate | None, str], str]
-"""Why a gateway with this CONNECT, verified certificate and address may not open a link; nothing
-if it may.
-"""
+"""`Tree.publish_all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +31,7 @@ class Client:
         address: without port.
         version: of the protocol.
         certificate: what the client proved in the TLS handshake.
+        is_bridge: it is another broker's bridge, which must not get back what it sends.
 
     """
 
@@ -58,6 +40,7 @@ class Client:
     address: str
     version: int
     certificate: PeerCertificate | None = None
+    is_bridge: bool = False
 
     @property
     def roles(self) -> tuple[str, ...] | None:
@@ -85,19 +68,91 @@ class Client:
         return f"{self.client_id[:64]!r} ({self.address})"
 
 
-class Events(Protocol):
-    """Is told what happens to clients (plugins, statistics)."""
+class Authenticator(Protocol):
+    """Decides who comes in."""
 
-    def connected(self, session: Session) -> None:
+    def decide(self, client: Client, password: bytes | None) -> Verdict:
+        """Whether a client with this password may come in."""
+
+
+class TopicPermissions(Protocol):
+    """Decides which topics a client may use."""
+
+    def may_publish(self, client: Client, topic: str) -> Verdict:
+        """Whether it may publish to a topic."""
+
+    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+        """Whether it may subscribe to a filter, given without its share."""
+
+    def may_deliver(self, client: Client, topic: str) -> Verdict:
+        """Whether it may receive a topic that it has subscribed to.
+
+        While a decision takes time nothing is delivered, so the answer has to be remembered: when
+        it is there, it is asked for again.
+        """
+
+    def is_concealed(self, client: Client, topic_filter: str) -> bool:
+        """Whether it isn't told why it may not subscribe to a filter (section 3.9.3)."""
+
+
+class Tree(Protocol):
+    """Takes what clients publish into the log and to other gateways."""
+
+    @property
+    def carries_unlogged(self) -> bool:
+        """Whether QoS 0 messages are wanted."""
+
+    def publish_all(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        """Take the messages of one turn of the event loop.
+
+        Args:
+            logged: those that are acknowledged or retained, and so go into the log.
+            unlogged: those of QoS 0, which go to the tree alone.
+            done: called once, perhaps before this returns; None if nobody waits.
+
+        """
+
+
+class Links(Protocol):
+    """Serves neighbours, which come to the port of the clients."""
+
+    def why_no_link(
+        self, connect: Connect, certificate: PeerCertificate | None, address: str
+    ) -> str:
+        """Why a gateway may not open a link; empty if it may try.
+
+        Args:
+            connect: what it sent.
+            certificate: what the TLS handshake has verified of it.
+            address: where it comes from, without port.
+
+        """
+
+    def accept(self, transport: asyncio.Transport, first: bytes) -> Awaitable[None]:
+        """Serve a neighbour until its link ends.
+
+        Args:
+            transport: its connection, whose reading is paused and whose protocol is to be replaced.
+            first: what was read of it.
+
+        """
+
+
+class Events(Protocol):
+    """Is told what happens to clients (plugins)."""
+
+    def connected(self, client: Client) -> None:
         """A client has been accepted."""
 
-    def disconnected(self, session: Session) -> None:
+    def disconnected(self, client: Client) -> None:
         """A client has gone."""
 
-    def subscribed(self, session: Session, topic_filter: str, qos: int) -> None:
+    def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
         """A subscription was granted."""
 
-    def unsubscribed(self, session: Session, topic_filter: str) -> None:
+    def unsubscribed(self, client: Client, topic_filter: str) -> None:
         """A subscription has ended at the client's wish."""
 
 
@@ -113,30 +168,21 @@ class Interest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Functions that the broker calls.
+    """Those around the broker.
 
     Attributes:
-        authenticate: whether a client with this password may connect.
-        commit: takes a loop turn's messages; see `Commit`.
-        carries_unlogged: whether QoS 0 messages are wanted by ``commit`` now.
-        links: takes over a neighbour's connection; see `Links`.
-        why_no_link: which gateways may open a link; None where every one may try.
-        may_publish: to this topic; None for all topics.
-        may_subscribe: to this filter; None for all filters.
-        may_deliver: this topic, once it is subscribed; None for all. It answers at once.
-        is_concealed: whether a client isn't told why it may not subscribe to this filter; None
-            where it always is.
-        events: is told of clients.
+        authenticator: decides who comes in.
+        tree: takes what clients publish.
+        links: serves neighbours.
+        permissions: decides which topics a client may use; None for all.
+        events: is told of clients; None where nobody asks.
+        interest: is told what all sessions together want; None where nobody asks.
 
     """
 
-    authenticate: Callable[[Client, bytes | None], Verdict]
-    commit: Commit
-    carries_unlogged: Callable[[], bool]
+    authenticator: Authenticator
+    tree: Tree
     links: Links
-    why_no_link: WhyNoLink | None = None
-    may_publish: Callable[[Client, str], Verdict] | None = None
-    may_subscribe: Callable[[Client, str], Verdict] | None = None
-    may_deliver: Callable[[Client, str], bool] | None = None
-    is_concealed: Callable[[Client, str], bool] | None = None
+    permissions: TopicPermissions | None = None
     events: Events | None = None
+    interest: Interest | None = None

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from tree_handler.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
 
-LOG_INTERVAL_S = 1.0
+LOG_LINES_PER_S = 1.0
+"""Of each kind."""
 
 UNREAD = "QoS 0 message for a client that does not read"
 TOO_LARGE = "message over the client's maximum packet size"
 NOT_QUEUED = "message dropped: queue full, expired or too large"
-DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED)
+NO_LONGER_LOGGED = "message dropped: the log no longer has it"
+DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)
 """What is counted when a message does not reach a subscriber."""
 
 
@@ -72,9 +77,10 @@ class Limits:
     """Of all sessions: beyond it no session may begin one that has a hundred."""
     topic_aliases: int = 64
     """Topic aliases in each direction of a connection."""
-    queue_messages: int = 100_000
-    """Waiting for one session; the newest are dropped beyond it."""
+    queue_messages: int = 1_000_000
+    """Waiting for one session; the newest are dropped beyond it. Most wait in the log."""
     queue_bytes: int = 16 << 20
+    """Waiting in memory for one session: a few, and what the log does not have."""
     all_queues_bytes: int = 256 << 20
     held_bytes: int = 1 << 20
     """Kept for a client that does not read: QoS 0 beyond it is dropped, and its own requests
@@ -160,27 +166,59 @@ class LimitRangeError(ValueError):
 
 
 class Refusals:
-    """Counts what was refused or dropped, by kind, and logs each kind once a second at most."""
+    """Counts what was refused or dropped, by kind, and logs each kind once a second at most.
 
-    def __init__(self) -> None:
+    Args:
+        now: the loop's clock, in seconds.
+
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self.counts: Counter[str] = Counter()
         """How often, by kind."""
-        self._logged: dict[str, float] = {}
+        self._lines = RateLimit(LOG_LINES_PER_S, 1)
 
-    def count(self, kind: str, who: str, now_s: float, times: int = 1) -> None:
+    def count(self, kind: str, who: str, times: int = 1) -> None:
         """Note one more; ``who`` is for the log line."""
         self.counts[kind] += times
-        if now_s - self._logged.get(kind, -LOG_INTERVAL_S) >= LOG_INTERVAL_S:
-            self._logged[kind] = now_s
+        if self._lines.allow(kind, self._now()):
             _log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
 
 
+UNRELEASED_WHEN_CROWDED = 100
+"""QoS 2 messages that a session may leave unreleased while all together leave too many."""
+
+
 class Budget:
-    """Bytes that all queues share, and what was dropped for want of them."""
+    """What all sessions share.
 
-    __slots__ = ("dropped", "limit_bytes", "used_bytes")
+    Args:
+        limits: of each, and of all.
 
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+    Attributes:
+        limit_bytes: bytes of messages that may wait in memory.
+        used_bytes: bytes that do.
+        dropped: messages that were dropped for want of room or time, since this was last asked.
+        trimmed: messages that the log no longer had when their turn came, since then too.
+        unreleased: QoS 2 messages that are not released, as of the last look.
+
+    """
+
+    __slots__ = ("dropped", "limit_bytes", "limits", "trimmed", "unreleased", "used_bytes")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.limit_bytes = limits.all_queues_bytes
         self.used_bytes = 0
         self.dropped = 0
+        self.trimmed = 0
+        self.unreleased = 0
+
+    @property
+    def unreleased_max(self) -> int:
+        """QoS 2 messages that a session may leave unreleased now."""
+        limits = self.limits
+        if self.unreleased > limits.all_unreleased_messages:
+            return min(limits.unreleased_messages, UNRELEASED_WHEN_CROWDED)
+        return limits.unreleased_messages

@@ -12,7 +12,7 @@ from typing import Any
 from aiocoap import error
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import ANONYMOUS, Identity
+from dtls.identity import ANONYMOUS, PeerIdentity
 
 READS = frozenset({Code.GET, Code.FETCH})
 """Methods that change nothing (RFC 7252, section 5.8; RFC 8132). All others are writes."""
@@ -24,10 +24,10 @@ BODY_BYTES_MAX = 256 * 1024
 """A request that comes in blocks (RFC 7959) may be so long."""
 
 
-def identity_of(request: Any) -> Identity:
+def identity_of(request: Any) -> PeerIdentity:
     """Who sent an aiocoap request; `ANONYMOUS` if its transport does not know."""
     identity = getattr(request.remote, "identity", ANONYMOUS)
-    return identity if isinstance(identity, Identity) else ANONYMOUS
+    return identity if isinstance(identity, PeerIdentity) else ANONYMOUS
 
 
 class GuardedSite:

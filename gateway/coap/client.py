@@ -62,7 +62,7 @@ class Response:
         return self.code.startswith("2.")
 
 
-class Client:
+class CoapClient:
     """Sends requests; sessions and sockets are kept until `close`.
 
     Args:
@@ -185,8 +185,8 @@ async def request(
     psk_key: bytes | None = None,
     timeout_s: float = 10.0,
 ) -> Response:
-    """One request with a client of its own; arguments and errors as `Client` has them."""
-    async with Client(psk_identity=psk_identity, psk_key=psk_key) as client:
+    """One request with a client of its own; arguments and errors as `CoapClient` has them."""
+    async with CoapClient(psk_identity=psk_identity, psk_key=psk_key) as client:
         return await client.request(
             method,
             uri,

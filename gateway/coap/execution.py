@@ -12,9 +12,9 @@ from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 from aiocoap.pipe import Pipe, error_to_message, run_driving_pipe
 
-from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_message import Request, Response
+from tree_handler.remote_message import ResourceRequest, ResourceResponse
 
 QUERY_SEGMENT = "q"
 """First segment of the paths that lead to other gateways."""
@@ -72,7 +72,7 @@ class LocalExecution:
         self._gateway_id = gateway_id
         self._may_write = may_write
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: ResourceRequest) -> ResourceResponse:
         """Execute one request. What goes wrong is a response: it never raises."""
         if request.path[:1] == (QUERY_SEGMENT,):
             return diagnostic(Code.BAD_REQUEST, "a remote query must not lead to another one")
@@ -81,7 +81,7 @@ class LocalExecution:
         answer = await self._render(self._message(request))
         content_format = answer.opt.content_format
         try:
-            return Response(
+            return ResourceResponse(
                 int(answer.code),
                 answer.payload,
                 None if content_format is None else int(content_format),
@@ -89,7 +89,7 @@ class LocalExecution:
         except ProtocolError as error:
             return diagnostic(Code.INTERNAL_SERVER_ERROR, f"{self._gateway_id}: {error}")
 
-    def _message(self, request: Request) -> Any:
+    def _message(self, request: ResourceRequest) -> Any:
         message = Message(
             code=getattr(Code, request.method),
             payload=request.payload,
@@ -123,15 +123,15 @@ class LocalExecution:
             lose_interest()
 
 
-def _identity(text: str) -> Identity:
+def _identity(text: str) -> PeerIdentity:
     proof, _, name = text.partition(":")
     try:
-        return Identity(Proof(proof), name)
+        return PeerIdentity(Proof(proof), name)
     except ValueError:
         # A proof that only a later version of the gateway at the entry knows.
         return ANONYMOUS
 
 
-def diagnostic(code: Any, text: str) -> Response:
+def diagnostic(code: Any, text: str) -> ResourceResponse:
     """An error response with a text for people (RFC 7252, 5.5.2)."""
-    return Response(int(code), text.encode())
+    return ResourceResponse(int(code), text.encode())

@@ -19,7 +19,7 @@ from gateway.coap.execution import QUERY_SEGMENT
 from gateway.coap.remote_exchange import RemoteExchange
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership, is_wildcard
-from tree_handler.remote_message import MAX_PAYLOAD_BYTES, Request, Response
+from tree_handler.remote_message import MAX_PAYLOAD_BYTES, ResourceRequest, ResourceResponse
 from tree_handler.remote_query import TooManyError
 
 DEADLINE_S = 5.0
@@ -53,7 +53,7 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
         gateway_id: str,
         members: Membership,
         *,
-        execute: Callable[[Request], Awaitable[Response]],
+        execute: Callable[[ResourceRequest], Awaitable[ResourceResponse]],
         exchange: RemoteExchange,
         may_write: Callable[[str | None], bool],
         deadline_s: float = DEADLINE_S,
@@ -99,7 +99,7 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
                 f"{node} did not answer within {self._deadline_s:g} s"
             ) from None
 
-    def _accept(self, method: str, request: Any) -> tuple[str, Request]:
+    def _accept(self, method: str, request: Any) -> tuple[str, ResourceRequest]:
         """The gateway that is meant and what it shall do.
 
         Raises:
@@ -129,9 +129,9 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
             raise error.Unauthorized(f"{self._gateway_id}: not allowed to write")
         return node, wanted
 
-    def _request(self, method: str, path: tuple[str, ...], request: Any) -> Request:
+    def _request(self, method: str, path: tuple[str, ...], request: Any) -> ResourceRequest:
         options = request.opt
-        return Request(
+        return ResourceRequest(
             method,
             path,
             tuple(options.uri_query),
@@ -148,7 +148,7 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
         return f"gateway {node} is not at {domain}/{group} but at {elsewhere.place}"
 
 
-def _message(response: Response) -> Any:
+def _message(response: ResourceResponse) -> Any:
     message = Message(code=Code(response.code), payload=response.payload)
     if response.content_format is not None:
         message.opt.content_format = response.content_format

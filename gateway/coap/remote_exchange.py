@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_message import Request, Response
+from tree_handler.remote_message import ResourceRequest, ResourceResponse
 from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries
 
 _log = logging.getLogger(__name__)
@@ -27,16 +27,18 @@ class RemoteExchange:
         self,
         queries: RemoteQueries,
         publish: Callable[[str, bytes], None],
-        execute: Callable[[Request], Awaitable[Response]],
+        execute: Callable[[ResourceRequest], Awaitable[ResourceResponse]],
     ) -> None:
         self.queries = queries
         self._publish = publish
         self._execute = execute
-        self._waiting: dict[str, asyncio.Future[Response]] = {}
+        self._waiting: dict[str, asyncio.Future[ResourceResponse]] = {}
         self._executing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, target: str, request: Request, deadline_s: float) -> Response:
+    async def ask(
+        self, target: str, request: ResourceRequest, deadline_s: float
+    ) -> ResourceResponse:
         """Have a request executed by another gateway.
 
         Raises:
@@ -46,7 +48,7 @@ class RemoteExchange:
         """
         loop = asyncio.get_running_loop()
         correlation, publication = self.queries.ask(target, request, loop.time(), deadline_s)
-        answer: asyncio.Future[Response] = loop.create_future()
+        answer: asyncio.Future[ResourceResponse] = loop.create_future()
         self._waiting[correlation] = answer
         try:
             self._send(publication)

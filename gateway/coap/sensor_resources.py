@@ -15,7 +15,7 @@ from cloud_ingest.record import Record
 from gateway.sensors import senml
 from gateway.sensors.sampler import Reading, Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
-from resource_directory.link_format import Link
+from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry
 from tree_handler.member import Place
@@ -67,10 +67,10 @@ class SensorResources:
         self._site.remove_resource(_path(name))
         served.updated_state(Message(code=Code.NOT_FOUND, payload=b"removed"))
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[WebLink]:
         """A link for each sensor that is served."""
         return [
-            Link("/" + "/".join(_path(name)), tuple(served.get_link_description().items()))
+            WebLink("/" + "/".join(_path(name)), tuple(served.get_link_description().items()))
             for name, served in self._resources.items()
         ]
 

@@ -10,8 +10,8 @@ from aiocoap.protocol import Context
 
 from dtls.context import ServerContext
 from dtls.datagrams import listen
-from dtls.endpoint import DEFAULT_LIMITS, Counters, Limits
-from dtls.errors import ListenError
+from dtls.endpoint import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
+from dtls.errors import SocketError
 from dtls.keystore import Keystore
 from dtls.transport import DtlsTransport
 from gateway.coap.access import GuardedSite
@@ -42,7 +42,7 @@ class CoapServer:
         coaps_port: int | None,
         keystore: Keystore,
         anonymous: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: EndpointLimits = DEFAULT_LIMITS,
     ) -> None:
         self._site = GuardedSite(site, anonymous=anonymous)
         self._host = host
@@ -64,7 +64,7 @@ class CoapServer:
         return None if self._dtls is None else self._dtls.port
 
     @property
-    def counters(self) -> Counters | None:
+    def counters(self) -> EndpointCounters | None:
         """What the DTLS endpoint counted; None if there is none."""
         return None if self._dtls is None else self._dtls.counters
 
@@ -80,7 +80,7 @@ class CoapServer:
         plain = None if coap_port is None else listen(self._host, coap_port, "coap")
         try:
             secure = None if coaps_port is None else listen(self._host, coaps_port, "coaps")
-        except ListenError:
+        except SocketError:
             if plain is not None:
                 plain.close()
             raise

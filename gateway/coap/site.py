@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aiocoap import resource
@@ -24,42 +25,55 @@ from tree_handler.member import Place
 from tree_handler.remote_query import RemoteQueries
 
 
+@dataclass(frozen=True, slots=True)
+class SiteOwner:
+    """Whose resources they are.
+
+    Attributes:
+        gateway_id: the gateway's.
+        place: its domain and group.
+        epoch: its boot epoch.
+        anonymous: whether anybody may write.
+
+    """
+
+    gateway_id: str
+    place: Place
+    epoch: int
+    anonymous: bool
+
+
 class GatewaySite:
     """The resources of one gateway, on one aiocoap site.
 
     Args:
-        gateway_id: this gateway.
-        place: its domain and group.
-        epoch: its boot epoch.
+        owner: this gateway.
         members: who there is; remote queries find their targets in it.
         sampler: reads the sensors.
         publish: takes (topic, payload) to the other gateways.
         status: what ``/status`` says.
         drain: what a POST to ``/drain`` begins.
-        anonymous: whether anybody may write.
 
     """
 
     def __init__(
         self,
-        gateway_id: str,
-        place: Place,
-        epoch: int,
+        owner: SiteOwner,
         members: Membership,
         sampler: Sampler,
         *,
         publish: Callable[[str, bytes], None],
         status: Callable[[], Mapping[str, Any]],
         drain: Callable[[], None],
-        anonymous: bool,
     ) -> None:
+        gateway_id = owner.gateway_id
         self.site = resource.Site()
         # A location of an earlier boot must not name another endpoint's registration now.
-        self.registry = Registry(location_prefix=f"/rd/{epoch}-")
-        self._sensors = SensorResources(self.site, sampler, gateway_id, place)
-        self._anonymous = anonymous
+        self.registry = Registry(location_prefix=f"/rd/{owner.epoch}-")
+        self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
+        self._anonymous = owner.anonymous
         execute = LocalExecution(self.site, gateway_id, self._may_write)
-        self._exchange = RemoteExchange(RemoteQueries(gateway_id, epoch), publish, execute)
+        self._exchange = RemoteExchange(RemoteQueries(gateway_id, owner.epoch), publish, execute)
         self._directory = ResourceDirectory(self.registry, _owner)
         self._expiring: asyncio.Task[None] | None = None
         self._serve_status(status)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway.coap import client
-from gateway.coap.client import Client, Response
+from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 
@@ -141,11 +141,11 @@ async def _ask(options: argparse.Namespace, method: str, uri: str) -> Response:
         return await asker.request(method, uri, timeout_s=options.timeout)
 
 
-def _client(options: argparse.Namespace, uri: str) -> Client:
+def _client(options: argparse.Namespace, uri: str) -> CoapClient:
     if options.psk_file is None:
         if uri.startswith("coaps:"):
             raise WrongUseError(f"--psk-file: needed for {uri}")
-        return Client()
+        return CoapClient()
     try:
         keys = keystore.load(options.psk_file)
     except KeystoreError as error:
@@ -154,7 +154,7 @@ def _client(options: argparse.Namespace, uri: str) -> Client:
     key = keys.key_of(identity.encode()) if identity else None
     if key is None:
         raise WrongUseError(f"--psk-identity: {identity!r} is not in {options.psk_file}")
-    return Client(psk_identity=identity, psk_key=key)
+    return CoapClient(psk_identity=identity, psk_key=key)
 
 
 def _good(answer: Response) -> bytes:

@@ -1,4 +1,4 @@
-"""Prometheus' text format, version 0.0.4.
+"""Prometheus' text format, version 0.0.4, of numbers that others have counted.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -6,47 +6,35 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
+
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A value; ``suffix`` is what a histogram's samples add to the name."""
-
-    value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
-    suffix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric with all its samples.
-
-    Attributes:
-        name: with its unit, and ``_total`` for a counter.
-        kind: its type.
-        help: what it is, in one line.
-        samples: one for each set of labels, or those of a histogram.
-
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    samples: Sequence[Sample]
+_FAMILIES: Mapping[str, type[CounterMetricFamily] | type[GaugeMetricFamily]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+}
 
 
 def counter(name: str, text: str, value: float) -> Metric:
-    """A counter without labels."""
-    return Metric(name, "counter", text, (Sample(value),))
+    """A counter without labels; its name ends in ``_total``."""
+    return CounterMetricFamily(name, text, value)
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
     """A gauge without labels."""
-    return Metric(name, "gauge", text, (Sample(value),))
+    return GaugeMetricFamily(name, text, value)
 
 
 def by_label(
@@ -57,8 +45,10 @@ def by_label(
     values: Mapping[str, float],
 ) -> Metric:
     """A metric with one label; without values it has no samples yet."""
-    samples = [Sample(value, {label: key}) for key, value in sorted(values.items())]
-    return Metric(name, kind, text, samples)
+    family = _FAMILIES[kind](name, text, labels=(label,))
+    for key, value in sorted(values.items()):
+        family.add_metric((key,), value)
+    return family
 
 
 def histogram(
@@ -74,36 +64,21 @@ def histogram(
         total: sum of all observations.
 
     """
-    samples = []
-    below = 0
-    for bound, count in zip((*map(_number, bounds), "+Inf"), counts, strict=True):
-        below += count
-        samples.append(Sample(below, {"le": bound}, "_bucket"))
-    samples += [Sample(total, suffix="_sum"), Sample(below, suffix="_count")]
-    return Metric(name, "histogram", text, samples)
+    names = (*map(floatToGoString, bounds), "+Inf")
+    buckets = list(zip(names, accumulate(counts), strict=True))
+    return HistogramMetricFamily(name, text, buckets, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """What `generate_latest` asks; it is no registry, for nothing is kept between two scrapes."""
+
+    metrics: Iterable[Metric]
+
+    def collect(self) -> Iterable[Metric]:
+        return self.metrics
 
 
 def render(metrics: Iterable[Metric]) -> bytes:
-    """The exposition of all metrics, each name once."""
-    lines: list[str] = []
-    for metric in metrics:
-        lines.append(f"# HELP {metric.name} {_escaped(metric.help)}")
-        lines.append(f"# TYPE {metric.name} {metric.kind}")
-        for sample in metric.samples:
-            labels = ",".join(
-                f'{key}="{_escaped(value, quote=True)}"' for key, value in sample.labels.items()
-            )
-            labels = f"{{{labels}}}" if labels else ""
-            lines.append(f"{metric.name}{sample.suffix}{labels} {_number(sample.value)}")
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _escaped(text: str, *, quote: bool = False) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quote else text
-
-
-def _number(value: float) -> str:
-    if value == float("inf"):
-        return "+Inf"
-    return str(value) if isinstance(value, int) else repr(float(value))
+    """Return the exposition of all metrics, each name once."""
+    return generate_latest(_Collected(metrics))

@@ -8,23 +8,23 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.process_collector import PROCESS_COLLECTOR
 
 from gateway.broker.statistics import report
+from gateway.console.exchange import Page
 from gateway.console.exposition import (
     CONTENT_TYPE,
-    Metric,
-    Sample,
     by_label,
     counter,
     gauge,
     histogram,
     render,
 )
-from gateway.console.server import Page
 from gateway.log.histogram import BOUNDS_S
 
 if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
+    from gateway.broker.data_plane import DataPlane
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
     from gateway.log.message_log import MessageLog
@@ -32,19 +32,18 @@ if TYPE_CHECKING:
 _process = psutil.Process()
 
 
-def page(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Page:
+def page(core: DataPlane, node: TreeNode, routed: RoutedPart | None) -> Page:
     """The page of all metrics."""
     return Page(CONTENT_TYPE, render(collect(core, node, routed)))
 
 
-def collect(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Iterator[Metric]:
+def collect(core: DataPlane, node: TreeNode, routed: RoutedPart | None) -> Iterator[Metric]:
     """All metrics now."""
-    yield Metric(
-        "hedgerow_build_info",
-        "gauge",
-        "1, with the version in a label.",
-        (Sample(1, {"version": version("hedgerow"), "python": platform.python_version()}),),
+    build = GaugeMetricFamily(
+        "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
+    build.add_metric((version("hedgerow"), platform.python_version()), 1)
+    yield build
     yield from _traffic(core)
     yield from _clients(core)
     yield from _limits(core)
@@ -52,10 +51,11 @@ def collect(core: BrokerCore, node: TreeNode, routed: RoutedPart | None) -> Iter
     yield from _tree(node)
     if routed is not None:
         yield from _routed(routed)
-    yield from process_metrics()
+    yield from PROCESS_COLLECTOR.collect()
+    yield gauge("process_threads", "Threads.", _process.num_threads())
 
 
-def _traffic(core: BrokerCore) -> Iterator[Metric]:
+def _traffic(core: DataPlane) -> Iterator[Metric]:
     traffic = core.traffic
     mqtt = "hedgerow_mqtt_"
     received = {
@@ -63,9 +63,9 @@ def _traffic(core: BrokerCore) -> Iterator[Metric]:
         "1": traffic.received_qos_1,
         "2": traffic.received_qos_2,
     }
-    yield counter(mqtt + "received_bytes_total", "Bytes from clients.", traffic.bytes_received)
+    yield counter(mqtt + "received_bytes_total", "Bytes from clients.", traffic.bytes_read)
     yield counter(mqtt + "sent_bytes_total", "Bytes to clients.", traffic.bytes_sent)
-    yield counter(mqtt + "received_packets_total", "Packets of any type.", traffic.packets_received)
+    yield counter(mqtt + "received_packets_total", "Packets of any type.", traffic.packets_read)
     yield counter(mqtt + "sent_packets_total", "Packets of any type.", traffic.packets_sent)
     yield by_label(
         "counter", mqtt + "received_publishes_total", "PUBLISH packets by QoS.", "qos", received
@@ -87,7 +87,9 @@ def _traffic(core: BrokerCore) -> Iterator[Metric]:
         core.dropped,
     )
     yield counter(
-        mqtt + "sockets_total", "Connections opened, refused ones included.", traffic.sockets
+        mqtt + "sockets_total",
+        "Connections opened, refused ones included.",
+        core.connections.opened_count,
     )
     yield counter(mqtt + "connects_total", "CONNECT packets.", traffic.connects)
     yield by_label(
@@ -100,30 +102,30 @@ def _traffic(core: BrokerCore) -> Iterator[Metric]:
     yield counter(
         mqtt + "sessions_expired_total",
         "Sessions that ended because their client stayed away.",
-        traffic.sessions_expired,
+        core.sessions.expired,
     )
 
 
-def _clients(core: BrokerCore) -> Iterator[Metric]:
+def _clients(core: DataPlane) -> Iterator[Metric]:
     mqtt = "hedgerow_mqtt_"
     waiting = report.waiting(core)
-    yield gauge(mqtt + "connected_clients", "Clients that are connected.", core.client_count)
+    yield gauge(mqtt + "connected_clients", "Clients that are connected.", core.sessions.connected)
     yield gauge(
         mqtt + "disconnected_clients",
         "Sessions that wait for their client.",
-        len(core.offline),
+        core.sessions.offline_count,
     )
     yield gauge(
         mqtt + "connected_clients_max",
         "The most clients at a time since the start.",
-        core.traffic.clients_max,
+        core.sessions.connected_max,
     )
     yield gauge(
         mqtt + "shared_subscriptions",
         "Those of the subscriptions that are shared.",
-        core.tree.shared_count,
+        core.subscriptions.shared_count,
     )
-    yield gauge(mqtt + "subscriptions", "Subscriptions.", len(core.tree))
+    yield gauge(mqtt + "subscriptions", "Subscriptions.", len(core.subscriptions))
     yield gauge(
         mqtt + "queued_messages",
         "Messages that wait, once for each client.",
@@ -138,7 +140,7 @@ def _clients(core: BrokerCore) -> Iterator[Metric]:
     yield gauge(mqtt + "cached_routes", "Topics whose receivers are known.", len(core.routes))
 
 
-def _limits(core: BrokerCore) -> Iterator[Metric]:
+def _limits(core: DataPlane) -> Iterator[Metric]:
     used = report.use_of_limits(core)
     yield by_label(
         "gauge",
@@ -249,23 +251,4 @@ def _overlays(report: dict[str, Any]) -> Iterator[Metric]:
         "Overlays that are not run, by the reason.",
         "reason",
         {reason: report[reason] for reason in ("over_limit", "disconnected")},
-    )
-
-
-def process_metrics() -> Iterator[Metric]:
-    """This process, under the names that Prometheus' client libraries use."""
-    with _process.oneshot():
-        cpu, memory = _process.cpu_times(), _process.memory_info()
-        yield counter("process_cpu_seconds_total", "CPU time.", cpu.user + cpu.system)
-        yield gauge("process_resident_memory_bytes", "Resident memory.", memory.rss)
-        yield gauge("process_virtual_memory_bytes", "Virtual memory.", memory.vms)
-        yield gauge("process_threads", "Threads.", _process.num_threads())
-        yield gauge(
-            "process_start_time_seconds", "Start, seconds since 1970.", _process.create_time()
-        )
-    yield gauge("process_open_fds", "Open file descriptors.", _process.num_fds())
-    yield gauge(
-        "process_max_fds",
-        "Limit on open file descriptors.",
-        _process.rlimit(psutil.RLIMIT_NOFILE)[0],
     )

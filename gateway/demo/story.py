@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_ingest import record
-from gateway.coap.client import Client, Response
+from gateway.coap.client import CoapClient, Response
 from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Watcher
 from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
@@ -148,7 +148,7 @@ class _Story:
     async def _read_through_another_gateway(self) -> None:
         path = f"/q/{self._fleet.members[OWNER].site.prefix}/sensors/host/load1"
         asked = self._fleet.members[ASKED]
-        async with Client(psk_identity=OPERATOR, psk_key=self._fleet.psk_key) as client:
+        async with CoapClient(psk_identity=OPERATOR, psk_key=self._fleet.psk_key) as client:
             await _get(client, asked, "/sensors/host/load1")  # the handshake is not what is timed
             sent = time.monotonic()
             answer = await _get(client, asked, path)
@@ -261,7 +261,7 @@ def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: in
     )
 
 
-async def _get(client: Client, member: Member, path: str) -> Response:
+async def _get(client: CoapClient, member: Member, path: str) -> Response:
     answer = await client.request("GET", member.coaps + path)
     if not answer.ok:
         raise FleetError(f"GET {path}: {answer.code} {answer.payload.decode(errors='replace')}")

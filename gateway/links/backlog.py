@@ -25,7 +25,7 @@ TAIL_BYTES = 128 * 1024
 _log = logging.getLogger(__name__)
 
 
-class Backlog:
+class LinkBacklog:
     """One link's backlog, from the moment it is full until it has caught up.
 
     Args:

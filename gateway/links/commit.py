@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections import Counter
 from collections.abc import Iterable
 
-from gateway.broker.limits import Refusals
 from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
+
+SAY_INTERVAL_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +44,9 @@ class GroupCommit:
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._is_refusing = False
-        self.refusals = Refusals()
-        """What the disk did not take or give up."""
+        self.refusals: Counter[str] = Counter()
+        """What the disk did not take or give up, by kind."""
+        self._said_at: dict[str, float] = {}
 
     def append(self, frame: bytes, header: Header) -> LogError | None:
         """Append one batch to the log; why it did not take it, if so, which is counted."""
@@ -60,8 +64,12 @@ class GroupCommit:
         return None
 
     def refused(self, kind: str, error: OSError) -> None:
-        """Count what the disk refused."""
-        self.refusals.count(kind, str(error), self._loop.time())
+        """Note what the disk did not take or give up; one line a second of each kind says so."""
+        self.refusals[kind] += 1
+        now = self._loop.time()
+        if now - self._said_at.get(kind, -math.inf) >= SAY_INTERVAL_S:
+            self._said_at[kind] = now
+            _log.warning("%s: %s (%d so far)", error, kind, self.refusals[kind])
 
     def settle(self, waiting: list[Done]) -> None:
         """Tell these when all that was appended so far is durable, in the order of the calls."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import psutil
+from mypy_extensions import mypyc_attr
 
 from tree_handler.discovery import Announcement, Discovery
 
@@ -25,6 +26,7 @@ _IPV6_MULTICAST_ALL = 29
 _log = logging.getLogger(__name__)
 
 
+@mypyc_attr(native_class=False)
 class DiscoveryError(OSError):
     """The multicast group can't be joined; the message names group, port and interface."""
 

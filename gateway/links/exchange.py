@@ -6,14 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import ClassVar
 
-from gateway.links.backlog import Backlog
+from gateway.links.backlog import LinkBacklog
 from gateway.links.commit import GroupCommit
 from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
+from gateway.links.settings import NodeReceiver
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Header, Row
+from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import replication
@@ -53,49 +55,46 @@ class Exchange:
         core: decides.
         commit: appends to the log.
         links: those that are up, by number.
-        deliver: called with the messages of other gateways' clients, in order per origin; None
-            where there is nobody to hand them to.
-        control: called with each message between gateways.
-        reads_unlogged: whether anybody here would be handed a QoS 0 message; if not, batches of
-            them are passed on undecoded.
+        receiver: takes what others sent.
         spool_unlogged: append QoS 0 batches too.
-        outlived: called when a neighbour has messages of a later life of this gateway, with its
-            epoch.
 
     """
 
-    topics = frozenset((_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT))
+    topics: ClassVar[frozenset[bytes]] = frozenset(
+        (_BATCH, REPAIR, _SUMMARY, _REQUEST, DONE, _SEEK, _SOUGHT)
+    )
 
     def __init__(
         self,
         core: Replication,
         commit: GroupCommit,
         links: Mapping[int, Link],
+        receiver: NodeReceiver,
         *,
-        deliver: Callable[[list[Row], Header], None] | None,
-        control: Callable[[Entry, Header], None],
-        reads_unlogged: Callable[[], bool],
         spool_unlogged: bool,
-        outlived: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._core = core
         self._commit = commit
         self._links = links
-        self._deliver = deliver
-        self._control = control
-        self._reads_unlogged = reads_unlogged
+        self._receiver = receiver
         self._spool_unlogged = spool_unlogged
-        self._outlived = outlived
         self._repairs = Repairs(commit.log)
-        self._backlogs: dict[int, Backlog] = {}
+        self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
-        self.trimmed: list[Callable[[dict[Epoch, int]], None]] = []
-        """Called when the log has dropped its oldest, with the lowest number that it still holds,
-        by stream."""
+        self._told_of_trims: list[Callable[[dict[Epoch, int]], None]] = []
+
+    def tell_of_trims(self, told: Callable[[dict[Epoch, int]], None]) -> None:
+        """Call this too when the log has dropped its oldest.
+
+        Args:
+            told: is given the lowest number that the log still holds, by stream.
+
+        """
+        self._told_of_trims.append(told)
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
@@ -108,11 +107,15 @@ class Exchange:
             backlog.stop()
         self.carry_out(self._core.link_down(link.number, now))
 
-    def joins(self, link: int) -> None:
-        """The tree is about to ask this neighbour to be the parent."""
+    def agrees(self, link: int) -> None:
+        """The tree is about to send this neighbour JOIN or ACCEPT.
+
+        Before that goes what is here: as soon as the neighbour forwards, it sends what is not, and
+        by an older summary it would send much that has come meanwhile.
+        """
         for action in self._core.joins(link):
-            if isinstance(action, SendSummary) and link in self._links:  # before batches
-                self._links[link].send_control(_SUMMARY, action.summary.encode())
+            if isinstance(action, SendSummary) and link in self._links:
+                self._links[link].send_ahead(_SUMMARY, action.summary.encode())
 
     def forwarding(self, link: int, *, forwards: bool) -> None:
         """The tree starts or stops to forward over a link."""
@@ -155,7 +158,7 @@ class Exchange:
             summary = Summary.decode(payload)
             later = boot_epoch.latest(core.origin, summary.epochs())
             if later > core.epoch:
-                self._outlived(later)
+                self._receiver.outlived(later)
             else:
                 self.carry_out(core.receive_summary(number, summary, now))
         elif topic == _REQUEST:
@@ -176,7 +179,7 @@ class Exchange:
             if log.trim():
                 kept_from = log.kept_from()
                 self.carry_out(self._core.trimmed(kept_from))
-                for told in self.trimmed:
+                for told in self._told_of_trims:
                     told(kept_from)
         except OSError as error:
             self._commit.refused("segment of the log that can't be deleted", error)
@@ -271,15 +274,17 @@ class Exchange:
 
         self._times_full += 1
         self._core.link_full(number)
-        self._backlogs[number] = Backlog(link, self._commit.log, send, caught_up)
+        self._backlogs[number] = LinkBacklog(link, self._commit.log, send, caught_up)
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.passed:
             return
         if not header.logged and self._spool_unlogged and not header.control:
             self._commit.append(frame, header)
+        receiver = self._receiver
+        deliver = receiver.deliver
         if not header.control and (
-            self._deliver is None or not (header.logged or self._reads_unlogged())
+            deliver is None or not (header.logged or receiver.reads_unlogged())
         ):
             return
         try:
@@ -292,6 +297,6 @@ class Exchange:
             return
         if header.control:
             for row in rows:
-                self._control(Entry.of(row), header)
-        elif self._deliver is not None:
-            self._deliver(rows, header)
+                receiver.control(Entry.of(row), header)
+        elif deliver is not None:
+            deliver(rows, header)

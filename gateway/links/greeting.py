@@ -95,7 +95,7 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
     if first.type is not Type.CONNECT:
         raise ProtocolError("first packet on a link", str(first))
     try:
-        connect = wire.Connect.decode(first.body)
+        connect = wire.LinkConnect.decode(first.body)
         return Acceptor(own, secrets.token_bytes(handshake.NONCE_BYTES), connect)
     except ProtocolError:
         link.send(wire.connack(ReturnCode.NOT_AUTHORIZED))

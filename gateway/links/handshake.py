@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgpack
 
-from gateway.links.wire import Connect
+from gateway.links.wire import LinkConnect
 from tree_handler.errors import ProtocolError
 
 NONCE_BYTES = 16
@@ -60,7 +60,7 @@ class Dialler:
 
     def __init__(self, own: Credentials, nonce: bytes) -> None:
         self._own = own
-        self.connect = Connect(own.gateway_id, own.tree, nonce)
+        self.connect = LinkConnect(own.gateway_id, own.tree, nonce)
 
     def receive(self, payload: bytes) -> tuple[str, bytes]:
         """Check the answer; return the neighbour's id and the last message to send.
@@ -89,7 +89,7 @@ class Acceptor:
 
     """
 
-    def __init__(self, own: Credentials, nonce: bytes, connect: Connect) -> None:
+    def __init__(self, own: Credentials, nonce: bytes, connect: LinkConnect) -> None:
         if connect.tree != own.tree:
             raise HandshakeError("another tree", connect.tree)
         if len(connect.nonce) != NONCE_BYTES or not connect.gateway_id:

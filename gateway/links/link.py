@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Callable
 from typing import cast
+
+from mypy_extensions import mypyc_attr
 
 from gateway.links import wire
 from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
@@ -27,6 +30,7 @@ USER_TIMEOUT_MS = 5_000
 """TCP gives up on unacknowledged data after this long."""
 
 
+@mypyc_attr(native_class=False)
 class LinkClosedError(ConnectionError):
     """The neighbour closed the connection, or said DISCONNECT."""
 
@@ -43,6 +47,7 @@ class Link(asyncio.Protocol):
         was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
         received_bytes: what came.
+        heard_at: when the last of it came, on the loop's clock.
 
     """
 
@@ -55,13 +60,14 @@ class Link(asyncio.Protocol):
         self.was_left = False
         self.window = Window()
         self.received_bytes = 0
+        self.heard_at = -math.inf
         self._acknowledged_bytes = 0
         self._loop = asyncio.get_running_loop()
-        self._reader = wire.Reader()
+        self._reader = wire.LinkReader()
         self._assembly = wire.Assembly()
         self._queue = SendQueue()
         self._transport: asyncio.Transport | None = None
-        self._receive: Callable[[Packet], None] | None = None
+        self._receive: Callable[[Link, Packet], None] | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._room: list[asyncio.Future[None]] = []
         self._ended: asyncio.Future[str] = self._loop.create_future()
@@ -82,6 +88,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
         self.received_bytes += len(data)
+        self.heard_at = self._loop.time()
         self._reader.feed(data)
         if self._receive is not None:
             self._hand_up(self._receive)
@@ -121,11 +128,12 @@ class Link(asyncio.Protocol):
             raise LinkClosedError(f"{self.peer_id} said DISCONNECT")
         return packet
 
-    async def serve(self, receive: Callable[[Packet], None]) -> str:
+    async def serve(self, receive: Callable[[Link, Packet], None]) -> str:
         """Hand up each packet until the link ends; return why it did.
 
         Args:
-            receive: takes a packet; if it raises ProtocolError or OSError, the link ends.
+            receive: takes this link and a packet; the link ends if it raises ProtocolError or
+                OSError.
 
         """
         self._reader.limit = wire.MAX_PACKET_BYTES
@@ -133,13 +141,13 @@ class Link(asyncio.Protocol):
         self._hand_up(receive)
         return await asyncio.shield(self._ended)
 
-    def _hand_up(self, receive: Callable[[Packet], None]) -> None:
+    def _hand_up(self, receive: Callable[[Link, Packet], None]) -> None:
         reader, assembly, ended = self._reader, self._assembly, self._ended
         try:
             while not ended.done() and (packet := reader.next()) is not None:
                 if packet.type is Type.PUBLISH:
                     if (whole := assembly.add(packet)) is not None:
-                        receive(whole)
+                        receive(self, whole)
                 elif packet.type is Type.PUBACK:
                     self.window.acknowledge(wire.taken(packet.body), self._loop.time())
                     self._pump()
@@ -147,7 +155,7 @@ class Link(asyncio.Protocol):
                     self.was_left = True
                     self._end(f"{self.peer_id} said DISCONNECT")
                 else:
-                    receive(packet)
+                    receive(self, packet)
             if self.received_bytes - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
                 self._acknowledged_bytes = self.received_bytes
                 self.send(wire.puback(self.received_bytes))
@@ -160,6 +168,13 @@ class Link(asyncio.Protocol):
         """Send a hello or the like: it goes before all else, however much waits."""
         self._queue.add_hello(packet)
         self._pump()
+
+    def send_ahead(self, topic: bytes, payload: bytes) -> None:
+        """Send a control message among the hellos, in their order, if it is short enough."""
+        if len(payload) <= wire.PIECE_BYTES:
+            self.send(wire.publish(topic, payload))
+        else:
+            self.send_control(topic, payload)
 
     def send_control(self, topic: bytes, payload: bytes) -> None:
         """Send a control message: it goes before all batches."""
@@ -216,7 +231,7 @@ class Link(asyncio.Protocol):
     def _pump(self) -> None:
         """Write the first packet of a turn at once, and what comes after it together."""
         if self._ended.done():
-            self._queue = SendQueue()
+            self._queue.clear()
         elif not self._is_turn_under_way:
             self._is_turn_under_way = True
             self._loop.call_soon(self._turn_ended)
@@ -224,7 +239,8 @@ class Link(asyncio.Protocol):
 
     def _turn_ended(self) -> None:
         self._is_turn_under_way = False
-        self._write()
+        if self._queue.size:
+            self._write()
 
     def _write(self) -> None:
         transport, queue, window = self._transport, self._queue, self.window
@@ -244,11 +260,12 @@ class Link(asyncio.Protocol):
         with contextlib.suppress(OSError):
             async with asyncio.timeout(FINISH_TIMEOUT_S):
                 await self.room()
-                assert self._transport is not None
+                if (transport := self._transport) is None:
+                    return
                 buffers, size = self._queue.take(self._queue.size + 1)
-                self._transport.writelines([*buffers, farewell := wire.disconnect()])
+                transport.writelines([*buffers, farewell := wire.disconnect()])
                 self.window.has_sent(size + len(farewell), self._loop.time())
-                self._transport.close()
+                transport.close()
                 await asyncio.shield(self._closed)
 
     def refuse(self) -> None:

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gateway.broker.access.attempts import FailedAttempts
-from gateway.broker.limits import Limits
+from gateway.failed_attempts import FailedAttempts
 from gateway.links.link_tls import LinkTls
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
@@ -28,26 +27,36 @@ _log = logging.getLogger(__name__)
 class LinkAdmission:
     """The door for links.
 
-    Attributes:
-        tls: what links show and ask for; None where they run without, or none may come.
-        refused: told of the kind and who, for each link that is refused.
-
     Args:
-        limits: how often an address may fail.
+        failures_at_once: hand-shakes of one address that may fail before it has to wait.
+        failures_per_s: so many of them are forgiven in a second.
         is_required: whether only a gateway's certificate opens a link.
+        tls: what links show and ask for; None where they run without, or none may come.
+        refused: told of the kind and who, for each link that is refused; None writes a log line.
+
+    Attributes:
+        tls: as given, or as last renewed.
 
     """
 
-    def __init__(self, limits: Limits, *, is_required: bool) -> None:
-        self.tls: LinkTls | None = None
-        self.refused: Callable[[str, str], None] = _tell
+    def __init__(
+        self,
+        failures_at_once: int = 10,
+        failures_per_s: float = 0.1,
+        *,
+        is_required: bool = False,
+        tls: LinkTls | None = None,
+        refused: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self.tls = tls
+        self._refused = _tell if refused is None else refused
         self._is_required = is_required
         self._now = asyncio.get_running_loop().time
-        self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
+        self._failures = FailedAttempts(failures_at_once, failures_per_s)
         self._greeting: Counter[str] = Counter()
 
     def renew(self, tls: LinkTls | None) -> list[str]:
-        """Go by certificates that were read again; the gateways whose links must end."""
+        """Go by certificates that were read, perhaps again; the gateways whose links must end."""
         before, self.tls = self.tls, tls
         return [] if tls is None or before is None else tls.follow(before)
 
@@ -67,7 +76,7 @@ class LinkAdmission:
                 return "a link, and this gateway has no certificate for links"
             return self._over_limit(address) or self.tls.why_not(certificate, connect.client_id)
         if self._failures.is_blocked(address, self._now()):
-            self.refused("link over the limit of failures of an address", address)
+            self._refused("link over the limit of failures of an address", address)
             return "a link after too many failures"
         return self._over_limit(address)
 
@@ -77,7 +86,7 @@ class LinkAdmission:
             and self._greeting[address] < MAX_HANDSHAKES_PER_ADDRESS
         ):
             return ""
-        self.refused("link over the limit of hand-shakes", address)
+        self._refused("link over the limit of hand-shakes", address)
         return "a link while too many shake hands"
 
     @contextmanager
@@ -96,7 +105,7 @@ class LinkAdmission:
             if isinstance(error, (TimeoutError, ProtocolError)):
                 self._failures.failed(address, self._now())
             why = str(error) or "time is over"
-            self.refused("link hand-shake failed", f"{address}: {why}")
+            self._refused("link hand-shake failed", f"{address}: {why}")
             raise
         finally:
             self._greeting[address] -= 1

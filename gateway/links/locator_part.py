@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from tree_handler.routing.locator import Behind, Locator
-
-if TYPE_CHECKING:
-    from gateway.links.node import TreeNode
 
 _BEHIND = b"$hedgerow/behind"
 
@@ -18,18 +15,28 @@ class LocatorPart:
     """The locator of one node; a `Part`.
 
     Args:
-        node: whose links it rides on.
         own_id: the node's gateway id.
+        forwarding: the links that carry data now.
+        send: queues a control message on a link.
 
     """
 
-    topics = frozenset((_BEHIND,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((_BEHIND,))
 
-    def __init__(self, node: TreeNode, own_id: str) -> None:
+    def __init__(
+        self,
+        own_id: str,
+        forwarding: Callable[[], frozenset[int]],
+        send: Callable[[int, bytes, bytes], None],
+    ) -> None:
         self.locator = Locator(own_id)
-        self.moved: list[Callable[[float], None]] = []
-        """Called after somebody came into reach, left it or is on another way, with the time."""
-        self._node = node
+        self._forwarding = forwarding
+        self._send = send
+        self._told_of_moves: list[Callable[[float], None]] = []
+
+    def tell_of_moves(self, told: Callable[[float], None]) -> None:
+        """Call this, with the time, after somebody came into reach, left it or is elsewhere."""
+        self._told_of_moves.append(told)
 
     @property
     def reached(self) -> frozenset[str]:
@@ -45,7 +52,7 @@ class LocatorPart:
 
     def tree_changed(self, now: float) -> None:
         """See `Part`."""
-        self._tell(self.locator.forwards(self._node.tree.forwarding), now)
+        self._tell(self.locator.forwards(self._forwarding()), now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """See `Part`."""
@@ -60,6 +67,6 @@ class LocatorPart:
 
     def _tell(self, news: Mapping[int, Behind], now: float) -> None:
         for link, behind in news.items():
-            self._node.send(link, _BEHIND, behind.encode())
-        for told in self.moved:
+            self._send(link, _BEHIND, behind.encode())
+        for told in self._told_of_moves:
             told(now)

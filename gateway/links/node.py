@@ -10,19 +10,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from gateway.broker.hooks import Committed
-from gateway.broker.limits import Limits
 from gateway.links.commit import GroupCommit
 from gateway.links.exchange import Exchange
 from gateway.links.greeting import accept, dial, take_over
-from gateway.links.handshake import Credentials
 from gateway.links.hellos import Hellos
 from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
@@ -31,30 +26,30 @@ from gateway.links.neighbours import Address, Neighbours
 from gateway.links.origin import Origin, Router
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
+from gateway.links.schedule import LinkTimers
 from gateway.links.scope import Scope
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.links.wire import Packet, Type
+from gateway.log.commits import Committed
 from gateway.log.message_log import Done, MessageLog
-from tree_handler.batch import CONTROL_PREFIX, Entry, Header, Row
+from gateway.mqtt import Connect
+from gateway.tls.certificates import PeerCertificate
+from tree_handler.batch import CONTROL_PREFIX, Entry, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Replication
+from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import (
     Changed,
     Discard,
     Drop,
     Forward,
-    Identity,
     Outlived,
-    Parameters,
     Send,
     SpanningTree,
 )
 
-STALL_S = 0.1
-"""A timer that is later than this had to wait for this process itself."""
-READ_FIRST_S = 0.02
-"""So long such a timer waits once more; less than `STALL_S`."""
+_AGREEMENT = (Kind.JOIN, Kind.ACCEPT)
 
 _log = logging.getLogger(__name__)
 
@@ -64,91 +59,67 @@ class TreeNode:
 
     Attributes:
         admission: which gateways may open a link, and what is shown to them.
-        neighbours: learns where those that dialled take links themselves.
         duplicates: links that ended because there was another one to the same gateway.
 
     Args:
-        credentials: id, tree name, key and mode.
-        identity: what the spanning tree elects by.
-        parameters: timers of the spanning tree.
+        settings: who it is, and how it is run.
         log: the open message log, or the collector's spool.
-        deliver: called with the messages of other gateways' clients, in order per origin; None
-            where there is nobody to hand them to.
-        control: called with each message between gateways, this one's included.
-        reads_unlogged: whether anybody here would be handed a QoS 0 message now.
-        sync: acknowledge after `fdatasync`.
-        sync_interval_s: without, how often `fdatasync` is called while something is appended.
-        spool_unlogged: append QoS 0 batches too (the collector).
-        repair_interval_s: see `Replication`.
+        receiver: takes what other gateways sent.
         admission: which gateways may open a link; all that hold the key if not given.
         scope: which messages of clients leave this gateway.
-        floods_clients: without it a part that `route` is told of sends clients' messages.
-        outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
 
     """
 
     def __init__(
         self,
-        credentials: Credentials,
-        identity: Identity,
-        parameters: Parameters,
+        settings: NodeSettings,
         log: MessageLog,
-        *,
-        deliver: Callable[[list[Row], Header], None] | None,
-        control: Callable[[Entry, Header], None],
-        reads_unlogged: Callable[[], bool] = lambda: True,
-        sync: bool = False,
-        sync_interval_s: float = 1.0,
-        spool_unlogged: bool = False,
-        repair_interval_s: float = 5.0,
+        receiver: NodeReceiver,
         admission: LinkAdmission | None = None,
         scope: Scope | None = None,
-        floods_clients: bool = True,
-        outlived: Callable[[int], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._credentials = credentials
-        self._spool_unlogged = spool_unlogged
+        self._credentials = credentials = settings.credentials
+        self._receiver = receiver
+        self._spool_unlogged = settings.spool_unlogged
         self.log = log
-        self._commit = GroupCommit(log, sync=sync, sync_interval_s=sync_interval_s)
-        self.tree = SpanningTree(identity, parameters, self._loop.time())
+        self._commit = GroupCommit(
+            log, sync=settings.sync, sync_interval_s=settings.sync_interval_s
+        )
+        self.tree = SpanningTree(settings.identity, settings.parameters, self._loop.time())
         self.replication = Replication(
             credentials.gateway_id,
-            identity.boot_epoch,
+            settings.identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
-            floods_clients=floods_clients,
-            repair_interval_s=repair_interval_s,
-            told=log.control(),
+            RepairSettings(
+                floods_clients=settings.floods_clients, interval_s=settings.repair_interval_s
+            ),
+            log.control(),
         )
         self.replication.trimmed(log.kept_from())
         self.links: dict[int, Link] = {}
-        self.admission = admission or LinkAdmission(Limits(), is_required=False)
-        self.neighbours: Neighbours | None = None
+        self.admission = admission or LinkAdmission()
+        self._dialling_back: Neighbours | None = None
         self.duplicates = 0
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
-        self.locator = LocatorPart(self, credentials.gateway_id)
+        self.locator = LocatorPart(credentials.gateway_id, lambda: self.tree.forwarding, self.send)
         self._parts.add(self.locator)
-        self._outlived = outlived or _say_outlived
         self.exchange = Exchange(
             self.replication,
             self._commit,
             self.links,
-            deliver=deliver,
-            control=control,
-            reads_unlogged=reads_unlogged,
-            spool_unlogged=spool_unlogged,
-            outlived=self._outlived,
+            receiver,
+            spool_unlogged=settings.spool_unlogged,
         )
         self._origin = Origin(
             self.replication, self._commit, self.exchange.carry_out, scope or Scope()
         )
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = math.inf
         self.last_change: tuple[float, str] = (time.time(), "started")
         self._stopped = False
-        self.reschedule()
+        self._schedule = LinkTimers(self._next_timer, self._handle_timer)
+        self._schedule.set()
 
     # -- what the broker calls -----------------------------------------------------------------
 
@@ -165,7 +136,7 @@ class TreeNode:
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
-        """Accept the messages that local clients handed in during one turn: `hooks.Commit`.
+        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
 
         What was published by `publish` before is a batch of its own, and an earlier one.
         """
@@ -213,7 +184,7 @@ class TreeNode:
 
     def route(self, router: Router) -> None:
         """Let another one send clients' messages; to be called before there are any."""
-        self._origin.router = router
+        self._origin.route(router)
 
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
@@ -228,11 +199,15 @@ class TreeNode:
 
     def rescope(self, scope: Scope) -> None:
         """From now on let other messages of clients leave this gateway."""
-        self._origin.scope = scope
+        self._origin.rescope(scope)
 
     def listens_at(self, port: int) -> None:
         """Tell neighbours that are dialled from now on where this node takes links itself."""
         self._credentials = replace(self._credentials, port=port)
+
+    def dials_back(self, neighbours: Neighbours) -> None:
+        """From now on note where those that dialled take links themselves."""
+        self._dialling_back = neighbours
 
     def drop(self, peer_id: str, why: str) -> None:
         """End the link to a gateway; nothing if there is none."""
@@ -252,6 +227,12 @@ class TreeNode:
         await self._serve(link)
         return link.peer_id
 
+    def why_no_link(
+        self, connect: Connect, certificate: PeerCertificate | None, address: str
+    ) -> str:
+        """Why a gateway may not open a link: `LinkAdmission.why_no_link`."""
+        return self.admission.why_no_link(connect, certificate, address)
+
     async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
         """Serve a neighbour that dialled, until its link ends.
 
@@ -268,11 +249,12 @@ class TreeNode:
         except (OSError, ProtocolError):
             return
         address = Address(host, link.peer_port)
-        if link.peer_port and self.neighbours is not None:
-            self.neighbours.add_met(address, link.peer_id)
+        neighbours = self._dialling_back
+        if link.peer_port and neighbours is not None:
+            neighbours.add_met(address, link.peer_id)
         await self._serve(link)
-        if link.was_left and self.neighbours is not None:
-            self.neighbours.remove_met(address)
+        if link.was_left and neighbours is not None:
+            neighbours.remove_met(address)
 
     def _may_stay(self, link: Link) -> bool:
         """Of two links of a pair the one that the lower id dialled stays; both ends agree."""
@@ -299,7 +281,7 @@ class TreeNode:
         self._carry_out()
         why = "closed here"
         try:
-            why = await link.serve(partial(self._receive, link))
+            why = await link.serve(self._receive)
         except asyncio.CancelledError:
             await link.finish()
             raise
@@ -348,8 +330,8 @@ class TreeNode:
                 match action:
                     case Send(number, bpdu):
                         if number in self.links:
-                            if bpdu.kind is Kind.JOIN:
-                                self.exchange.joins(number)
+                            if bpdu.kind in _AGREEMENT:
+                                self.exchange.agrees(number)
                             self._hellos.send(self.links[number], bpdu, now)
                     case Forward(number):
                         has_changed = True
@@ -361,7 +343,7 @@ class TreeNode:
                         if number in self.links:
                             self._end(self.links[number], why)
                     case Outlived(epoch):
-                        self._outlived(epoch)
+                        self._receiver.outlived(epoch)
                     case Changed(why):
                         has_changed = True
                         self.last_change = (time.time(), why)
@@ -374,25 +356,14 @@ class TreeNode:
 
     def reschedule(self) -> None:
         """Set the timer anew: a part's next one may have moved."""
-        if self._stopped:
-            due = math.inf
-        else:
-            due = min(self.tree.next_timer(), self.replication.next_timer(), *self._parts.timers())
-        if due == self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._due = due
-        self._timer = None if due == math.inf else self._loop.call_at(due, self._tick)
+        self._schedule.set()
 
-    def _tick(self) -> None:
-        now = self._loop.time()
-        if now - self._due > STALL_S:
-            # This process stood still: what neighbours said meanwhile is read before it is judged.
-            self._due = now
-            self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
-            return
-        self._due = math.nan
+    def _next_timer(self) -> float:
+        return min(self.tree.next_timer(), self.replication.next_timer(), self._parts.next_timer())
+
+    def _handle_timer(self, now: float) -> None:
+        for link in self.links.values():
+            self.tree.heard(link.number, link.heard_at)
         self.tree.handle_timer(now)
         self.exchange.handle_timer(now)
         self._parts.handle_timer(now)
@@ -406,13 +377,9 @@ class TreeNode:
         """Send what is queued, close every link and commit what is under way."""
         self._origin.flush()
         self._stopped = True
-        self.reschedule()
+        self._schedule.stop()
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
         await self.exchange.stop()
         await self._commit.drain()
-
-
-def _say_outlived(epoch: int) -> None:
-    _log.error("a neighbour knows boot %d of this gateway, later than this one", epoch)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, Protocol
 
-from gateway.broker.hooks import Committed
 from gateway.links.commit import GroupCommit
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
+from gateway.log.commits import Committed
 from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.replication.replication import Action, Append, Replication, Route
-from tree_handler.routing.routed import Run
+from tree_handler.routing.runs import Run
 
 
 class Router(Protocol):
@@ -41,9 +40,6 @@ class Origin:
         replicate: carries out what replication decides.
         scope: which messages of clients leave this gateway.
 
-    Attributes:
-        router: where clients' messages are routed; None where they are flooded.
-
     """
 
     def __init__(
@@ -56,10 +52,18 @@ class Origin:
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
-        self.scope = scope
-        self.router: Router | None = None
+        self._scope = scope
+        self._router: Router | None = None
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
+
+    def route(self, router: Router) -> None:
+        """See `TreeNode.route`."""
+        self._router = router
+
+    def rescope(self, scope: Scope) -> None:
+        """See `TreeNode.rescope`."""
+        self._scope = scope
 
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
         """See `TreeNode.publish`."""
@@ -71,7 +75,7 @@ class Origin:
         """See `TreeNode.publish_all`."""
         self.flush()
         first = self._replication.next_logged if logged else 0
-        waiting: list[Done] = [] if done is None else [partial(_tell, done, first)]
+        waiting: list[Done] = [] if done is None else [_Waiting(done, first).told]
         gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
         self._accept([one for one in gathered if one[1]], waiting)
 
@@ -99,7 +103,7 @@ class Origin:
 
     def _accept(self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]) -> None:
         now_us = time.time_ns() // 1000
-        router = self.router
+        router = self._router
         sends: list[Any] = []
         refused: LogError | None = None
         for flags, rows in self._cut_by_scope(gathered):
@@ -122,24 +126,34 @@ class Origin:
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
 
     def _routed(self, action: Action, run: Run) -> Iterable[Any]:
-        if self.router is None or not isinstance(action, Route):
+        if self._router is None or not isinstance(action, Route):
             return (action,)
-        return self.router.accepted(action.frame, action.header, run)
+        return self._router.accepted(action.frame, action.header, run)
 
     def _cut_by_scope(
         self, gathered: Iterable[tuple[int, Sequence[Row]]]
     ) -> Iterator[tuple[int, Sequence[Row]]]:
         """Cut so that a batch stays here as a whole or leaves as a whole."""
         for flags, rows in gathered:
-            if flags & Flags.CONTROL or self.scope.is_everything:
+            if flags & Flags.CONTROL or self._scope.is_everything:
                 yield flags, rows
                 continue
-            for stays, run in self.scope.runs(rows):
+            for stays, run in self._scope.runs(rows):
                 if not stays:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it
                     yield flags | Flags.LOCAL, run
 
 
-def _tell(done: Committed, first: int, error: OSError | None) -> None:
-    done(first if error is None else 0, error)
+class _Waiting:
+    """Who waits for the log to have messages from a number on."""
+
+    __slots__ = ("_done", "_first")
+
+    def __init__(self, done: Committed, first: int) -> None:
+        self._done = done
+        self._first = first
+
+    def told(self, error: OSError | None) -> None:
+        """The log has them, or has not: a `Done`."""
+        self._done(self._first if error is None else 0, error)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from tree_handler.overlays.overlays import Changed, Overlays, Say, Settings
+from gateway.links.node import TreeNode
+from tree_handler.overlays.overlays import OverlayChanged, Overlays, Say, Settings
 from tree_handler.routing.interest import Interest
-
-if TYPE_CHECKING:
-    from gateway.links.node import TreeNode
 
 TOPIC = b"$hedgerow/overlay"
 
@@ -27,15 +25,18 @@ class OverlayPart:
 
     """
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
     def __init__(self, node: TreeNode, settings: Settings, now: float) -> None:
-        self.looked_at: Callable[[], None] = lambda: None
-        """Called now and then while there are overlays: this gateway may be the root of others."""
+        self._told_of_looks: list[Callable[[], None]] = []
         self._node = node
         self._hello_s = node.tree.parameters.hello_s
         self._measure_at = now
         self.overlays = Overlays(node.tree.identity, node.tree.parameters, settings, now)
+
+    def tell_of_looks(self, told: Callable[[], None]) -> None:
+        """Call this now and then: this gateway may be the root of other overlays."""
+        self._told_of_looks.append(told)
 
     def records_changed(self, records: Iterable[Interest], now: float) -> None:
         """Take in what all gateways, this one included, tell of themselves."""
@@ -80,14 +81,15 @@ class OverlayPart:
         for neighbour in self._node.tree.neighbours():
             if neighbour.rtt_ms is not None:
                 self.overlays.measured(neighbour.link, neighbour.rtt_ms, now)
-        self.looked_at()
+        for told in self._told_of_looks:
+            told()
 
     def _carry_out(self) -> None:
         for action in self.overlays.take_actions():
             match action:
                 case Say(link, message):
                     self._node.send(link, TOPIC, message)
-                case Changed(why):
+                case OverlayChanged(why):
                     _log.debug("%s", why)
 
     def status(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ links and of the tree, and has a timer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from typing import Protocol
 
 from tree_handler.errors import ProtocolError
@@ -65,7 +65,7 @@ class Parts:
             ValueError: another part has one of its topics.
 
         """
-        if taken := part.topics & self._by_topic.keys():
+        if taken := part.topics.intersection(self._by_topic):
             raise ValueError(f"topics that another part has: {sorted(taken)}")
         self._parts.append(part)
         self._by_topic.update(dict.fromkeys(part.topics, part))
@@ -97,9 +97,9 @@ class Parts:
             raise ProtocolError("topic on a link", topic)
         part.receive(link, topic, payload, now)
 
-    def timers(self) -> Iterable[float]:
-        """When each is due."""
-        return [part.next_timer() for part in self._parts]
+    def next_timer(self) -> float:
+        """When the first is due."""
+        return min((part.next_timer() for part in self._parts), default=math.inf)
 
     def handle_timer(self, now: float) -> None:
         """Call those that are due."""

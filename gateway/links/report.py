@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from gateway.links.exchange import Exchange
+from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
+from gateway.log.message_log import MessageLog
 from tree_handler.batch import NOTE_PREFIX
 from tree_handler.replication import epochs_over
+from tree_handler.replication.replication import Replication
+from tree_handler.spanning.spanning_tree import SpanningTree
 
-if TYPE_CHECKING:
-    from gateway.links.node import TreeNode
+
+class Node(Protocol):
+    """A node as its report sees it: `gateway.links.node.TreeNode`."""
+
+    last_change: tuple[float, str]
+
+    @property
+    def tree(self) -> SpanningTree:
+        """Its place in the tree."""
+
+    @property
+    def replication(self) -> Replication:
+        """What it has of whom."""
+
+    @property
+    def links(self) -> Mapping[int, Link]:
+        """Those that are up."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """What links were sent."""
+
+    @property
+    def locator(self) -> LocatorPart:
+        """Whom it reaches."""
+
+    @property
+    def log(self) -> MessageLog:
+        """What it keeps."""
 
 
-def report(node: TreeNode, now: float) -> dict[str, Any]:
+def report(node: Node, now: float) -> dict[str, Any]:
     """Root, cost, neighbours and counters, ready for JSON.
 
     Args:
@@ -45,7 +79,7 @@ def report(node: TreeNode, now: float) -> dict[str, Any]:
     }
 
 
-def _queue(node: TreeNode, number: int) -> dict[str, int]:
+def _queue(node: Node, number: int) -> dict[str, int]:
     """What waits for a link, in it and in the log, and what was not waited with."""
     link = node.links[number]
     return {
@@ -58,7 +92,7 @@ def _queue(node: TreeNode, number: int) -> dict[str, int]:
     }
 
 
-def _neighbours(node: TreeNode, now: float) -> list[dict[str, Any]]:
+def _neighbours(node: Node, now: float) -> list[dict[str, Any]]:
     return [
         {
             "id": n.peer_id,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.links.node import TreeNode
-from tree_handler.retained.sync import RetainedSync, Send, Store
+from tree_handler.retained.sync import RetainedSource, RetainedSync, SendRetained
 
 TOPIC = b"$hedgerow/retained"
 
@@ -21,9 +21,9 @@ class RetainedPart:
 
     """
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
-    def __init__(self, node: TreeNode, store: Store, settle_s: float = 5.0) -> None:
+    def __init__(self, node: TreeNode, store: RetainedSource, settle_s: float = 5.0) -> None:
         self._node = node
         self._store = store
         self._sync = RetainedSync(store, node.replication, settle_s)
@@ -51,7 +51,7 @@ class RetainedPart:
         """See `Part`."""
         self._send(self._sync.handle_timer(now))
 
-    def _send(self, sends: Iterable[Send]) -> None:
+    def _send(self, sends: Iterable[SendRetained]) -> None:
         for send in sends:
             self._node.send(send.link, TOPIC, send.payload)
 
@@ -74,7 +74,7 @@ class RetainedPart:
 class NothingRetained:
     """The part of a node that has no broker: it takes no notice of what neighbours retain."""
 
-    topics = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import msgpack
 
 from gateway import replaced_file
+from gateway.links.node import TreeNode
+from gateway.links.overlay_part import OverlayPart
 from gateway.log.message_log import LogError
 from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
@@ -20,12 +22,9 @@ from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
-from tree_handler.routing.routed import Routed, Run
+from tree_handler.routing.routed import Routed
+from tree_handler.routing.runs import Run
 from tree_handler.routing.wire import Ask
-
-if TYPE_CHECKING:
-    from gateway.links.node import TreeNode
-    from gateway.links.overlay_part import OverlayPart
 
 FILE_NAME = "routed.msgpack"
 """In the state folder: what of the log need not be read again at a start."""
@@ -48,7 +47,7 @@ class RoutedPart:
 
     """
 
-    topics = frozenset((routed_wire.TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((routed_wire.TOPIC,))
 
     def __init__(
         self,
@@ -58,8 +57,7 @@ class RoutedPart:
         transit: bool = True,
         overlays: OverlayPart | None = None,
     ) -> None:
-        self.clients: Callable[[], int] = lambda: 0
-        """How many clients are connected."""
+        self._clients: Callable[[], int] = _none
         self._node = node
         self._overlays = overlays
         self._loop = asyncio.get_running_loop()
@@ -74,20 +72,25 @@ class RoutedPart:
         self.core = Routed(core, self.interests, node.locator.locator, ways)
         self._recall()
         if overlays is not None:
-            overlays.looked_at = self._busy
+            overlays.tell_of_looks(self._busy)
             overlays.records_changed(self.interests, self._loop.time())
-        node.locator.moved.append(self.core.moved)
-        node.exchange.trimmed.append(self._trimmed)
+        node.locator.tell_of_moves(self.core.moved)
+        node.exchange.tell_of_trims(self._trimmed)
         node.route(self)
 
     # -- what the broker tells -------------------------------------------------------------------
 
-    def begin(self, topic_filters: Iterable[str]) -> None:
-        """These are the subscriptions that sessions brought along: from now on tell the others.
+    def begin(self, topic_filters: Iterable[str], clients: Callable[[], int] | None = None) -> None:
+        """From now on tell the others what clients want.
 
-        Told before they are known, a record without them would lose messages for clients that
-        are away.
+        Told before it is known, a record without it would lose messages for clients that are away.
+
+        Args:
+            topic_filters: the subscriptions that sessions brought along.
+            clients: how many clients are connected; none ever are if it is not given.
+
         """
+        self._clients = clients or _none
         for topic_filter in topic_filters:
             self.own.subscribed(topic_filter)
         self._is_ready = True
@@ -132,7 +135,7 @@ class RoutedPart:
 
     def _busy(self) -> None:
         if self._overlays is not None:
-            self.own.busy(self.clients(), self._overlays.overlays.rooted)
+            self.own.busy(self._clients(), self._overlays.overlays.rooted)
 
     # -- what the node's clients publish: `origin.Router` ----------------------------------------
 
@@ -226,9 +229,9 @@ class RoutedPart:
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
             first = self._node.next_control
-            told = self._node.publish(entry, control=True)
-            assert told is not None
-            told.add_done_callback(partial(self._told, record, first))
+            logged = self._node.publish(entry, control=True)
+            if logged is not None:
+                logged.add_done_callback(partial(self._told, record, first))
             self._learn(record)
         if self._node.log.position - self._saved_at >= SAVE_BYTES:
             self._save()
@@ -301,6 +304,10 @@ class RoutedPart:
         except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
             _log.warning("%s: not usable, so the log is read: %s", self._file, error)
         return 0, [], []
+
+
+def _none() -> int:
+    return 0
 
 
 def _read(batches: Iterator[tuple[bytes, Header]], frames: list[tuple[bytes, Header]]) -> bool:

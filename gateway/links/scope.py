@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from gateway.broker.topics.filters import FilterError, filter_levels, matches, split_share
+from gateway.mqtt import FilterError, check_topic_filter, is_shared
 from tree_handler.batch import Row
+from tree_handler.routing.topic_filters import matches
 
 MAX_TOPICS = 20_000
 """Topics whose scope is remembered; beyond it all are looked up anew."""
@@ -16,12 +17,11 @@ def check_filter(topic_filter: str) -> None:
     """Check a filter of the configuration.
 
     Raises:
-        FilterError: it is malformed, or shared.
+        ProtocolError: it is malformed, or shared.
 
     """
-    if split_share(topic_filter)[0]:
-        raise FilterError("is shared, which means nothing here", topic_filter)
-    filter_levels(topic_filter)
+    if is_shared(check_topic_filter(topic_filter)):
+        raise FilterError("topic filter is shared, which means nothing here", topic_filter)
 
 
 class Scope:

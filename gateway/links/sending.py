@@ -24,14 +24,15 @@ CONTROL_LIMIT_BYTES = 32 << 20
 
 
 class _Batch:
-    """A batch that waits; one that was dropped has no frame."""
+    """A batch that waits, or was dropped meanwhile."""
 
-    __slots__ = ("frame", "messages", "topic")
+    __slots__ = ("frame", "is_dropped", "messages", "topic")
 
     def __init__(self, topic: bytes, frame: bytes, messages: int) -> None:
         self.topic = topic
-        self.frame: bytes | None = frame
+        self.frame = frame
         self.messages = messages
+        self.is_dropped = False
 
 
 Buffers = list[bytes | memoryview]
@@ -62,6 +63,16 @@ class SendQueue:
         self._begun: Iterator[tuple[bytes, memoryview]] | None = None
         self._begun_bytes = 0
 
+    def clear(self) -> None:
+        """Let go of all that waits: the link has ended."""
+        self._hellos.clear()
+        self._control.clear()
+        self._batches.clear()
+        self._unlogged.clear()
+        self._begun = None
+        self.hello_bytes = self.control_bytes = self.logged_bytes = self.unlogged_bytes = 0
+        self._begun_bytes = 0
+
     def add_hello(self, packet: bytes) -> None:
         """Queue a small packet that goes before all else and does not wait for room."""
         self._hellos.append(packet)
@@ -88,10 +99,10 @@ class SendQueue:
         self.unlogged_bytes += len(frame)
         while self.unlogged_bytes > UNLOGGED_LIMIT_BYTES and len(self._unlogged) > 1:
             oldest = self._unlogged.popleft()
-            assert oldest.frame is not None
             self.unlogged_bytes -= len(oldest.frame)
             self.dropped += oldest.messages
-            oldest.frame = None
+            oldest.is_dropped = True
+            oldest.frame = b""
 
     @property
     def is_full(self) -> bool:
@@ -137,7 +148,7 @@ class SendQueue:
 
     def _take_batch(self, batch: _Batch, out: Buffers) -> int:
         frame = batch.frame
-        if frame is None:
+        if batch.is_dropped:
             return 0
         length = len(frame)
         if batch.messages:

@@ -17,17 +17,26 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.mqtt import LINK_USER_PREFIX
+from gateway import mqtt
+from gateway.mqtt import (
+    LINK_USER_PREFIX,
+    PacketError,
+    PacketType,
+    Version,
+    encode_length,
+    packet_end,
+)
+from gateway.mqtt.primitives import encode_binary, frame
 from tree_handler.errors import ProtocolError
 
-BRIDGE_LEVEL = 0x84
-"""Protocol version 4 (MQTT 3.1.1) with the bridge bit."""
-MAX_PACKET_BYTES = 17 * 1024 * 1024
+MAX_MESSAGE_BYTES = 17 * 1024 * 1024
 """A little more than the largest batch."""
 MAX_UNAUTHENTICATED_BYTES = 4096
 """No packet of the hand-shake is larger."""
 PIECE_BYTES = 32 * 1024
 """A longer message is sent in pieces of this length: a quarter of a second at 1 Mbit/s."""
+MAX_PACKET_BYTES = PIECE_BYTES + 4096
+"""A piece or a short message, and its topic."""
 PIECE_OF_CONTROL = b"$hedgerow/piece/control"
 PIECE_OF_BATCH = b"$hedgerow/piece/batch"
 _LAST = b"/last"
@@ -37,13 +46,13 @@ _LAST = b"/last"
 class Type(enum.IntEnum):
     """First byte of the packets that a link uses (MQTT 3.1.1, table 2.1)."""
 
-    CONNECT = 0x10
-    CONNACK = 0x20
-    PUBLISH = 0x30
-    PUBACK = 0x40
-    PINGREQ = 0xC0
-    PINGRESP = 0xD0
-    DISCONNECT = 0xE0
+    CONNECT = PacketType.CONNECT << 4
+    CONNACK = PacketType.CONNACK << 4
+    PUBLISH = PacketType.PUBLISH << 4
+    PUBACK = PacketType.PUBACK << 4
+    PINGREQ = PacketType.PINGREQ << 4
+    PINGRESP = PacketType.PINGRESP << 4
+    DISCONNECT = PacketType.DISCONNECT << 4
 
 
 class ReturnCode(enum.IntEnum):
@@ -69,7 +78,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Connect:
+class LinkConnect:
     """The CONNECT of a link: who dials, for which tree, and its nonce."""
 
     gateway_id: str
@@ -77,41 +86,49 @@ class Connect:
     nonce: bytes
 
     def encode(self) -> bytes:
-        """The packet's bytes (MQTT 3.1.1, 3.1; clean session, user name and password)."""
-        return _packet(
-            Type.CONNECT,
-            _field(b"MQTT")
-            + bytes((BRIDGE_LEVEL, 0xC2, 0, 0))
-            + _field(self.gateway_id.encode())
-            + _field(LINK_USER_PREFIX.encode() + self.tree.encode())
-            + _field(self.nonce),
+        """The packet's bytes (MQTT 3.1.1, 3.1; clean session, user name and password).
+
+        Raises:
+            PacketError: a name that no string of MQTT can be.
+
+        """
+        connect = mqtt.Connect(
+            Version.V311,
+            self.gateway_id,
+            username=LINK_USER_PREFIX + self.tree,
+            password=self.nonce,
+            bridge=True,
         )
+        return mqtt.encode(connect, Version.V311)
 
     @classmethod
-    def decode(cls, body: bytes) -> Connect:
+    def decode(cls, body: bytes) -> LinkConnect:
         """Read the body of a CONNECT.
 
         Raises:
             ProtocolError: not the CONNECT of a link, or torn.
 
         """
-        name, rest = _take("CONNECT protocol name", body)
-        if name != b"MQTT" or rest[:2] != bytes((BRIDGE_LEVEL, 0xC2)):
-            raise ProtocolError("CONNECT protocol name, level or flags", body[:10])
-        gateway_id, rest = _take("CONNECT client identifier", rest[4:])
-        user, rest = _take("CONNECT user name", rest)
-        nonce, rest = _take("CONNECT password", rest)
-        if rest:
-            raise ProtocolError("CONNECT length", len(rest))
-        prefix, tree = user[: len(LINK_USER_PREFIX)], user[len(LINK_USER_PREFIX) :]
-        if prefix != LINK_USER_PREFIX.encode():
-            raise ProtocolError("CONNECT user name of a link", user)
-        return cls(_text("CONNECT client identifier", gateway_id), _text("tree", tree), nonce)
+        try:
+            connect = mqtt.decode(Type.CONNECT, body, Version.V311)
+        except PacketError as error:
+            raise ProtocolError("CONNECT of a link", str(error)) from error
+        if (
+            not isinstance(connect, mqtt.Connect)
+            or not connect.is_link
+            or connect.version != Version.V311
+            or connect.username is None
+            or connect.password is None
+            or connect.will is not None
+        ):
+            raise ProtocolError("CONNECT of a link", str(connect))
+        tree = connect.username.removeprefix(LINK_USER_PREFIX)
+        return cls(connect.client_id, tree, connect.password)
 
 
 def connack(code: ReturnCode) -> bytes:
     """A CONNACK."""
-    return _packet(Type.CONNACK, bytes((0, code)))
+    return frame(Type.CONNACK, bytes((0, code)))
 
 
 def publish(topic: bytes, payload: bytes) -> bytes:
@@ -121,7 +138,8 @@ def publish(topic: bytes, payload: bytes) -> bytes:
 
 def publish_head(topic: bytes, payload_bytes: int) -> bytes:
     """What stands in front of the payload in a PUBLISH at QoS 0."""
-    return _head(Type.PUBLISH, 2 + len(topic) + payload_bytes) + _field(topic)
+    named = encode_binary("topic", topic)
+    return _PUBLISH + encode_length(len(named) + payload_bytes) + named
 
 
 def pieces(piece_topic: bytes, topic: bytes, payload: bytes) -> Iterator[tuple[bytes, memoryview]]:
@@ -130,7 +148,7 @@ def pieces(piece_topic: bytes, topic: bytes, payload: bytes) -> Iterator[tuple[b
     last = (len(payload) - 1) // PIECE_BYTES * PIECE_BYTES
     for at in range(0, last, PIECE_BYTES):
         yield publish_head(piece_topic, PIECE_BYTES), view[at : at + PIECE_BYTES]
-    named = _field(topic)
+    named = encode_binary("topic", topic)
     rest = view[last:]
     yield publish_head(piece_topic + _LAST, len(named) + len(rest)) + named, rest
 
@@ -153,13 +171,13 @@ class Assembly:
         if topic in self._pieces:
             self._pieces[topic].append(packet.body)
             self._bytes += len(packet.body)
-            if self._bytes > MAX_PACKET_BYTES:
+            if self._bytes > MAX_MESSAGE_BYTES:
                 raise ProtocolError("message in pieces too large, bytes", self._bytes)
             return None
         whole = topic.removesuffix(_LAST)
         if whole == topic or whole not in self._pieces:
             return packet
-        topic, rest = _take("topic of a message in pieces", packet.body)
+        topic, rest = _named("topic of a message in pieces", packet.body, 0, len(packet.body))
         before, self._pieces[whole] = self._pieces[whole], []
         self._bytes -= sum(map(len, before))
         return Packet(Type.PUBLISH, b"".join((*before, rest)), topic)
@@ -167,7 +185,7 @@ class Assembly:
 
 def ping(number: int, bpdu: bytes) -> bytes:
     """A PINGREQ with a number to echo and a BPDU (B3)."""
-    return _packet(Type.PINGREQ, number.to_bytes(4, "big") + bpdu)
+    return frame(Type.PINGREQ, number.to_bytes(4, "big") + bpdu)
 
 
 def split_ping(body: bytes) -> tuple[int, bytes]:
@@ -190,12 +208,12 @@ def pong(number: int, *, behind_data: bool = False) -> bytes:
         behind_data: the echo has to wait for data that is sent before it.
 
     """
-    return _packet(Type.PINGRESP, number.to_bytes(4, "big") + (b"\1" if behind_data else b""))
+    return frame(Type.PINGRESP, number.to_bytes(4, "big") + (b"\1" if behind_data else b""))
 
 
 def puback(total: int) -> bytes:
     """A PUBACK: so many bytes of the link are dealt with, since it began."""
-    return _packet(Type.PUBACK, total.to_bytes(8, "big"))
+    return frame(Type.PUBACK, total.to_bytes(8, "big"))
 
 
 def taken(body: bytes) -> int:
@@ -212,10 +230,10 @@ def taken(body: bytes) -> int:
 
 def disconnect() -> bytes:
     """A DISCONNECT."""
-    return _packet(Type.DISCONNECT, b"")
+    return frame(Type.DISCONNECT, b"")
 
 
-class Reader:
+class LinkReader:
     """Cuts a byte stream into packets.
 
     Args:
@@ -227,17 +245,11 @@ class Reader:
         self.limit = limit
         self._data = b""
         self._at = 0
-        self._more: list[bytes] = []
-        self._bytes = 0
-        self._needed = 0
 
     def feed(self, data: bytes) -> None:
         """Take bytes."""
-        if self._bytes:
-            self._more.append(data)
-        else:
-            self._data, self._at = data, 0
-        self._bytes += len(data)
+        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
+        self._at = 0
 
     def next(self) -> Packet | None:
         """The next whole packet, None if more bytes are needed.
@@ -246,76 +258,32 @@ class Reader:
             ProtocolError: a type that no link sends, a length over the limit, or a torn topic.
 
         """
-        if self._bytes < self._needed or not self._bytes:
-            return None
-        if self._more:
-            self._data = b"".join((self._data[self._at :], *self._more))
-            self._at = 0
-            self._more.clear()
         data, at = self._data, self._at
-        length, start = _remaining_length(data, at)
-        if length > self.limit:
-            raise ProtocolError("packet too large, bytes", length)
-        end = start + length
-        if not start or end > len(data):
-            self._needed = end - at if start else self._bytes + 1
+        try:
+            found = packet_end(data, at, self.limit)
+        except PacketError as error:
+            raise ProtocolError("packet on a link", str(error)) from error
+        if found is None:
             return None
+        start, end = found
         self._at = end
-        self._bytes -= end - at
-        self._needed = 0
         kind = _TYPES.get(data[at])
         if kind is None:
             raise ProtocolError("packet type on a link", data[at])
         if kind is not Type.PUBLISH:
             return Packet(kind, data[start:end])
-        payload_at = start + 2 + int.from_bytes(data[start : start + 2], "big")
-        if length < 2 or payload_at > end:
-            raise ProtocolError("PUBLISH topic", data[start : min(end, start + 80)])
-        return Packet(kind, data[payload_at:end], data[start + 2 : payload_at])
+        topic, payload = _named("PUBLISH topic", data, start, end)
+        return Packet(kind, payload, topic)
 
 
 _TYPES: dict[int, Type] = {int(kind): kind for kind in Type}
+_PUBLISH = bytes((Type.PUBLISH,))
 
 
-def _remaining_length(data: bytes, at: int) -> tuple[int, int]:
-    """The length field and where the body starts; start 0 while it is not all there."""
-    length = 0
-    for i in range(4):
-        if at + 1 + i >= len(data):
-            return 0, 0
-        byte = data[at + 1 + i]
-        length |= (byte & 0x7F) << 7 * i
-        if byte < 0x80:
-            return length, at + 2 + i
-    raise ProtocolError("remaining length", data[at + 1 : at + 5])
-
-
-def _head(kind: Type, length: int) -> bytes:
-    out = bytearray((kind,))
-    while length > 0x7F:
-        out.append(length & 0x7F | 0x80)
-        length >>= 7
-    out.append(length)
-    return bytes(out)
-
-
-def _packet(kind: Type, body: bytes) -> bytes:
-    return _head(kind, len(body)) + body
-
-
-def _field(data: bytes) -> bytes:
-    return len(data).to_bytes(2, "big") + data
-
-
-def _take(what: str, data: bytes) -> tuple[bytes, bytes]:
-    end = 2 + int.from_bytes(data[:2], "big")
-    if len(data) < end:
-        raise ProtocolError(what, data)
-    return data[2:end], data[end:]
-
-
-def _text(what: str, data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ProtocolError(what, data) from error
+def _named(what: str, data: bytes, at: int, end: int) -> tuple[bytes, bytes]:
+    """A topic with its length before it, and what follows it."""
+    start = at + 2
+    stop = start + int.from_bytes(data[at:start], "big")
+    if start > end or stop > end:
+        raise ProtocolError(what, data[at : min(end, at + 80)])
+    return data[start:stop], data[stop:end]

@@ -22,28 +22,26 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gateway import replaced_file
+from gateway.log import loading, scan
 from gateway.log.damage import Damage
+from gateway.log.errors import LogError
 from gateway.log.histogram import DurationHistogram
-from gateway.log.pages import Pages
+from gateway.log.sealing import INDEX_SUFFIX, Sealing
 from gateway.log.segment import Segment
 from gateway.log.sequential import read_piece
-from tree_handler import batch
 from tree_handler.batch import Epoch, Header
-from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
 
+__all__ = ["Done", "LogError", "MessageLog"]
+
 SEGMENT_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
 MARK_NAME = "synced"
-IN_SEQUENCE = 1_000
-"""Numbers read at once to be put into their order."""
 MAX_SEALED = 2
 """Sealed segments that wait for a sync; with more the next append waits for the disk."""
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
@@ -52,19 +50,6 @@ _log = logging.getLogger(__name__)
 
 Done = Callable[[OSError | None], None]
 """Told when all that was handed in is durable, or why it is not."""
-
-
-class LogError(OSError):
-    """The log can't be opened or written; the message names the file and the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sealed:
-    """A segment to which nothing is appended any more, its descriptor and its index."""
-
-    segment: Segment
-    fd: int
-    index: bytes
 
 
 class MessageLog:
@@ -111,12 +96,7 @@ class MessageLog:
         self._is_suspect = False
         """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
         self._damage = Damage()
-        self._sealed: deque[_Sealed] = deque()
-        """Segments that the next sync completes; it happens in a thread, for a disk is slow."""
-        self._unindexed: deque[_Sealed] = deque()
-        """Those whose index is still to be written."""
-        self._is_new = False
-        """Whether the folder on the disk may lack the newest segment's name."""
+        self._sealing = Sealing()
         self._syncing = threading.Lock()
 
     # -- life --------------------------------------------------------------------------------
@@ -141,9 +121,13 @@ class MessageLog:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         paths = sorted(self.folder.glob(_SEGMENTS))
         for path in paths[:-1]:
-            self._segments.append(self._load_sealed(path))
+            segment, ever = loading.sealed(path, path.with_suffix(INDEX_SUFFIX), self._damage)
+            self._segments.append(segment)
+            self._remember(ever)
         if paths:
-            self._recover_newest(paths[-1])
+            segment, self.cut_bytes = loading.newest(paths[-1])
+            self._segments.append(segment)
+            self._remember(segment.holds)
             self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         else:
             self._fd = self._start_segment(0)
@@ -163,11 +147,11 @@ class MessageLog:
             self._let_go()
 
     def _let_go(self) -> None:
-        for fd in (self._fd, self._lock_fd, *(sealed.fd for sealed in self._sealed)):
+        for fd in (self._fd, self._lock_fd):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._lock_fd = -1
-        self._sealed.clear()
+        self._sealing.close()
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -220,7 +204,7 @@ class MessageLog:
             with self._syncing:
                 began_s = time.perf_counter()
                 try:
-                    self._complete_sealed()
+                    self._sealing.complete(self._lock_fd)
                     os.fdatasync(fd)
                 except OSError:
                     # The kernel forgets what it could not write: a later sync would not tell.
@@ -245,9 +229,9 @@ class MessageLog:
             OSError: none went, for the oldest can't be deleted.
 
         """
-        total = sum(segment.length for segment in self._segments)
+        total = self.length
         trimmed = False
-        unfinished = len(self._sealed) + len(self._unindexed)
+        unfinished = self._sealing.unfinished
         # An index tells what was in all before it, so the newest one that is written stays.
         kept = 2 + unfinished if unfinished else 1
         while total > self._max_bytes and len(self._segments) > kept:
@@ -317,10 +301,7 @@ class MessageLog:
         at = max(position, start) - start
 
         def read() -> tuple[list[tuple[bytes, Header]], int]:
-            try:
-                found, behind = read_piece(path, at, end, limit_bytes, self._damage)
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}") from error
+            found, behind = read_piece(path, at, end, limit_bytes, self._damage)
             return found, start + behind
 
         return read
@@ -329,6 +310,13 @@ class MessageLog:
     def length(self) -> int:
         """Bytes in all segments."""
         return sum(segment.length for segment in self._segments)
+
+    def where(self, key: Epoch, number: int) -> int:
+        """Where the segment begins that holds a number of a stream; the log's end if none does."""
+        for segment in reversed(self._segments):
+            if number in segment.holds.get(key, ()):
+                return segment.start
+        return self.position
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
@@ -353,9 +341,9 @@ class MessageLog:
         candidates = [
             (segment, segment.stretches(key, ranges))
             for segment in self._segments
-            if key in segment.holds and _meet(segment.holds[key], ranges)
+            if key in segment.holds and scan.meet(segment.holds[key], ranges)
         ]
-        return self._scan(candidates, key, ranges)
+        return scan.batches(candidates, key, ranges, self._damage)
 
     def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any number of ``first..last``, by their numbers.
@@ -366,12 +354,7 @@ class MessageLog:
             LogError: a segment can't be read.
 
         """
-        for start in range(first, last + 1, IN_SEQUENCE):
-            part = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
-            found = sorted(self.read(key, part), key=lambda one: one[1].first)
-            for frame, header in found:
-                if max(header.first, first) >= start:  # else it came with the part before
-                    yield frame, header
+        return scan.in_sequence(partial(self.read, key), first, last)
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""
@@ -388,115 +371,27 @@ class MessageLog:
         """Make the next segment and return its descriptor."""
         path = self.folder / f"{start:020d}{SEGMENT_SUFFIX}"
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._is_new = True
+        self._sealing.begun()
         self._segments.append(Segment(path, start))
         return fd
 
     def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
         newest = self._newest
-        if self._is_suspect or len(self._sealed) >= MAX_SEALED:  # the disk does not keep up
+        if self._is_suspect or self._sealing.unsynced >= MAX_SEALED:  # the disk does not keep up
             with self._syncing:
-                self._complete_sealed()
+                self._sealing.complete(self._lock_fd)
                 os.fdatasync(self._fd)
-        sealed = _Sealed(newest, self._fd, newest.index(self.have))
+        fd, index = self._fd, newest.index(self.have)
         self._fd = self._start_segment(newest.start + newest.length)
-        self._sealed.append(sealed)
+        self._sealing.add(newest, fd, index)
         self._is_suspect = False
         return self._newest
-
-    def _complete_sealed(self) -> None:
-        """Force sealed segments to the disk, then write their indexes; what fails is tried again.
-
-        They come before the newest: nothing is durable of which an earlier part may be lost.
-        """
-        while self._sealed:
-            os.fdatasync(self._sealed[0].fd)
-            sealed = self._sealed.popleft()
-            os.close(sealed.fd)
-            self._unindexed.append(sealed)
-        while self._unindexed:
-            sealed = self._unindexed[0]
-            try:
-                replaced_file.replace(sealed.segment.path.with_suffix(INDEX_SUFFIX), sealed.index)
-            except OSError:  # a full disk; a start does without
-                break
-            self._unindexed.popleft()
-        if self._is_new:
-            self._is_new = False
-            try:
-                os.fsync(self._lock_fd)
-            except OSError:
-                self._is_new = True
-                raise
 
     def _cut_torn(self) -> None:
         os.ftruncate(self._fd, self._newest.length)
         self._is_torn = False
 
-    def _load_sealed(self, path: Path) -> Segment:
-        segment = Segment(path, int(path.stem))
-        try:
-            self._remember(segment.read_index(path.with_suffix(INDEX_SUFFIX).read_bytes()))
-        except (OSError, ValueError):
-            # The index is only a short cut: the segment itself tells the same.
-            segment = Segment(path, int(path.stem))
-            try:
-                for at, header in self._damage.readable(path, path.read_bytes()):
-                    segment.note(at, header)
-            except OSError as error:
-                self._damage.note(path, 0, str(error))
-            self._remember(segment.holds)
-        segment.length = path.stat().st_size
-        return segment
-
-    def _recover_newest(self, path: Path) -> None:
-        segment = Segment(path, int(path.stem))
-        data = path.read_bytes()
-        with contextlib.suppress(BatchError):
-            for at, header in batch.frames(data):
-                segment.note(at, header)
-        self.cut_bytes = len(data) - segment.length
-        if self.cut_bytes:
-            os.truncate(path, segment.length)
-        self._remember(segment.holds)
-        self._segments.append(segment)
-
     def _remember(self, held: dict[Epoch, Intervals]) -> None:
         for key, numbers in held.items():
             self.have.setdefault(key, Intervals()).update(numbers)
-
-    def _scan(
-        self,
-        candidates: list[tuple[Segment, list[tuple[int, int]]]],
-        key: Epoch,
-        ranges: Intervals,
-    ) -> Iterator[tuple[bytes, Header]]:
-        for segment, stretches in candidates:
-            learnt = Pages() if segment.pages is None else None
-            for start, end in stretches:
-                data = _part(segment.path, start, end)
-                for at, header in self._damage.readable(segment.path, data, start):
-                    if learnt is not None and header.numbered:
-                        learnt.note(at, header)
-                    whole = [(header.first, header.last)]
-                    if (
-                        header.numbered
-                        and header.stream == key
-                        and ranges.missing(header.first, header.last) != whole
-                    ):
-                        yield data[at : at + header.end], header
-            if learnt is not None:  # it was read as a whole, and is sealed
-                segment.pages = learnt
-
-
-def _part(path: Path, start: int, end: int) -> bytes:
-    try:
-        with path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), end - start, start)
-    except OSError as error:
-        raise LogError(f"{path}: {error.strerror}") from error
-
-
-def _meet(one: Intervals, other: Intervals) -> bool:
-    return any(one.missing(first, last) != [(first, last)] for first, last in other)

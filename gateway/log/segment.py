@@ -60,7 +60,8 @@ class Segment:
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
-        packed: bytes = msgpack.packb([self.control, pack_numbers(self.holds), pack_numbers(ever)])
+        numbers = pack_numbers(self.holds), pack_numbers(ever)
+        packed: bytes = msgpack.packb([self.start, self.length, self.control, *numbers])
         # It is not synced: after a power cut a part of it may be zeros.
         return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
 
@@ -68,17 +69,23 @@ class Segment:
         """Take over an index; return all numbers that the log had up to its end.
 
         Raises:
-            ValueError: it is damaged.
+            ValueError: it is damaged, of another segment, or says what can't be.
 
         """
         packed = data[_CRC_BYTES:]
         if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
             raise ValueError("index")
         try:
-            self.control, holds, ever = msgpack.unpackb(packed)
-            self.holds = unpack_numbers(holds)
-            found = unpack_numbers(ever)
+            start, length, control, holds_packed, ever = msgpack.unpackb(packed)
+            holds, found = unpack_numbers(holds_packed), unpack_numbers(ever)
+            is_ours = (start, length) == (self.start, self.path.stat().st_size)
+            if not is_ours or any(not 0 <= at < length for at in control):
+                raise ValueError("index")
+            for stream, numbers in holds.items():
+                if any(found.get(stream, Intervals()).missing(*part) for part in numbers):
+                    raise ValueError("index")
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError("index") from error
+        self.length, self.control, self.holds = length, control, holds
         self.pages = None
         return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from gateway.log.damage import Damage
+from gateway.log.scan import part
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError
@@ -25,16 +25,15 @@ def read_piece(path: Path, at: int, end: int, limit_bytes: int, damage: Damage) 
         damage: told of what can't be read, which is left out.
 
     Raises:
-        OSError: the file can't be read.
+        LogError: the segment can't be read.
 
     """
-    with path.open("rb", buffering=0) as file:
-        data = os.pread(file.fileno(), min(limit_bytes, end - at), at)
+    data = part(path, at, min(at + limit_bytes, end))
+    found, length = _walk(path, data, at, damage)
+    if not found and not length and at + len(data) < end:
+        needed = _length(path, data, at, damage)
+        data = part(path, at, min(at + (needed or end - at), end))
         found, length = _walk(path, data, at, damage)
-        if not found and not length and at + len(data) < end:
-            needed = _length(path, data, at, damage)
-            data = os.pread(file.fileno(), min(needed or end - at, end - at), at)
-            found, length = _walk(path, data, at, damage)
     if not length:  # nothing that follows can be read
         return found, end
     return found, at + length

@@ -1,55 +1,51 @@
 """MQTT packets, 3.1.1 and 5.0: a codec without sockets, clocks or state.
 
-`packet_end` finds packets in a stream, `decode` reads one, `encode` writes one. Numbers in square
+`Scanner` cuts a stream into packets, `decode` reads one, `encode` writes one. Numbers in square
 brackets are normative statements of MQTT 5.0 (OASIS Standard, 7 March 2019), which hold for 3.1.1
 too unless said otherwise. Whatever a peer sends, the only error that comes out is `PacketError`,
 whose `reason` is what to answer.
 """
 
-from gateway.mqtt.acknowledgements import PubAck, PubComp, PubRec, PubRel
-from gateway.mqtt.codec import Packet, decode, encode
+from gateway.mqtt.acknowledgements import Auth, Disconnect, PubAck, PubComp, PubRec, PubRel
+from gateway.mqtt.codec import Packet, PingReq, PingResp, decode, encode
 from gateway.mqtt.connack import ConnAck, refusal
 from gateway.mqtt.connect import (
     BRIDGE_BIT,
     LINK_USER_PREFIX,
     Connect,
     Will,
-    protocol_level,
+    asked_version,
 )
 from gateway.mqtt.direction import check_sent_by_client
-from gateway.mqtt.disconnect import Auth, Disconnect
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.framing import MAX_PACKET_BYTES, packet_end
 from gateway.mqtt.kinds import WILL, PacketType, Version
-from gateway.mqtt.ping import PingReq, PingResp
-from gateway.mqtt.primitives import encode_length
+from gateway.mqtt.primitives import body_at, encode_length
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
     decode_properties,
     encode_properties,
 )
-from gateway.mqtt.publish import Publish
+from gateway.mqtt.publish import Publish, publish_head, read_publish
 from gateway.mqtt.reason_codes import ReasonCode
-from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest
+from gateway.mqtt.scanner import Scanner, packet_end
+from gateway.mqtt.subscribe import SubAck, Subscribe, SubscriptionRequest, UnsubAck, Unsubscribe
 from gateway.mqtt.topic_rules import (
-    SHARE_PREFIX,
+    FilterError,
     check_topic_filter,
     check_topic_name,
     is_shared,
 )
-from gateway.mqtt.unsubscribe import UnsubAck, Unsubscribe
 
 __all__ = [
     "BRIDGE_BIT",
     "LINK_USER_PREFIX",
-    "MAX_PACKET_BYTES",
-    "SHARE_PREFIX",
     "WILL",
     "Auth",
     "ConnAck",
     "Connect",
     "Disconnect",
+    "FilterError",
     "Packet",
     "PacketError",
     "PacketType",
@@ -63,6 +59,7 @@ __all__ = [
     "PubRel",
     "Publish",
     "ReasonCode",
+    "Scanner",
     "SubAck",
     "Subscribe",
     "SubscriptionRequest",
@@ -70,6 +67,8 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Will",
+    "asked_version",
+    "body_at",
     "check_sent_by_client",
     "check_topic_filter",
     "check_topic_name",
@@ -80,6 +79,7 @@ __all__ = [
     "encode_properties",
     "is_shared",
     "packet_end",
-    "protocol_level",
+    "publish_head",
+    "read_publish",
     "refusal",
 ]

@@ -1,30 +1,46 @@
-"""PUBACK, PUBREC, PUBREL and PUBCOMP, which are all alike (sections 3.4 to 3.7)."""
+"""Packets that say how something went: a reason, and in 5.0 properties.
+
+PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7), DISCONNECT and AUTH (3.14 and 3.15).
+Reason and properties may be left out from the end; they are, where that says the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final
 
 from gateway.mqtt.errors import malformed, protocol_error
-from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import PacketType, Version
-from gateway.mqtt.primitives import encode_packet_id, read_packet_id
+from gateway.mqtt.kinds import V5, PacketType, packet_name
+from gateway.mqtt.primitives import Reader, encode_packet_id
 from gateway.mqtt.properties import (
     Properties,
-    decode_properties,
+    PropertyId,
     encode_properties,
     properties_text,
+    read_properties,
 )
-from gateway.mqtt.reason_codes import REASONS, reason_text
+from gateway.mqtt.reason_codes import REASONS, STATEMENTS, ReasonCode, reason_text
+
+
+class Step:
+    """What the four differ in. No part of the record: compiled, that would take it for fields."""
+
+    __slots__ = ()
+    packet_type: ClassVar[PacketType]
+    first_byte: ClassVar[int]
+    statement: ClassVar[str]
+    """Which one its reason codes obey."""
 
 
 @dataclass(slots=True)
-class Acknowledgement:
+class Acknowledgement(Step):
     """A step of the exchange for a QoS 1 or 2 message; each of the four is a class of its own.
 
     Attributes:
         packet_id: of the PUBLISH that it belongs to [MQTT-2.2.1-5].
-        reason: how it went; 3.1.1 has none, so it is left out when encoded for that.
+        reason: how it went; 3.1.1 has none, so it is left out when encoded for that: a refusal
+            becomes a plain acknowledgement ([MQTT-3.3.5-2] of 3.1.1).
         properties: of 5.0; left out likewise.
 
     """
@@ -33,105 +49,132 @@ class Acknowledgement:
     reason: int = 0
     properties: Properties = field(default_factory=dict)
 
-    packet_type: ClassVar[PacketType]
-    first_byte: ClassVar[int]
-    statement: ClassVar[str]
-    """Which one its reason codes obey."""
-
     def __str__(self) -> str:
         reason = f" {reason_text(self.reason)}" if self.reason else ""
-        return (
-            f"{self.packet_type.name} id {self.packet_id}{reason}{properties_text(self.properties)}"
-        )
+        name = type(self).__name__.upper()
+        return f"{name} id {self.packet_id}{reason}{properties_text(self.properties)}"
 
 
 class PubAck(Acknowledgement):
     """A QoS 1 message was accepted or refused."""
 
     __slots__ = ()
-    packet_type = PacketType.PUBACK
-    first_byte = 0x40
-    statement = "MQTT-3.4.2-1"
 
 
 class PubRec(Acknowledgement):
     """A QoS 2 message was received or refused."""
 
     __slots__ = ()
-    packet_type = PacketType.PUBREC
-    first_byte = 0x50
-    statement = "MQTT-3.5.2-1"
 
 
 class PubRel(Acknowledgement):
     """The sender of a QoS 2 message lets go of it [MQTT-3.6.1-1]."""
 
     __slots__ = ()
-    packet_type = PacketType.PUBREL
-    first_byte = 0x62
-    statement = "MQTT-3.6.2-1"
 
 
 class PubComp(Acknowledgement):
     """The exchange of a QoS 2 message is complete."""
 
     __slots__ = ()
-    packet_type = PacketType.PUBCOMP
-    first_byte = 0x70
-    statement = "MQTT-3.7.2-1"
 
 
-_A = TypeVar("_A", bound=Acknowledgement)
+@dataclass(slots=True)
+class Disconnect:
+    """The last packet on a connection; in 3.1.1 only a client sends one, without a reason."""
+
+    reason: int = 0
+    properties: Properties = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        reason = reason_text(self.reason) if self.reason else "normal"
+        return f"DISCONNECT {reason}{properties_text(self.properties)}"
 
 
-def decode_acknowledgement(kind: type[_A], body: bytes, version: int) -> _A:
-    """Read the body of an acknowledgement of this class.
+@dataclass(slots=True)
+class Auth:
+    """A step of an extended authentication, of 5.0 alone."""
 
-    Reason and properties may be left out from the end (section 3.4.2.1).
+    reason: int = 0
+    properties: Properties = field(default_factory=dict, repr=False)
 
-    Raises:
-        PacketError: cut short or too long, packet identifier 0, or a reason code of another packet.
-
-    """
-    end = len(body)
-    if end == 2:
-        packet_id = body[0] << 8 | body[1]
-        if packet_id:
-            return kind(packet_id)
-    packet_id, at = read_packet_id(kind.packet_type.name, body, 0, end)
-    if version != Version.V5:
-        raise malformed(f"{kind.packet_type.name} length", end)
-    reason = body[at]
-    _check_reason(kind, reason)
-    at += 1
-    properties: Properties = {}
-    if at < end:
-        properties, at = decode_properties(body, at, end, kind.packet_type)
-    if at != end:
-        raise malformed(f"{kind.packet_type.name} length", end)
-    return kind(packet_id, reason, properties)
+    def __str__(self) -> str:
+        return f"AUTH {reason_text(self.reason)}{properties_text(self.properties)}"
 
 
-def encode_acknowledgement(packet: Acknowledgement, version: int) -> bytes:
-    """An acknowledgement's packet, in as few bytes as it takes.
-
-    For 3.1.1 a refusal becomes a plain acknowledgement, as that version wants it ([MQTT-3.3.5-2]
-    of 3.1.1), and properties are left out.
-
-    Raises:
-        PacketError: what `decode_acknowledgement` would refuse.
-
-    """
-    encoded_id = encode_packet_id(packet.packet_type.name, packet.packet_id)
-    _check_reason(type(packet), packet.reason)
-    if version != Version.V5 or not (packet.reason or packet.properties):
-        return bytes((packet.first_byte, 2)) + encoded_id
-    body = encoded_id + bytes((packet.reason,))
-    if packet.properties:
-        body += encode_properties(packet.properties, packet.packet_type)
-    return frame(packet.first_byte, body)
+_ACKNOWLEDGEMENTS: Final[Mapping[int, type[Acknowledgement]]] = {
+    PacketType.PUBACK: PubAck,
+    PacketType.PUBREC: PubRec,
+    PacketType.PUBREL: PubRel,
+    PacketType.PUBCOMP: PubComp,
+}
 
 
-def _check_reason(kind: type[Acknowledgement], reason: int) -> None:
-    if reason not in REASONS[kind.packet_type]:
-        raise protocol_error(f"{kind.packet_type.name} reason code", reason, kind.statement)
+def decode_acknowledgement(reader: Reader, version: int) -> Acknowledgement:
+    """Read the body of one of the four."""
+    packet_id = reader.packet_id()
+    reason, properties = _read_reason(reader, version)
+    return _ACKNOWLEDGEMENTS[reader.kind](packet_id, reason, properties)
+
+
+def encode_acknowledgement(packet: Acknowledgement, version: int, kind: int) -> bytes:
+    """The body of one of the four."""
+    encoded_id = encode_packet_id(packet_name(kind), packet.packet_id)
+    return encoded_id + _encode_reason(packet.reason, packet.properties, version, kind)
+
+
+def decode_disconnect(reader: Reader, version: int) -> Disconnect:
+    """Read the body of a DISCONNECT."""
+    return Disconnect(*_read_reason(reader, version))
+
+
+def encode_disconnect(packet: Disconnect, version: int, kind: int) -> bytes:
+    """The body of a DISCONNECT; 3.1.1 can't say a reason but 0."""
+    if packet.reason and version != V5:
+        raise protocol_error("DISCONNECT reason code in 3.1.1", packet.reason)
+    return _encode_reason(packet.reason, packet.properties, version, kind)
+
+
+def decode_auth(reader: Reader, version: int) -> Auth:
+    """Read the body of an AUTH."""
+    packet = Auth(*_read_reason(reader, version))
+    _check_auth(packet, version)
+    return packet
+
+
+def encode_auth(packet: Auth, version: int, kind: int) -> bytes:
+    """The body of an AUTH."""
+    _check_auth(packet, version)
+    return _encode_reason(packet.reason, packet.properties, version, kind)
+
+
+def check_reason(kind: int, reason: int) -> None:
+    """Raise PacketError for a reason code that no packet of this type may carry."""
+    if reason not in REASONS[kind]:
+        raise protocol_error(f"{packet_name(kind)} reason code", reason, STATEMENTS[kind])
+
+
+def _read_reason(reader: Reader, version: int) -> tuple[int, Properties]:
+    """Read what may be left out (sections 3.4.2.1, 3.14.2.2.1 and 3.15.2.1)."""
+    if reader.at == reader.end or version != V5:
+        return 0, {}
+    reason = reader.integer("reason code", 1)
+    check_reason(reader.kind, reason)
+    return reason, read_properties(reader, version) if reader.at < reader.end else {}
+
+
+def _encode_reason(reason: int, properties: Properties, version: int, kind: int) -> bytes:
+    check_reason(kind, reason)
+    if version != V5 or not (reason or properties):
+        return b""
+    return bytes((reason,)) + (encode_properties(properties, kind) if properties else b"")
+
+
+def _check_auth(packet: Auth, version: int) -> None:
+    if version != V5:
+        raise malformed("packet type of 3.1.1", PacketType.AUTH)
+    # Section 3.15.2.2.2 wants the method always, section 3.15.2.1 allows a bare success.
+    if (
+        packet.reason != ReasonCode.SUCCESS or packet.properties
+    ) and PropertyId.AUTHENTICATION_METHOD not in packet.properties:
+        raise protocol_error("AUTH without authentication method")

@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.mqtt.acknowledgements import (
+    Auth,
+    Disconnect,
     PubAck,
     PubComp,
     PubRec,
     PubRel,
     decode_acknowledgement,
-    encode_acknowledgement,
-)
-from gateway.mqtt.connack import ConnAck, decode_connack, encode_connack
-from gateway.mqtt.connect import Connect, decode_connect, encode_connect
-from gateway.mqtt.disconnect import (
-    Auth,
-    Disconnect,
     decode_auth,
     decode_disconnect,
+    encode_acknowledgement,
     encode_auth,
     encode_disconnect,
 )
+from gateway.mqtt.connack import ConnAck, decode_connack, encode_connack
+from gateway.mqtt.connect import Connect, decode_connect, encode_connect
 from gateway.mqtt.errors import malformed
 from gateway.mqtt.kinds import PacketType
-from gateway.mqtt.ping import PingReq, PingResp, decode_ping
+from gateway.mqtt.primitives import Reader, frame
 from gateway.mqtt.publish import Publish, decode_publish, encode_publish
 from gateway.mqtt.subscribe import (
     SubAck,
     Subscribe,
-    decode_suback,
-    decode_subscribe,
-    encode_suback,
-    encode_subscribe,
-)
-from gateway.mqtt.unsubscribe import (
     UnsubAck,
     Unsubscribe,
-    decode_unsuback,
+    decode_answer,
+    decode_subscribe,
     decode_unsubscribe,
-    encode_unsuback,
+    encode_answer,
+    encode_subscribe,
     encode_unsubscribe,
 )
+
+
+@dataclass(slots=True)
+class PingReq:
+    """A client says that it is alive (section 3.12)."""
+
+    def __str__(self) -> str:
+        return "PINGREQ"
+
+
+@dataclass(slots=True)
+class PingResp:
+    """The server says so too (section 3.13)."""
+
+    def __str__(self) -> str:
+        return "PINGRESP"
+
 
 Packet = (
     Connect
@@ -62,49 +74,46 @@ Packet = (
     | Auth
 )
 
-_DECODERS: Final[Mapping[int, Callable[[bytes, int], Packet]]] = {
-    PacketType.CONNECT: lambda body, _: decode_connect(body),
-    PacketType.CONNACK: decode_connack,
-    PacketType.PUBACK: lambda body, version: decode_acknowledgement(PubAck, body, version),
-    PacketType.PUBREC: lambda body, version: decode_acknowledgement(PubRec, body, version),
-    PacketType.PUBREL: lambda body, version: decode_acknowledgement(PubRel, body, version),
-    PacketType.PUBCOMP: lambda body, version: decode_acknowledgement(PubComp, body, version),
-    PacketType.SUBSCRIBE: decode_subscribe,
-    PacketType.SUBACK: decode_suback,
-    PacketType.UNSUBSCRIBE: decode_unsubscribe,
-    PacketType.UNSUBACK: decode_unsuback,
-    PacketType.PINGREQ: lambda body, _: decode_ping(PacketType.PINGREQ, body),
-    PacketType.PINGRESP: lambda body, _: decode_ping(PacketType.PINGRESP, body),
-    PacketType.DISCONNECT: decode_disconnect,
-    PacketType.AUTH: decode_auth,
-}
 
-_ENCODERS: Final[Mapping[type, Callable[[Any, int], bytes]]] = {
-    Connect: lambda packet, _: encode_connect(packet),
-    ConnAck: encode_connack,
-    Publish: encode_publish,
-    PubAck: encode_acknowledgement,
-    PubRec: encode_acknowledgement,
-    PubRel: encode_acknowledgement,
-    PubComp: encode_acknowledgement,
-    Subscribe: encode_subscribe,
-    SubAck: encode_suback,
-    Unsubscribe: encode_unsubscribe,
-    UnsubAck: encode_unsuback,
-    PingReq: lambda packet, _: b"\xc0\0",
-    PingResp: lambda packet, _: b"\xd0\0",
-    Disconnect: encode_disconnect,
-    Auth: encode_auth,
-}
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One type of packet."""
 
-_WITH_FLAG_2: Final = frozenset({PacketType.PUBREL, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE})
-_FLAG_STATEMENTS: Final[Mapping[int, str]] = {
-    PacketType.PUBREL: "MQTT-3.6.1-1",
-    PacketType.SUBSCRIBE: "MQTT-3.8.1-1",
-    PacketType.UNSUBSCRIBE: "MQTT-3.10.1-1",
-    PacketType.DISCONNECT: "MQTT-3.14.1-1",
-    PacketType.AUTH: "MQTT-3.15.1-1",
-}
+    kind: PacketType
+    of: type[Any]
+    decode: Callable[[Reader, int], Any]
+    """Reads a body: ``decode(reader, version)``."""
+    encode: Callable[[Any, int, int], bytes]
+    """Writes a body: ``encode(packet, version, packet type)``."""
+    flags: int = 0
+    """Lower four bits of the first byte (table 2-2)."""
+    statement: str = "MQTT-2.1.3-1"
+    """What other flags break."""
+
+
+def _no_body(*_: object) -> bytes:
+    return b""
+
+
+_T = PacketType
+_ROWS: Final = (
+    _Row(_T.CONNECT, Connect, decode_connect, encode_connect),
+    _Row(_T.CONNACK, ConnAck, decode_connack, encode_connack),
+    _Row(_T.PUBACK, PubAck, decode_acknowledgement, encode_acknowledgement),
+    _Row(_T.PUBREC, PubRec, decode_acknowledgement, encode_acknowledgement),
+    _Row(_T.PUBREL, PubRel, decode_acknowledgement, encode_acknowledgement, 2, "MQTT-3.6.1-1"),
+    _Row(_T.PUBCOMP, PubComp, decode_acknowledgement, encode_acknowledgement),
+    _Row(_T.SUBSCRIBE, Subscribe, decode_subscribe, encode_subscribe, 2, "MQTT-3.8.1-1"),
+    _Row(_T.SUBACK, SubAck, decode_answer, encode_answer),
+    _Row(_T.UNSUBSCRIBE, Unsubscribe, decode_unsubscribe, encode_unsubscribe, 2, "MQTT-3.10.1-1"),
+    _Row(_T.UNSUBACK, UnsubAck, decode_answer, encode_answer),
+    _Row(_T.PINGREQ, PingReq, lambda *_: PingReq(), _no_body),
+    _Row(_T.PINGRESP, PingResp, lambda *_: PingResp(), _no_body),
+    _Row(_T.DISCONNECT, Disconnect, decode_disconnect, encode_disconnect, 0, "MQTT-3.14.1-1"),
+    _Row(_T.AUTH, Auth, decode_auth, encode_auth, 0, "MQTT-3.15.1-1"),
+)
+_BY_TYPE: Final = {int(row.kind): row for row in _ROWS}
+_BY_CLASS: Final = {row.of: row for row in _ROWS}
 
 
 def decode(first_byte: int, body: bytes, version: int) -> Packet:
@@ -119,17 +128,19 @@ def decode(first_byte: int, body: bytes, version: int) -> Packet:
         PacketError: it is no packet of this version. No other error comes of any bytes.
 
     """
-    packet_type = first_byte >> 4
-    flags = first_byte & 0x0F
-    if packet_type == PacketType.PUBLISH:
+    kind, flags, end = first_byte >> 4, first_byte & 0x0F, len(body)
+    if kind == PacketType.PUBLISH:
         return decode_publish(flags, body, version)
-    decoder = _DECODERS.get(packet_type)
-    if decoder is None:
-        raise malformed("packet type", packet_type)
-    if flags != (2 if packet_type in _WITH_FLAG_2 else 0):
-        statement = _FLAG_STATEMENTS.get(packet_type, "MQTT-2.1.3-1")
-        raise malformed(f"{PacketType(packet_type).name} flags", flags, statement)
-    return decoder(body, version)
+    row = _BY_TYPE.get(kind)
+    if row is None:
+        raise malformed("packet type", kind)
+    if flags != row.flags:
+        raise malformed(f"{row.kind.name} flags", flags, row.statement)
+    reader = Reader(kind, body, 0, end)
+    packet: Packet = row.decode(reader, version)
+    if reader.at != end:
+        raise malformed(f"{row.kind.name} length", end)
+    return packet
 
 
 def encode(packet: Packet, version: int) -> bytes:
@@ -141,4 +152,7 @@ def encode(packet: Packet, version: int) -> bytes:
         PacketError: a value that `decode` would refuse.
 
     """
-    return _ENCODERS[type(packet)](packet, version)
+    if isinstance(packet, Publish):
+        return encode_publish(packet, version)
+    row = _BY_CLASS[type(packet)]
+    return frame(row.kind << 4 | row.flags, row.encode(packet, version, row.kind))

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.mqtt.acknowledgements import check_reason
 from gateway.mqtt.errors import PacketError, malformed, protocol_error
-from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import PacketType, Version
+from gateway.mqtt.kinds import V5, PacketType
+from gateway.mqtt.primitives import Reader, frame
 from gateway.mqtt.properties import (
     Properties,
-    decode_properties,
     encode_properties,
     properties_text,
+    read_properties,
 )
-from gateway.mqtt.reason_codes import REASONS, ReasonCode, reason_text
+from gateway.mqtt.reason_codes import ReasonCode, reason_text
 
 _BY_RETURN_CODE: Final = (  # table 3.1 of 3.1.1
     ReasonCode.SUCCESS,
@@ -61,55 +62,36 @@ class ConnAck:
         )
 
 
-def decode_connack(body: bytes, version: int) -> ConnAck:
-    """Read the body of a CONNACK.
-
-    Raises:
-        PacketError: reserved flags [MQTT-3.2.2-1], a code that is none [MQTT-3.2.2-8], a session
-            present at a refusal [MQTT-3.2.2-6], cut short or too long.
-
-    """
-    end = len(body)
-    if end < 2:
-        raise malformed("CONNACK cut short")
-    flags, reason = body[0], body[1]
+def decode_connack(reader: Reader, version: int) -> ConnAck:
+    """Read the body of a CONNACK."""
+    flags, reason = reader.take("flags and code", 2)
     if flags > 1:
         raise malformed("CONNACK flags", flags, "MQTT-3.2.2-1")
-    at = 2
-    properties: Properties = {}
-    if version == Version.V5:
-        properties, at = decode_properties(body, at, end, PacketType.CONNACK)
-    elif reason < len(_BY_RETURN_CODE):
+    if version != V5:
+        if reason >= len(_BY_RETURN_CODE):
+            raise malformed("CONNACK return code", reason)
         reason = _BY_RETURN_CODE[reason]
-    else:
-        raise malformed("CONNACK return code", reason)
-    if at != end:
-        raise malformed("CONNACK length", end)
-    packet = ConnAck(flags == 1, reason, properties)
+    packet = ConnAck(flags == 1, reason, read_properties(reader, version))
     _check(packet)
     return packet
 
 
-def encode_connack(packet: ConnAck, version: int) -> bytes:
-    """A CONNACK packet.
+def encode_connack(packet: ConnAck, version: int, kind: int = PacketType.CONNACK) -> bytes:
+    """The body of a CONNACK.
 
-    Raises:
-        PacketError: what `decode_connack` would refuse; for 3.1.1 also a reason that it has no
-            return code for: such a connection is closed in silence ([MQTT-3.2.2-6] of 3.1.1).
-
+    A reason that 3.1.1 has no return code for is refused in that version: such a connection is
+    closed in silence ([MQTT-3.2.2-6] of 3.1.1).
     """
     _check(packet)
-    if version == Version.V5:
-        body = bytes((packet.session_present, packet.reason)) + encode_properties(
-            packet.properties, PacketType.CONNACK
-        )
-        return frame(PacketType.CONNACK << 4, body)
+    if version == V5:
+        start = bytes((packet.session_present, packet.reason))
+        return start + encode_properties(packet.properties, kind)
     code = _RETURN_CODES.get(packet.reason)
     if code is None:
         raise protocol_error(
             "CONNACK reason code without return code", packet.reason, "MQTT-3.2.2-6 (3.1.1)"
         )
-    return bytes((PacketType.CONNACK << 4, 2, packet.session_present, code))
+    return bytes((packet.session_present, code))
 
 
 def refusal(reason: int, version: int) -> bytes:
@@ -121,14 +103,13 @@ def refusal(reason: int, version: int) -> bytes:
 
     """
     try:
-        return encode_connack(ConnAck(session_present=False, reason=reason), version)
+        return frame(PacketType.CONNACK << 4, encode_connack(ConnAck(False, reason), version))
     except PacketError:
         return b""
 
 
 def _check(packet: ConnAck) -> None:
-    if packet.reason not in REASONS[PacketType.CONNACK]:
-        raise protocol_error("CONNACK reason code", packet.reason, "MQTT-3.2.2-8")
+    check_reason(PacketType.CONNACK, packet.reason)
     if packet.session_present and packet.reason:
         raise protocol_error(
             "CONNACK session present with reason code", packet.reason, "MQTT-3.2.2-6"

@@ -6,23 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
-from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import WILL, PacketType, Version
-from gateway.mqtt.primitives import (
-    encode_binary,
-    encode_string,
-    encode_two_bytes,
-    read_binary,
-    read_byte,
-    read_string,
-    read_two_bytes,
-)
+from gateway.mqtt.kinds import V5, WILL, Version
+from gateway.mqtt.primitives import Reader, encode_binary, encode_integer, encode_string
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
-    decode_properties,
     encode_properties,
     properties_text,
+    read_properties,
 )
 from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.topic_rules import check_topic_name
@@ -32,7 +23,8 @@ BRIDGE_BIT: Final = 0x80
 LINK_USER_PREFIX: Final = "$hedgerow/"
 """How the user name of a gateway begins that opens a link; its tree's name follows."""
 
-_NAME: Final = b"\0\4MQTT"
+_NAME: Final = b"MQTT"
+_LEVEL_AT_MOST: Final = 8  # behind the longest protocol name, that of MQTT 3.1
 _RESERVED: Final = 0x01
 _CLEAN_START: Final = 0x02
 _WILL_FLAG: Final = 0x04
@@ -102,20 +94,20 @@ class Connect:
         )
 
 
-def protocol_level(body: bytes) -> int | None:
-    """The protocol version byte of a CONNECT that may be malformed, its bridge bit included.
+def asked_version(body: bytes) -> Version:
+    """The version that a CONNECT asks for, which may be malformed, to answer it in.
 
-    It tells in which version to refuse a CONNECT that `decode_connect` could not read.
-
-    Returns:
-        None where it does not begin with the protocol name MQTT and a level.
+    Args:
+        body: of the packet, as far as it is there.
 
     """
-    return body[6] if body.startswith(_NAME) and len(body) > 6 else None
+    at = 2 + int.from_bytes(body[:2], "big")
+    is_v5 = at <= _LEVEL_AT_MOST and body[at : at + 1] in (b"\x05", b"\x85")
+    return Version.V5 if is_v5 else Version.V311
 
 
-def decode_connect(body: bytes) -> Connect:
-    """Read the body of a CONNECT.
+def decode_connect(reader: Reader, version: int) -> Connect:
+    """Read the body of a CONNECT, in the version that it brings.
 
     Raises:
         PacketError: UNSUPPORTED_PROTOCOL_VERSION for another protocol name [MQTT-3.1.2-1] or
@@ -123,76 +115,55 @@ def decode_connect(body: bytes) -> Connect:
             to keep, in 3.1.1; a flag or field that breaks section 3.1.
 
     """
-    end = len(body)
-    name, at = read_binary("CONNECT protocol name", body, 0, end)
-    if name != _NAME[2:]:
+    name = reader.binary("protocol name")
+    if name != _NAME:
         raise _unsupported("CONNECT protocol name", name, "MQTT-3.1.2-1")
-    level, at = read_byte("CONNECT protocol version", body, at, end)
+    level = reader.integer("protocol version", 1)
     version = _version(level & ~BRIDGE_BIT)
-    flags, at = read_byte("CONNECT flags", body, at, end)
+    flags = reader.integer("flags", 1)
     _check_flags(flags, version)
-    keep_alive_s, at = read_two_bytes("CONNECT keep alive", body, at, end)
-    properties: Properties = {}
-    if version is Version.V5:
-        properties, at = decode_properties(body, at, end, PacketType.CONNECT)
-        _check_authentication(properties)
-    client_id, at = read_string("CONNECT client identifier", body, at, end)
-    will: Will | None = None
-    if flags & _WILL_FLAG:
-        will, at = _read_will(flags, version, body, at, end)
-    username: str | None = None
-    password: bytes | None = None
-    if flags & _USER_NAME:
-        username, at = read_string("CONNECT user name", body, at, end)
-    if flags & _PASSWORD:
-        password, at = read_binary("CONNECT password", body, at, end)
-    if at != end:
-        raise malformed("CONNECT has bytes after its last field", end - at, "MQTT-3.1.3-1")
-    clean_start = bool(flags & _CLEAN_START)
+    keep_alive_s = reader.integer("keep alive", 2)
+    properties = read_properties(reader, version)
+    _check_authentication(properties)
+    client_id = reader.string("client identifier")
+    clean_start = flags & _CLEAN_START != 0
     _check_client_id(client_id, version, clean_start=clean_start)
+    will = _read_will(reader, flags, version) if flags & _WILL_FLAG else None
+    username = reader.string("user name") if flags & _USER_NAME else None
+    password = reader.binary("password") if flags & _PASSWORD else None
+    if reader.at != reader.end:
+        what = "CONNECT has bytes after its last field"
+        raise malformed(what, reader.end - reader.at, "MQTT-3.1.3-1")
     return Connect(
-        version,
-        client_id,
-        clean_start,
-        keep_alive_s,
-        username,
-        password,
-        will,
+        *(Version(version), client_id, clean_start, keep_alive_s, username, password, will),
         properties,
-        bool(level & BRIDGE_BIT),
+        level & BRIDGE_BIT != 0,
     )
 
 
-def encode_connect(packet: Connect) -> bytes:
-    """A CONNECT packet, in its own version.
-
-    Raises:
-        PacketError: what `decode_connect` would refuse.
-
-    """
+def encode_connect(packet: Connect, version: int, kind: int) -> bytes:
+    """The body of a CONNECT, in its own version."""
     version, will = _version(packet.version), packet.will
     flags = (
-        packet.clean_start << 1
-        | (packet.password is not None) << 6
-        | (packet.username is not None) << 7
+        (_CLEAN_START if packet.clean_start else 0)
+        | (_PASSWORD if packet.password is not None else 0)
+        | (_USER_NAME if packet.username is not None else 0)
     )
     if will is not None:
         if not 0 <= will.qos <= 2:
             raise malformed("CONNECT will QoS", will.qos, "MQTT-3.1.2-12")
-        flags |= _WILL_FLAG | will.qos << _WILL_QOS_SHIFT | will.retain << 5
+        flags |= _WILL_FLAG | will.qos << _WILL_QOS_SHIFT | (_WILL_RETAIN if will.retain else 0)
     _check_flags(flags, version)
     _check_client_id(packet.client_id, version, clean_start=packet.clean_start)
-    parts = [
-        _NAME,
-        bytes((version | (BRIDGE_BIT if packet.bridge else 0), flags)),
-        encode_two_bytes("CONNECT keep alive", packet.keep_alive_s),
-    ]
-    if version is Version.V5:
+    level = version | (BRIDGE_BIT if packet.bridge else 0)
+    parts = [encode_binary("CONNECT protocol name", _NAME), bytes((level, flags))]
+    parts.append(encode_integer("CONNECT keep alive", packet.keep_alive_s, 2))
+    if version == V5:
         _check_authentication(packet.properties)
-        parts.append(encode_properties(packet.properties, PacketType.CONNECT))
+        parts.append(encode_properties(packet.properties, kind))
     parts.append(encode_string("CONNECT client identifier", packet.client_id))
     if will is not None:
-        if version is Version.V5:
+        if version == V5:
             parts.append(encode_properties(will.properties, WILL))
         parts.append(encode_string("CONNECT will topic", check_topic_name(will.topic)))
         parts.append(encode_binary("CONNECT will payload", will.payload))
@@ -200,31 +171,29 @@ def encode_connect(packet: Connect) -> bytes:
         parts.append(encode_string("CONNECT user name", packet.username))
     if packet.password is not None:
         parts.append(encode_binary("CONNECT password", packet.password))
-    return frame(PacketType.CONNECT << 4, b"".join(parts))
+    return b"".join(parts)
 
 
-def _read_will(flags: int, version: Version, body: bytes, at: int, end: int) -> tuple[Will, int]:
-    properties: Properties = {}
-    if version is Version.V5:
-        properties, at = decode_properties(body, at, end, WILL)
-    topic, at = read_binary("CONNECT will topic", body, at, end)
-    payload, at = read_binary("CONNECT will payload", body, at, end)
+def _read_will(reader: Reader, flags: int, version: int) -> Will:
+    of_will = Reader(WILL, reader.data, reader.at, reader.end)
+    properties = read_properties(of_will, version)
+    topic, payload = check_topic_name(of_will.binary("topic")), of_will.binary("payload")
+    reader.at = of_will.at
     qos = flags >> _WILL_QOS_SHIFT & 3
-    return Will(check_topic_name(topic), payload, qos, bool(flags & _WILL_RETAIN), properties), at
+    return Will(topic, payload, qos, flags & _WILL_RETAIN != 0, properties)
 
 
-def _version(level: int) -> Version:
-    try:
-        return Version(level)
-    except ValueError:
-        raise _unsupported("CONNECT protocol version", level, "MQTT-3.1.2-2") from None
+def _version(level: int) -> int:
+    if level not in {Version.V311, Version.V5}:
+        raise _unsupported("CONNECT protocol version", level, "MQTT-3.1.2-2")
+    return level
 
 
 def _unsupported(what: str, value: bytes | int, statement: str) -> PacketError:
     return PacketError(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, what, value, statement)
 
 
-def _check_flags(flags: int, version: Version) -> None:
+def _check_flags(flags: int, version: int) -> None:
     if flags & _RESERVED:
         raise malformed("CONNECT reserved flag", flags, "MQTT-3.1.2-3")
     will_qos = flags >> _WILL_QOS_SHIFT & 3
@@ -235,12 +204,12 @@ def _check_flags(flags: int, version: Version) -> None:
             raise malformed("CONNECT will retain without will", flags, "MQTT-3.1.2-13")
     elif will_qos == 3:
         raise malformed("CONNECT will QoS", will_qos, "MQTT-3.1.2-12")
-    if version is Version.V311 and flags & _PASSWORD and not flags & _USER_NAME:
+    if version != V5 and flags & _PASSWORD and not flags & _USER_NAME:
         raise malformed("CONNECT password without user name", statement="MQTT-3.1.2-22 (3.1.1)")
 
 
-def _check_client_id(client_id: str, version: Version, *, clean_start: bool) -> None:
-    if not client_id and version is Version.V311 and not clean_start:
+def _check_client_id(client_id: str, version: int, *, clean_start: bool) -> None:
+    if not client_id and version != V5 and not clean_start:
         raise PacketError(
             ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
             "CONNECT client identifier is empty and the session to be kept",

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.mqtt.codec import Packet
+from gateway.mqtt.acknowledgements import Auth, Disconnect
+from gateway.mqtt.codec import Packet, PingResp
 from gateway.mqtt.connack import ConnAck
-from gateway.mqtt.disconnect import Auth, Disconnect
 from gateway.mqtt.errors import protocol_error
-from gateway.mqtt.ping import PingResp
 from gateway.mqtt.properties import PropertyId
 from gateway.mqtt.publish import Publish
 from gateway.mqtt.reason_codes import DISCONNECT_BY_CLIENT, ReasonCode
-from gateway.mqtt.subscribe import SubAck
-from gateway.mqtt.unsubscribe import UnsubAck
+from gateway.mqtt.subscribe import SubAck, UnsubAck
 
 _BY_SERVER_ALONE: Final = (ConnAck, SubAck, UnsubAck, PingResp)
 

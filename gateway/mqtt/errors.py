@@ -19,6 +19,16 @@ def shortened(value: str | bytes) -> str:
     return f"{shown[: _SHOWN_CHARACTERS - 3]}... ({len(value)})"
 
 
+def first_of(shown: list[str], count: int, separator: str) -> str:
+    """The first few of many values, and how many more there are.
+
+    >>> first_of(["a", "b", "c"], 2, "; ")
+    'a; b and 1 more'
+    """
+    more = f" and {len(shown) - count} more" if len(shown) > count else ""
+    return separator.join(shown[:count]) + more
+
+
 class PacketError(ValueError):
     """Bytes are not a packet, or a packet's value breaks the protocol.
 

@@ -13,6 +13,10 @@ class Version(IntEnum):
     V5 = 5
 
 
+V5: Final = 5
+"""The same as an integer: comparing with an enum's member is slow."""
+
+
 class PacketType(IntEnum):
     """Upper four bits of the first byte (table 2-1)."""
 
@@ -35,3 +39,8 @@ class PacketType(IntEnum):
 
 WILL: Final = 0
 """Stands for the properties of a will where a packet type is asked for; no packet has type 0."""
+
+
+def packet_name(packet_type: int) -> str:
+    """What errors call a packet of this type, or of WILL."""
+    return PacketType(packet_type).name if packet_type else "will"

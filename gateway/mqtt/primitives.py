@@ -1,7 +1,7 @@
 """Data types that packets are made of (MQTT 5.0, section 1.5; MQTT 3.1.1, section 1.5).
 
-A reader takes the field's name, the bytes, where to read and where its part of the packet ends,
-and returns the value and where the next one starts. A writer takes the field's name and a value.
+`Reader` reads them one after the other; a writer takes the field's name and a value, and raises
+PacketError for a value that could not be read again.
 """
 
 from __future__ import annotations
@@ -9,28 +9,135 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.mqtt.errors import malformed, protocol_error
+from gateway.mqtt.kinds import packet_name
 
 MAX_LENGTH: Final = 268_435_455
 """Greatest variable byte integer (section 1.5.5)."""
 MAX_FIELD_BYTES: Final = 65_535
 """Longest string or binary value (sections 1.5.4 and 1.5.6)."""
-MAX_LENGTH_BYTES: Final = 4
-
-_SHORT_LENGTHS: Final = tuple(bytes((n,)) for n in range(128))
 
 
-# -- integers ------------------------------------------------------------------------------------
+def variable_integer(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read a variable byte integer (section 1.5.5), in more bytes than needed too.
+
+    Args:
+        what: the field's name.
+        data: where it stands, a packet or a stream of them.
+        at: position of its first byte.
+        end: what is behind this position is not part of it.
+
+    Returns:
+        Its value and where the next field starts; that is beyond ``end`` if it is cut short.
+
+    Raises:
+        PacketError: it has more than four bytes.
+
+    """
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift == 28:
+            raise malformed(f"{what} in more than four bytes", data[at - 4 : at])
+    return 0, end + 1
+
+
+def read_length(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read a variable byte integer inside a packet; returns it and where the next field starts.
+
+    Raises:
+        PacketError: cut short, over four bytes, or not in the fewest bytes [MQTT-1.5.5-1].
+
+    """
+    value, behind = variable_integer(what, data, at, end)
+    if behind > end:
+        raise malformed(f"{what} cut short")
+    if behind > at + 1 and not data[behind - 1]:
+        raise malformed(f"{what} in more bytes than needed", value, "MQTT-1.5.5-1")
+    return value, behind
+
+
+class Reader:
+    """Reads the fields of a packet, or of its properties, in their order.
+
+    Each method takes the field's name and raises PacketError where the field is cut short.
+
+    Args:
+        kind: the packet's type, or WILL.
+        data: the packet, or the buffer that it stands in.
+        at: where the next field starts.
+        end: where the last one ends.
+
+    """
+
+    __slots__ = ("at", "data", "end", "kind")
+
+    def __init__(self, kind: int, data: bytes, at: int, end: int) -> None:
+        self.kind = kind
+        self.data = data
+        self.at = at
+        self.end = end
+
+    def named(self, what: str) -> str:
+        """The field's name for an error, with the packet's."""
+        return f"{packet_name(self.kind)} {what}"
+
+    def take(self, what: str, size: int) -> bytes:
+        """So many bytes."""
+        start = self.at
+        if start + size > self.end:
+            raise malformed(f"{self.named(what)} cut short")
+        self.at = start + size
+        return self.data[start : self.at]
+
+    def integer(self, what: str, size: int) -> int:
+        """An integer of one, two or four bytes (sections 1.5.1 to 1.5.3)."""
+        return int.from_bytes(self.take(what, size), "big")
+
+    def length(self, what: str) -> int:
+        """A variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
+        value, self.at = read_length(self.named(what), self.data, self.at, self.end)
+        return value
+
+    def packet_id(self) -> int:
+        """A packet identifier, which is never 0 [MQTT-2.2.1-3] [MQTT-2.2.1-4]."""
+        packet_id = self.integer("packet identifier", 2)
+        if not packet_id:
+            raise protocol_error(self.named("packet identifier"), 0, "MQTT-2.2.1-3")
+        return packet_id
+
+    def binary(self, what: str) -> bytes:
+        """Binary data with its length before it (section 1.5.6)."""
+        return self.take(what, self.integer(what, 2))
+
+    def string(self, what: str) -> str:
+        """A string of well-formed UTF-8 [MQTT-1.5.4-1] without U+0000 [MQTT-1.5.4-2].
+
+        A byte order mark is a character as any other [MQTT-1.5.4-3]. Control characters, which a
+        receiver may refuse, are taken: in user properties they are nobody's business.
+        """
+        encoded = self.binary(what)
+        try:
+            text = encoded.decode()
+        except UnicodeDecodeError:
+            raise malformed(f"{self.named(what)} is not UTF-8", encoded, "MQTT-1.5.4-1") from None
+        if "\0" in text:
+            raise malformed(f"{self.named(what)} has a null character", text, "MQTT-1.5.4-2")
+        return text
+
+    def pair(self, what: str) -> tuple[str, str]:
+        """A pair of strings, both as strings must be [MQTT-1.5.7-1]."""
+        return self.string(f"{what} name"), self.string(f"{what} value")
 
 
 def encode_length(n: int) -> bytes:
-    """A remaining length or other variable byte integer, in the fewest bytes [MQTT-1.5.5-1].
-
-    Raises:
-        PacketError: negative, or more than four bytes can say.
-
-    """
+    """A remaining length or other variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
     if 0 <= n < 128:
-        return _SHORT_LENGTHS[n]
+        return bytes((n,))
     if n < 0 or n > MAX_LENGTH:
         raise malformed("variable byte integer", n)
     encoded = bytearray()
@@ -41,198 +148,50 @@ def encode_length(n: int) -> bytes:
     return bytes(encoded)
 
 
-def read_length(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A variable byte integer inside a packet.
-
-    Raises:
-        PacketError: cut short, over four bytes, or not in the fewest bytes.
-
-    """
-    value = 0
-    for i in range(MAX_LENGTH_BYTES):
-        if at + i >= end:
-            raise malformed(f"{what} cut short")
-        byte = data[at + i]
-        value |= (byte & 0x7F) << 7 * i
-        if byte < 128:
-            if i and not byte:
-                raise malformed(f"{what} in more bytes than needed", value, "MQTT-1.5.5-1")
-            return value, at + i + 1
-    raise malformed(f"{what} in more than four bytes", bytes(data[at : at + MAX_LENGTH_BYTES]))
-
-
-def read_byte(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
-    """One byte.
-
-    Raises:
-        PacketError: cut short.
-
-    """
-    if at >= end:
-        raise malformed(f"{what} cut short")
-    return data[at], at + 1
-
-
-def read_two_bytes(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A two byte integer (section 1.5.2).
-
-    Raises:
-        PacketError: cut short.
-
-    """
-    if at + 2 > end:
-        raise malformed(f"{what} cut short")
-    return data[at] << 8 | data[at + 1], at + 2
-
-
-def read_four_bytes(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A four byte integer (section 1.5.3).
-
-    Raises:
-        PacketError: cut short.
-
-    """
-    if at + 4 > end:
-        raise malformed(f"{what} cut short")
-    return int.from_bytes(data[at : at + 4], "big"), at + 4
-
-
-def encode_two_bytes(what: str, value: int) -> bytes:
-    """A two byte integer.
-
-    Raises:
-        PacketError: out of range.
-
-    """
-    if not 0 <= value <= 0xFFFF:
+def encode_integer(what: str, value: int, size: int) -> bytes:
+    """An integer of so many bytes."""
+    if not 0 <= value < 1 << 8 * size:
         raise malformed(what, value)
-    return value.to_bytes(2, "big")
-
-
-def read_packet_id(what: str, data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A packet identifier, which is never 0 [MQTT-2.2.1-3] [MQTT-2.2.1-4].
-
-    Raises:
-        PacketError: cut short or 0.
-
-    """
-    if at + 2 > end:
-        raise malformed(f"{what} packet identifier cut short")
-    packet_id = data[at] << 8 | data[at + 1]
-    if not packet_id:
-        raise protocol_error(f"{what} packet identifier", 0, "MQTT-2.2.1-3")
-    return packet_id, at + 2
+    return value.to_bytes(size, "big")
 
 
 def encode_packet_id(what: str, packet_id: int | None) -> bytes:
-    """A packet identifier.
-
-    Raises:
-        PacketError: missing, 0 or out of range.
-
-    """
+    """The packet identifier of a packet of this name."""
     if packet_id is None or not 0 < packet_id <= 0xFFFF:
         raise protocol_error(f"{what} packet identifier", packet_id, "MQTT-2.2.1-3")
     return packet_id.to_bytes(2, "big")
 
 
-# -- strings and binary data ---------------------------------------------------------------------
-
-
-def read_binary(what: str, data: bytes, at: int, end: int) -> tuple[bytes, int]:
-    """Binary data with its length before it (section 1.5.6).
-
-    Raises:
-        PacketError: cut short.
-
-    """
-    start = at + 2
-    if start > end:
-        raise malformed(f"{what} cut short")
-    stop = start + (data[at] << 8 | data[at + 1])
-    if stop > end:
-        raise malformed(f"{what} cut short")
-    return data[start:stop], stop
-
-
 def encode_binary(what: str, value: bytes) -> bytes:
-    """Binary data with its length before it.
-
-    Raises:
-        PacketError: longer than 65,535 bytes.
-
-    """
+    """Binary data with its length before it."""
     if len(value) > MAX_FIELD_BYTES:
         raise malformed(f"{what} too long, bytes", len(value))
     return len(value).to_bytes(2, "big") + value
 
 
-def decode_text(what: str, encoded: bytes) -> str:
-    """Text of well-formed UTF-8 [MQTT-1.5.4-1] without U+0000 [MQTT-1.5.4-2].
-
-    A byte order mark is a character as any other [MQTT-1.5.4-3]. Control characters, which a
-    receiver may refuse, are taken: in user properties they are nobody's business.
-
-    Raises:
-        PacketError: not UTF-8, a surrogate, or U+0000.
-
-    """
-    try:
-        text = encoded.decode()
-    except UnicodeDecodeError as error:
-        raise malformed(f"{what} is not UTF-8", error.object, "MQTT-1.5.4-1") from None
+def encode_string(what: str, text: str) -> bytes:
+    """A UTF-8 encoded string with its length before it."""
     if "\0" in text:
         raise malformed(f"{what} has a null character", text, "MQTT-1.5.4-2")
-    return text
-
-
-def encode_text(what: str, text: str) -> bytes:
-    """The UTF-8 of a text, without its length.
-
-    Raises:
-        PacketError: a surrogate, U+0000, or longer than 65,535 bytes.
-
-    """
     try:
-        encoded = text.encode()
+        return encode_binary(what, text.encode())
     except UnicodeEncodeError:
         raise malformed(f"{what} is not UTF-8", text, "MQTT-1.5.4-1") from None
-    if b"\0" in encoded:
-        raise malformed(f"{what} has a null character", text, "MQTT-1.5.4-2")
-    if len(encoded) > MAX_FIELD_BYTES:
-        raise malformed(f"{what} too long, bytes", len(encoded))
-    return encoded
 
 
-def read_string(what: str, data: bytes, at: int, end: int) -> tuple[str, int]:
-    """A UTF-8 encoded string (section 1.5.4).
-
-    Raises:
-        PacketError: cut short or no such string.
-
-    """
-    encoded, at = read_binary(what, data, at, end)
-    return decode_text(what, encoded), at
+def encode_pair(what: str, pair: tuple[str, str]) -> bytes:
+    """A pair of strings."""
+    if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+        raise malformed(f"{what} is not a pair of strings")
+    return encode_string(f"{what} name", pair[0]) + encode_string(f"{what} value", pair[1])
 
 
-def encode_string(what: str, text: str) -> bytes:
-    """A UTF-8 encoded string with its length before it.
-
-    Raises:
-        PacketError: no such string.
-
-    """
-    encoded = encode_text(what, text)
-    return len(encoded).to_bytes(2, "big") + encoded
+def body_at(packet: bytes) -> int:
+    """Where the body of a whole packet starts, if its length is in the fewest bytes."""
+    size = len(packet)
+    return 2 if size < 130 else 3 if size < 16_387 else 4 if size < 2_097_156 else 5
 
 
-def read_pair(what: str, data: bytes, at: int, end: int) -> tuple[tuple[str, str], int]:
-    """A pair of strings, both as strings must be [MQTT-1.5.7-1].
-
-    Raises:
-        PacketError: cut short or no such strings.
-
-    """
-    name, at = read_string(f"{what} name", data, at, end)
-    value, at = read_string(f"{what} value", data, at, end)
-    return (name, value), at
+def frame(first_byte: int, body: bytes) -> bytes:
+    """A packet: first byte, remaining length and body."""
+    return bytes((first_byte,)) + encode_length(len(body)) + body

@@ -5,16 +5,23 @@ Section 2.2.2.2 is the table below; everything else in this module walks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from enum import IntEnum
 from typing import Any, Final
 
-from gateway.mqtt import primitives
 from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
-from gateway.mqtt.kinds import WILL, PacketType
-from gateway.mqtt.primitives import encode_length, read_length
-from gateway.mqtt.reason_codes import ReasonCode
+from gateway.mqtt.kinds import V5, WILL, PacketType, packet_name
+from gateway.mqtt.primitives import (
+    MAX_LENGTH,
+    Reader,
+    encode_binary,
+    encode_integer,
+    encode_length,
+    encode_pair,
+    encode_string,
+    read_length,
+)
+from gateway.mqtt.reason_codes import REASONS, ReasonCode
 from gateway.mqtt.topic_rules import check_topic_name
 
 Properties = dict[int, Any]
@@ -54,135 +61,99 @@ class PropertyId(IntEnum):
     SHARED_SUBSCRIPTION_AVAILABLE = 0x2A
 
 
-BYTES_MAX = 128 * 1024
+BYTES_MAX: Final = 128 * 1024
 """Of all properties of a packet: twenty thousand small ones take as long as a packet may."""
 
-_Reader = Callable[[str, bytes, int, int], tuple[Any, int]]
-_Writer = Callable[[str, Any], bytes]
+
+_Form = tuple[type, Callable[[Reader, str], Any], Callable[[str, Any], bytes], int]
+"""A data type: its values' type, how they are read and written, the greatest integer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How values of one data type are read, written and told from others."""
-
-    read: _Reader
-    write: _Writer
-    type: type
-    high: int = 0
-    """Greatest value of an integer."""
-
-
-def _write_length(what: str, value: int) -> bytes:
-    return encode_length(value)
-
-
-def _write_pair(what: str, pair: tuple[str, str]) -> bytes:
-    if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-        raise malformed(f"{what} is not a pair of strings")
-    name, value = pair
-    return primitives.encode_string(f"{what} name", name) + primitives.encode_string(
-        f"{what} value", value
+def _integer(size: int) -> _Form:
+    return (
+        int,
+        lambda reader, name: reader.integer(name, size),
+        lambda name, value: encode_integer(name, value, size),
+        (1 << 8 * size) - 1,
     )
 
 
-_BYTE: Final = _Form(primitives.read_byte, lambda _, value: bytes((value,)), int, 0xFF)
-_TWO: Final = _Form(primitives.read_two_bytes, primitives.encode_two_bytes, int, 0xFFFF)
-_FOUR: Final = _Form(
-    primitives.read_four_bytes, lambda _, value: value.to_bytes(4, "big"), int, 0xFFFF_FFFF
-)
-_LENGTH: Final = _Form(read_length, _write_length, int, primitives.MAX_LENGTH)
-_STRING: Final = _Form(primitives.read_string, primitives.encode_string, str)
-_BINARY: Final = _Form(primitives.read_binary, primitives.encode_binary, bytes)
-_PAIR: Final = _Form(primitives.read_pair, _write_pair, tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One property: where it may stand and what its value may be."""
-
-    id: PropertyId
-    name: str
-    form: _Form
-    packets: frozenset[int]
-    low: int
-    high: int
-    listed: bool
-    """Its value is a list, because it may stand more than once."""
-    narrow: bool
-    """Not every value of its data type is allowed."""
-
-    def check(self, value: object) -> None:
-        """Raise PacketError if it can't be the property's value."""
-        if not isinstance(value, self.form.type):
-            raise malformed(f"{self.name} is of another type", type(value).__name__)
-        if isinstance(value, int) and not self.low <= value <= self.high:
-            if self.id is PropertyId.TOPIC_ALIAS:
-                raise PacketError(ReasonCode.TOPIC_ALIAS_INVALID, self.name, value, "MQTT-3.3.2-8")
-            raise protocol_error(self.name, value)
-        if self.id is PropertyId.RESPONSE_TOPIC and isinstance(value, str):
-            _check_response_topic(value)
-
-
-def _check_response_topic(topic: str) -> None:
-    try:
-        check_topic_name(topic)
-    except PacketError as error:
-        statement = error.statement.replace("MQTT-4.7.0-1", "MQTT-3.3.2-14")
-        raise PacketError(error.reason, f"response {error.what}", topic, statement) from None
-
-
-def _row(
-    property_id: PropertyId, form: _Form, *packets: int, low: int = 0, high: int | None = None
-) -> _Row:
-    return _Row(
-        property_id,
-        property_id.name.lower().replace("_", " "),
-        form,
-        frozenset(packets),
-        low,
-        form.high if high is None else high,
-        property_id in (PropertyId.USER_PROPERTY, PropertyId.SUBSCRIPTION_IDENTIFIER),
-        low > 0 or high is not None or property_id is PropertyId.RESPONSE_TOPIC,
-    )
-
+_BYTE: Final = _integer(1)
+_TWO: Final = _integer(2)
+_FOUR: Final = _integer(4)
+_LENGTH: Final[_Form] = (int, Reader.length, lambda _, value: encode_length(value), MAX_LENGTH)
+_STRING: Final[_Form] = (str, Reader.string, encode_string, 0)
+_BINARY: Final[_Form] = (bytes, Reader.binary, encode_binary, 0)
+_PAIR: Final[_Form] = (tuple, Reader.pair, encode_pair, 0)
 
 _P = PropertyId
 _T = PacketType
+
+
+class _Row:
+    """One property: where it may stand and what its value may be."""
+
+    __slots__ = ("high", "id", "listed", "low", "name", "packets", "read", "type", "write")
+
+    def __init__(
+        self,
+        property_id: PropertyId,
+        form: _Form,
+        packets: Collection[int],
+        low: int = 0,
+        high: int | None = None,
+    ) -> None:
+        self.id = int(property_id)
+        self.name = property_id.name.lower().replace("_", " ")
+        self.type, self.read, self.write, highest = form
+        self.packets = frozenset(map(int, packets))
+        self.low = low
+        self.high = highest if high is None else high
+        self.listed = property_id in {_P.USER_PROPERTY, _P.SUBSCRIPTION_IDENTIFIER}
+        """Its value is a list, because it may stand more than once."""
+
+    def check(self, value: object) -> None:
+        """Raise PacketError if it can't be the property's value."""
+        if not isinstance(value, self.type):
+            raise malformed(f"{self.name} is of another type", type(value).__name__)
+        if isinstance(value, int) and not self.low <= value <= self.high:
+            if self.id == _P.TOPIC_ALIAS:
+                raise PacketError(ReasonCode.TOPIC_ALIAS_INVALID, self.name, value, "MQTT-3.3.2-8")
+            raise protocol_error(self.name, value)
+        if self.id == _P.RESPONSE_TOPIC and isinstance(value, str):
+            _check_response_topic(value)
+
+
 _ROWS: Final = {
-    int(row.id): row
+    row.id: row
     for row in (
-        _row(_P.PAYLOAD_FORMAT_INDICATOR, _BYTE, _T.PUBLISH, WILL, high=1),
-        _row(_P.MESSAGE_EXPIRY_INTERVAL, _FOUR, _T.PUBLISH, WILL),
-        _row(_P.CONTENT_TYPE, _STRING, _T.PUBLISH, WILL),
-        _row(_P.RESPONSE_TOPIC, _STRING, _T.PUBLISH, WILL),
-        _row(_P.CORRELATION_DATA, _BINARY, _T.PUBLISH, WILL),
-        _row(_P.SUBSCRIPTION_IDENTIFIER, _LENGTH, _T.PUBLISH, _T.SUBSCRIBE, low=1),
-        _row(_P.SESSION_EXPIRY_INTERVAL, _FOUR, _T.CONNECT, _T.CONNACK, _T.DISCONNECT),
-        _row(_P.ASSIGNED_CLIENT_IDENTIFIER, _STRING, _T.CONNACK),
-        _row(_P.SERVER_KEEP_ALIVE, _TWO, _T.CONNACK),
-        _row(_P.AUTHENTICATION_METHOD, _STRING, _T.CONNECT, _T.CONNACK, _T.AUTH),
-        _row(_P.AUTHENTICATION_DATA, _BINARY, _T.CONNECT, _T.CONNACK, _T.AUTH),
-        _row(_P.REQUEST_PROBLEM_INFORMATION, _BYTE, _T.CONNECT, high=1),
-        _row(_P.WILL_DELAY_INTERVAL, _FOUR, WILL),
-        _row(_P.REQUEST_RESPONSE_INFORMATION, _BYTE, _T.CONNECT, high=1),
-        _row(_P.RESPONSE_INFORMATION, _STRING, _T.CONNACK),
-        _row(_P.SERVER_REFERENCE, _STRING, _T.CONNACK, _T.DISCONNECT),
-        _row(
-            _P.REASON_STRING,
-            _STRING,
-            *(_T.CONNACK, _T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP),
-            *(_T.SUBACK, _T.UNSUBACK, _T.DISCONNECT, _T.AUTH),
-        ),
-        _row(_P.RECEIVE_MAXIMUM, _TWO, _T.CONNECT, _T.CONNACK, low=1),
-        _row(_P.TOPIC_ALIAS_MAXIMUM, _TWO, _T.CONNECT, _T.CONNACK),
-        _row(_P.TOPIC_ALIAS, _TWO, _T.PUBLISH, low=1),
-        _row(_P.MAXIMUM_QOS, _BYTE, _T.CONNACK, high=1),
-        _row(_P.RETAIN_AVAILABLE, _BYTE, _T.CONNACK, high=1),
-        _row(_P.USER_PROPERTY, _PAIR, WILL, *(set(_T) - {_T.PINGREQ, _T.PINGRESP})),
-        _row(_P.MAXIMUM_PACKET_SIZE, _FOUR, _T.CONNECT, _T.CONNACK, low=1),
-        _row(_P.WILDCARD_SUBSCRIPTION_AVAILABLE, _BYTE, _T.CONNACK, high=1),
-        _row(_P.SUBSCRIPTION_IDENTIFIER_AVAILABLE, _BYTE, _T.CONNACK, high=1),
-        _row(_P.SHARED_SUBSCRIPTION_AVAILABLE, _BYTE, _T.CONNACK, high=1),
+        _Row(_P.PAYLOAD_FORMAT_INDICATOR, _BYTE, (_T.PUBLISH, WILL), high=1),
+        _Row(_P.MESSAGE_EXPIRY_INTERVAL, _FOUR, (_T.PUBLISH, WILL)),
+        _Row(_P.CONTENT_TYPE, _STRING, (_T.PUBLISH, WILL)),
+        _Row(_P.RESPONSE_TOPIC, _STRING, (_T.PUBLISH, WILL)),
+        _Row(_P.CORRELATION_DATA, _BINARY, (_T.PUBLISH, WILL)),
+        _Row(_P.SUBSCRIPTION_IDENTIFIER, _LENGTH, (_T.PUBLISH, _T.SUBSCRIBE), low=1),
+        _Row(_P.SESSION_EXPIRY_INTERVAL, _FOUR, (_T.CONNECT, _T.CONNACK, _T.DISCONNECT)),
+        _Row(_P.ASSIGNED_CLIENT_IDENTIFIER, _STRING, (_T.CONNACK,)),
+        _Row(_P.SERVER_KEEP_ALIVE, _TWO, (_T.CONNACK,)),
+        _Row(_P.AUTHENTICATION_METHOD, _STRING, (_T.CONNECT, _T.CONNACK, _T.AUTH)),
+        _Row(_P.AUTHENTICATION_DATA, _BINARY, (_T.CONNECT, _T.CONNACK, _T.AUTH)),
+        _Row(_P.REQUEST_PROBLEM_INFORMATION, _BYTE, (_T.CONNECT,), high=1),
+        _Row(_P.WILL_DELAY_INTERVAL, _FOUR, (WILL,)),
+        _Row(_P.REQUEST_RESPONSE_INFORMATION, _BYTE, (_T.CONNECT,), high=1),
+        _Row(_P.RESPONSE_INFORMATION, _STRING, (_T.CONNACK,)),
+        _Row(_P.SERVER_REFERENCE, _STRING, (_T.CONNACK, _T.DISCONNECT)),
+        _Row(_P.REASON_STRING, _STRING, REASONS),
+        _Row(_P.RECEIVE_MAXIMUM, _TWO, (_T.CONNECT, _T.CONNACK), low=1),
+        _Row(_P.TOPIC_ALIAS_MAXIMUM, _TWO, (_T.CONNECT, _T.CONNACK)),
+        _Row(_P.TOPIC_ALIAS, _TWO, (_T.PUBLISH,), low=1),
+        _Row(_P.MAXIMUM_QOS, _BYTE, (_T.CONNACK,), high=1),
+        _Row(_P.RETAIN_AVAILABLE, _BYTE, (_T.CONNACK,), high=1),
+        _Row(_P.USER_PROPERTY, _PAIR, {WILL, *_T} - {_T.PINGREQ, _T.PINGRESP}),
+        _Row(_P.MAXIMUM_PACKET_SIZE, _FOUR, (_T.CONNECT, _T.CONNACK), low=1),
+        _Row(_P.WILDCARD_SUBSCRIPTION_AVAILABLE, _BYTE, (_T.CONNACK,), high=1),
+        _Row(_P.SUBSCRIPTION_IDENTIFIER_AVAILABLE, _BYTE, (_T.CONNACK,), high=1),
+        _Row(_P.SHARED_SUBSCRIPTION_AVAILABLE, _BYTE, (_T.CONNACK,), high=1),
     )
 }
 
@@ -191,9 +162,9 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
     """Read a property length and the properties after it.
 
     Args:
-        data: the body of a packet.
+        data: the packet, or the buffer that it stands in.
         at: where the property length is.
-        end: where the body ends.
+        end: where the packet ends.
         packet_type: of PacketType, or WILL.
 
     Returns:
@@ -213,13 +184,11 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
     if length > BYTES_MAX:
         raise PacketError(ReasonCode.PACKET_TOO_LARGE, "properties of bytes", length)
     properties: Properties = {}
-    while at < stop:
-        row = _ROWS.get(data[at])
-        if row is None or packet_type not in row.packets:
-            raise malformed(f"property in {_place(packet_type)}", data[at])
-        value, at = row.form.read(row.name, data, at + 1, stop)
-        if row.narrow:
-            row.check(value)
+    reader = Reader(packet_type, data, at, stop)
+    while reader.at < stop:
+        row = _row(reader.integer("property", 1), packet_type)
+        value = row.read(reader, row.name)
+        row.check(value)
         if row.listed:
             properties.setdefault(row.id, []).append(value)
         elif row.id in properties:
@@ -227,7 +196,20 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
         else:
             properties[row.id] = value
     _check_single_identifier(properties, packet_type)
-    return properties, at
+    return properties, stop
+
+
+def read_properties(reader: Reader, version: int) -> Properties:
+    """The properties of a packet that is being read; 3.1.1 has none.
+
+    Raises:
+        PacketError: as `decode_properties` does.
+
+    """
+    if version != V5:
+        return {}
+    properties, reader.at = decode_properties(reader.data, reader.at, reader.end, reader.kind)
+    return properties
 
 
 def encode_properties(properties: Properties, packet_type: int | None = None) -> bytes:
@@ -245,14 +227,12 @@ def encode_properties(properties: Properties, packet_type: int | None = None) ->
         return b"\0"
     parts: list[bytes] = []
     for property_id, value in properties.items():
-        row = _ROWS.get(property_id)
-        if row is None or (packet_type is not None and packet_type not in row.packets):
-            raise malformed(f"property in {_place(packet_type)}", property_id)
+        row = _row(property_id, packet_type)
         if row.listed and not isinstance(value, list):
             raise malformed(f"{row.name} is not a list", type(value).__name__)
         for one in value if row.listed else (value,):
             row.check(one)
-            parts.append(bytes((row.id,)) + row.form.write(row.name, one))
+            parts += (bytes((row.id,)), row.write(row.name, one))
     _check_single_identifier(properties, packet_type)
     encoded = b"".join(parts)
     return encode_length(len(encoded)) + encoded
@@ -280,7 +260,17 @@ def _check_single_identifier(properties: Properties, packet_type: int | None) ->
         raise protocol_error("subscription identifier stands twice")
 
 
-def _place(packet_type: int | None) -> str:
-    if packet_type is None:
-        return "any packet"
-    return "will" if packet_type == WILL else PacketType(packet_type).name
+def _row(property_id: int, packet_type: int | None) -> _Row:
+    row = _ROWS.get(property_id)
+    if row is None or (packet_type is not None and packet_type not in row.packets):
+        place = "any packet" if packet_type is None else packet_name(packet_type)
+        raise malformed(f"property in {place}", property_id)
+    return row
+
+
+def _check_response_topic(topic: str) -> None:
+    try:
+        check_topic_name(topic)
+    except PacketError as error:
+        statement = error.statement.replace("MQTT-4.7.0-1", "MQTT-3.3.2-14")
+        raise PacketError(error.reason, f"response {error.what}", topic, statement) from None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.mqtt.errors import malformed, protocol_error, shortened
-from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import PacketType, Version
-from gateway.mqtt.primitives import encode_packet_id, read_packet_id
+from gateway.mqtt.kinds import V5, PacketType
+from gateway.mqtt.primitives import encode_length, encode_packet_id
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
@@ -51,35 +50,71 @@ class Publish:
         )
 
 
-def decode_publish(flags: int, body: bytes, version: int) -> Publish:
-    """Read the body of a PUBLISH.
+def read_publish(
+    data: bytes, first: int, body: int, end: int, version: int
+) -> tuple[bytes, int, int, Properties | None]:
+    """Read a PUBLISH where it stands, without an object for it.
+
+    What a topic's characters may be is not asked here but by `check_topic_name`, which a caller
+    that has seen the topic before can spare itself; whether a client may send a property, by
+    `check_sent_by_client`.
 
     Args:
-        flags: lower four bits of the first byte.
-        body: what follows the remaining length.
+        data: the packet, or the buffer that it stands in.
+        first: its first byte.
+        body: where its variable header starts in ``data``.
+        end: where it ends.
         version: of the connection.
 
+    Returns:
+        The topic in UTF-8, empty where a topic alias stands for it; the packet identifier, 0 with
+        QoS 0; where the payload starts; the properties, None where there are none.
+
     Raises:
-        PacketError: QoS 3 [MQTT-3.3.1-4], DUP with QoS 0 [MQTT-3.3.1-2], a topic that is none,
-            packet identifier 0, or cut short.
+        PacketError: QoS 3 [MQTT-3.3.1-4], DUP with QoS 0 [MQTT-3.3.1-2], packet identifier 0
+            [MQTT-2.2.1-3], neither topic nor alias, properties that are none, or cut short.
 
     """
-    qos = flags >> 1 & 3
-    if qos == 3 or flags > 7:
-        _check_flags(qos, dup=flags > 7)
-    end = len(body)
-    at = 2 + (body[0] << 8 | body[1]) if end > 1 else 2
+    qos = first >> 1 & 3
+    if qos == 3 or first & 0x0E == 0x08:
+        _check_flags(qos, dup=first & 8 == 8)
+    at = start = body + 2
+    if start <= end:
+        at += data[body] << 8 | data[body + 1]
     if at > end:
         raise malformed("PUBLISH topic name cut short")
-    encoded_topic = body[2:at]
-    packet_id: int | None = None
+    topic = data[start:at]
+    packet_id = 0
     if qos:
-        packet_id, at = read_packet_id("PUBLISH", body, at, end)
-    properties: Properties = {}
-    if version == Version.V5:
-        properties, at = decode_properties(body, at, end, PacketType.PUBLISH)
-    topic = check_topic_name(encoded_topic) if encoded_topic else _aliased(properties, version)
-    return Publish(topic, body[at:], qos, flags & 1 == 1, flags > 7, packet_id, properties)
+        at += 2
+        if at > end:
+            raise malformed("PUBLISH packet identifier cut short")
+        packet_id = data[at - 2] << 8 | data[at - 1]
+        if not packet_id:
+            raise protocol_error("PUBLISH packet identifier", 0, "MQTT-2.2.1-3")
+    properties: Properties | None = None
+    if version == V5:
+        if at < end and not data[at]:
+            at += 1
+        else:
+            properties, at = decode_properties(data, at, end, PacketType.PUBLISH)
+    if not topic:
+        _check_aliased(properties, version)
+    return topic, packet_id, at, properties
+
+
+def decode_publish(flags: int, body: bytes, version: int) -> Publish:
+    """Read the body of a PUBLISH with these flags, and check its topic name."""
+    topic, packet_id, at, properties = read_publish(body, flags, 0, len(body), version)
+    return Publish(
+        check_topic_name(topic) if topic else "",
+        body[at:],
+        flags >> 1 & 3,
+        flags & 1 == 1,
+        flags > 7,
+        packet_id or None,
+        properties or {},
+    )
 
 
 def encode_publish(publish: Publish, version: int) -> bytes:
@@ -89,26 +124,40 @@ def encode_publish(publish: Publish, version: int) -> bytes:
         PacketError: what `decode_publish` would refuse, or a packet identifier with QoS 0.
 
     """
-    qos, v5 = publish.qos, version == Version.V5
+    qos, v5 = publish.qos, version == V5
     _check_flags(qos, dup=publish.dup)
-    topic = (
+    if publish.topic:
         check_topic_name(publish.topic)
-        if publish.topic
-        else _aliased(publish.properties if v5 else {}, version)
-    )
-    encoded_topic = topic.encode()
-    parts = [len(encoded_topic).to_bytes(2, "big"), encoded_topic]
+    else:
+        _check_aliased(publish.properties, version)
+    behind = b""
     if qos:
-        parts.append(encode_packet_id("PUBLISH", publish.packet_id))
+        behind = encode_packet_id("PUBLISH", publish.packet_id)
     elif publish.packet_id is not None:
         raise protocol_error(
             "PUBLISH packet identifier with QoS 0", publish.packet_id, "MQTT-2.2.1-2"
         )
     if v5:
-        parts.append(encode_properties(publish.properties, PacketType.PUBLISH))
-    parts.append(publish.payload)
+        behind += encode_properties(publish.properties, PacketType.PUBLISH)
+    behind += publish.payload
     flags = publish.dup << 3 | qos << 1 | publish.retain
-    return frame(PacketType.PUBLISH << 4 | flags, b"".join(parts))
+    return publish_head(flags, publish.topic.encode(), len(behind)) + behind
+
+
+def publish_head(flags: int, topic: bytes, behind_bytes: int) -> bytes:
+    """The fixed header and the topic of a PUBLISH.
+
+    Args:
+        flags: DUP, QoS and RETAIN as the first byte has them.
+        topic: the topic name in UTF-8.
+        behind_bytes: length of what comes behind: packet identifier, properties and payload.
+
+    Raises:
+        PacketError: the packet would be longer than a remaining length can say.
+
+    """
+    length = encode_length(2 + len(topic) + behind_bytes)
+    return b"%c%b%b%b" % (0x30 | flags, length, len(topic).to_bytes(2, "big"), topic)
 
 
 def _check_flags(qos: int, *, dup: bool) -> None:
@@ -118,10 +167,9 @@ def _check_flags(qos: int, *, dup: bool) -> None:
         raise malformed("PUBLISH DUP with QoS 0", statement="MQTT-3.3.1-2")
 
 
-def _aliased(properties: Properties, version: int) -> str:
-    """An empty topic, where a topic alias allows it (MQTT 5.0, section 3.3.2.1)."""
-    if version != Version.V5:
+def _check_aliased(properties: Properties | None, version: int) -> None:
+    """A topic may be empty where a topic alias stands for it (MQTT 5.0, section 3.3.2.1)."""
+    if version != V5:
         raise malformed("topic name is empty", statement="MQTT-4.7.3-1")
-    if PropertyId.TOPIC_ALIAS not in properties:
+    if not properties or PropertyId.TOPIC_ALIAS not in properties:
         raise protocol_error("PUBLISH with neither topic name nor topic alias")
-    return ""

@@ -59,107 +59,41 @@ class ReasonCode(IntEnum):
     WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 
 
-_R = ReasonCode
-
-_PUBLISH_RECEIVED: Final = frozenset(
-    {
-        _R.SUCCESS,
-        _R.NO_MATCHING_SUBSCRIBERS,
-        _R.UNSPECIFIED_ERROR,
-        _R.IMPLEMENTATION_SPECIFIC_ERROR,
-        _R.NOT_AUTHORIZED,
-        _R.TOPIC_NAME_INVALID,
-        _R.PACKET_IDENTIFIER_IN_USE,
-        _R.QUOTA_EXCEEDED,
-        _R.PAYLOAD_FORMAT_INVALID,
-    }
-)
-_PUBLISH_RELEASED: Final = frozenset({_R.SUCCESS, _R.PACKET_IDENTIFIER_NOT_FOUND})
+_RECEIVED: Final = frozenset((0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
+_RELEASED: Final = frozenset((0x00, 0x92))
+_DISCONNECT: Final = (0x00, 0x04, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91))
 
 REASONS: Final[Mapping[int, frozenset[int]]] = {
     PacketType.CONNACK: frozenset(  # table 3-1
-        {
-            _R.SUCCESS,
-            *range(_R.UNSPECIFIED_ERROR, _R.BANNED + 1),
-            _R.BAD_AUTHENTICATION_METHOD,
-            _R.TOPIC_NAME_INVALID,
-            _R.PACKET_TOO_LARGE,
-            _R.QUOTA_EXCEEDED,
-            _R.PAYLOAD_FORMAT_INVALID,
-            _R.RETAIN_NOT_SUPPORTED,
-            _R.QOS_NOT_SUPPORTED,
-            _R.USE_ANOTHER_SERVER,
-            _R.SERVER_MOVED,
-            _R.CONNECTION_RATE_EXCEEDED,
-        }
+        (0x00, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, *range(0x99, 0x9E), 0x9F)
     ),
-    PacketType.PUBACK: _PUBLISH_RECEIVED,  # section 3.4.2.1
-    PacketType.PUBREC: _PUBLISH_RECEIVED,  # section 3.5.2.1
-    PacketType.PUBREL: _PUBLISH_RELEASED,  # section 3.6.2.1
-    PacketType.PUBCOMP: _PUBLISH_RELEASED,  # section 3.7.2.1
+    PacketType.PUBACK: _RECEIVED,  # section 3.4.2.1
+    PacketType.PUBREC: _RECEIVED,  # section 3.5.2.1
+    PacketType.PUBREL: _RELEASED,  # section 3.6.2.1
+    PacketType.PUBCOMP: _RELEASED,  # section 3.7.2.1
     PacketType.SUBACK: frozenset(  # section 3.9.3
-        {
-            _R.GRANTED_QOS_0,
-            _R.GRANTED_QOS_1,
-            _R.GRANTED_QOS_2,
-            _R.UNSPECIFIED_ERROR,
-            _R.IMPLEMENTATION_SPECIFIC_ERROR,
-            _R.NOT_AUTHORIZED,
-            _R.TOPIC_FILTER_INVALID,
-            _R.PACKET_IDENTIFIER_IN_USE,
-            _R.QUOTA_EXCEEDED,
-            _R.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,
-            _R.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
-            _R.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED,
-        }
+        (0x00, 0x01, 0x02, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2)
     ),
-    PacketType.UNSUBACK: frozenset(  # section 3.11.3
-        {
-            _R.SUCCESS,
-            _R.NO_SUBSCRIPTION_EXISTED,
-            _R.UNSPECIFIED_ERROR,
-            _R.IMPLEMENTATION_SPECIFIC_ERROR,
-            _R.NOT_AUTHORIZED,
-            _R.TOPIC_FILTER_INVALID,
-            _R.PACKET_IDENTIFIER_IN_USE,
-        }
-    ),
-    PacketType.DISCONNECT: frozenset(  # section 3.14.2.1
-        {
-            _R.NORMAL_DISCONNECTION,
-            _R.DISCONNECT_WITH_WILL_MESSAGE,
-            _R.UNSPECIFIED_ERROR,
-            _R.MALFORMED_PACKET,
-            _R.PROTOCOL_ERROR,
-            _R.IMPLEMENTATION_SPECIFIC_ERROR,
-            _R.NOT_AUTHORIZED,
-            _R.SERVER_BUSY,
-            _R.SERVER_SHUTTING_DOWN,
-            _R.KEEP_ALIVE_TIMEOUT,
-            _R.SESSION_TAKEN_OVER,
-            _R.TOPIC_FILTER_INVALID,
-            _R.TOPIC_NAME_INVALID,
-            *range(_R.RECEIVE_MAXIMUM_EXCEEDED, _R.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED + 1),
-        }
-    ),
-    PacketType.AUTH: frozenset(  # section 3.15.2.1
-        {_R.SUCCESS, _R.CONTINUE_AUTHENTICATION, _R.RE_AUTHENTICATE}
-    ),
+    PacketType.UNSUBACK: frozenset((0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91)),  # section 3.11.3
+    PacketType.DISCONNECT: frozenset((*_DISCONNECT, *range(0x93, 0xA3))),  # section 3.14.2.1
+    PacketType.AUTH: frozenset((0x00, 0x18, 0x19)),  # section 3.15.2.1
 }
 """The reason codes that each type of packet may carry."""
 
-DISCONNECT_BY_CLIENT: Final = frozenset(
-    {
-        _R.NORMAL_DISCONNECTION,
-        _R.DISCONNECT_WITH_WILL_MESSAGE,
-        _R.UNSPECIFIED_ERROR,
-        _R.MALFORMED_PACKET,
-        _R.PROTOCOL_ERROR,
-        _R.IMPLEMENTATION_SPECIFIC_ERROR,
-        _R.TOPIC_NAME_INVALID,
-        *range(_R.RECEIVE_MAXIMUM_EXCEEDED, _R.PAYLOAD_FORMAT_INVALID + 1),
-    }
-)
+STATEMENTS: Final[Mapping[int, str]] = {
+    PacketType.CONNACK: "MQTT-3.2.2-8",
+    PacketType.PUBACK: "MQTT-3.4.2-1",
+    PacketType.PUBREC: "MQTT-3.5.2-1",
+    PacketType.PUBREL: "MQTT-3.6.2-1",
+    PacketType.PUBCOMP: "MQTT-3.7.2-1",
+    PacketType.SUBACK: "MQTT-3.9.3-2",
+    PacketType.UNSUBACK: "MQTT-3.11.3-2",
+    PacketType.DISCONNECT: "MQTT-3.14.2-1",
+    PacketType.AUTH: "MQTT-3.15.2-1",
+}
+"""The normative statement that a packet with another one breaks."""
+
+DISCONNECT_BY_CLIENT: Final = frozenset((0x00, 0x04, *range(0x80, 0x84), 0x90, *range(0x93, 0x9A)))
 """The reasons of section 3.14.2.1 that a client may disconnect with."""
 
 

@@ -1,33 +1,26 @@
-"""SUBSCRIBE and SUBACK (sections 3.8 and 3.9)."""
+"""SUBSCRIBE, SUBACK, UNSUBSCRIBE and UNSUBACK (sections 3.8 to 3.11)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.mqtt.errors import malformed, protocol_error, shortened
-from gateway.mqtt.framing import frame
-from gateway.mqtt.kinds import PacketType, Version
-from gateway.mqtt.primitives import (
-    encode_packet_id,
-    encode_string,
-    read_binary,
-    read_byte,
-    read_packet_id,
-)
+from gateway.mqtt.acknowledgements import check_reason
+from gateway.mqtt.errors import first_of, malformed, protocol_error, shortened
+from gateway.mqtt.kinds import V5, PacketType, packet_name
+from gateway.mqtt.primitives import Reader, encode_packet_id, encode_string
 from gateway.mqtt.properties import (
     Properties,
-    decode_properties,
     encode_properties,
     properties_text,
+    read_properties,
 )
-from gateway.mqtt.reason_codes import REASONS, ReasonCode, reason_text
+from gateway.mqtt.reason_codes import ReasonCode, reason_text
 from gateway.mqtt.topic_rules import check_topic_filter, is_shared
 
 _NO_LOCAL: Final = 0x04
 _RETAIN_AS_PUBLISHED: Final = 0x08
 _RESERVED: Final = 0xC0
-_RESERVED_311: Final = 0xFC
 
 
 @dataclass(slots=True)
@@ -57,16 +50,32 @@ class Subscribe:
     properties: Properties = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shown = "; ".join(map(str, self.requests[:3]))
-        more = f" and {len(self.requests) - 3} more" if len(self.requests) > 3 else ""
-        return f"SUBSCRIBE id {self.packet_id} {shown}{more}{properties_text(self.properties)}"
+        shown = first_of(list(map(str, self.requests)), 3, "; ")
+        return f"SUBSCRIBE id {self.packet_id} {shown}{properties_text(self.properties)}"
 
 
 @dataclass(slots=True)
-class SubAck:
-    """The server's answer, one reason for each request in their order [MQTT-3.9.3-1].
+class Unsubscribe:
+    """A client wants no more of these; there is at least one filter [MQTT-3.10.3-2]."""
 
-    A failure of 5.0 becomes 0x80 when it is encoded for 3.1.1, which has no other.
+    packet_id: int
+    filters: list[str]
+    properties: Properties = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = first_of(list(map(shortened, self.filters)), 3, "; ")
+        return f"UNSUBSCRIBE id {self.packet_id} {shown}{properties_text(self.properties)}"
+
+
+@dataclass(slots=True)
+class Answer:
+    """The server's answer to either, one reason for each thing asked for, in their order.
+
+    Attributes:
+        packet_id: of the question.
+        reasons: those of 5.0 [MQTT-3.9.3-1] [MQTT-3.11.3-1].
+        properties: of 5.0; left out when it is encoded for 3.1.1.
+
     """
 
     packet_id: int
@@ -74,50 +83,49 @@ class SubAck:
     properties: Properties = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shown = ", ".join(
-            f"QoS {reason}" if reason < 3 else reason_text(reason) for reason in self.reasons[:8]
+        name = type(self).__name__.upper()
+        granted = 3 if name == "SUBACK" else 0
+        reasons = [f"QoS {one}" if one < granted else reason_text(one) for one in self.reasons]
+        shown = first_of(reasons, 8, ", ")
+        return f"{name} id {self.packet_id} {shown}{properties_text(self.properties)}"
+
+
+class SubAck(Answer):
+    """To a SUBSCRIBE; 3.1.1 knows one failure alone, 0x80, and is told that for each."""
+
+    __slots__ = ()
+
+
+class UnsubAck(Answer):
+    """To an UNSUBSCRIBE; 3.1.1 has no reasons: there the list is empty, or left out."""
+
+    __slots__ = ()
+
+
+def decode_subscribe(reader: Reader, version: int) -> Subscribe:
+    """Read the body of a SUBSCRIBE."""
+    packet = Subscribe(reader.packet_id(), [], read_properties(reader, version))
+    while reader.at < reader.end:
+        topic_filter = check_topic_filter(reader.binary("topic filter"))
+        options = reader.integer("options", 1)
+        if version != V5 and options > 2:
+            raise malformed("SUBSCRIBE options", options, "MQTT-3-8.3-4 (3.1.1)")
+        if options & _RESERVED:
+            raise malformed("SUBSCRIBE options", options, "MQTT-3.8.3-5")
+        request = SubscriptionRequest(
+            *(topic_filter, options & 3, options & _NO_LOCAL != 0),
+            *(options & _RETAIN_AS_PUBLISHED != 0, options >> 4),
         )
-        more = f" and {len(self.reasons) - 8} more" if len(self.reasons) > 8 else ""
-        return f"SUBACK id {self.packet_id} {shown}{more}{properties_text(self.properties)}"
-
-
-def decode_subscribe(body: bytes, version: int) -> Subscribe:
-    """Read the body of a SUBSCRIBE.
-
-    Raises:
-        PacketError: no request, a filter or an option that is none, packet identifier 0, or cut
-            short.
-
-    """
-    end = len(body)
-    packet_id, at = read_packet_id("SUBSCRIBE", body, 0, end)
-    properties: Properties = {}
-    if version == Version.V5:
-        properties, at = decode_properties(body, at, end, PacketType.SUBSCRIBE)
-    requests: list[SubscriptionRequest] = []
-    while at < end:
-        encoded_filter, at = read_binary("SUBSCRIBE topic filter", body, at, end)
-        options, at = read_byte("SUBSCRIBE options", body, at, end)
-        request = _request(check_topic_filter(encoded_filter), options, version)
         _check_request(request)
-        requests.append(request)
-    if not requests:
-        raise protocol_error("SUBSCRIBE without topic filter", statement="MQTT-3.8.3-2")
-    return Subscribe(packet_id, requests, properties)
+        packet.requests.append(request)
+    _check_asks(reader.kind, len(packet.requests))
+    return packet
 
 
-def encode_subscribe(packet: Subscribe, version: int) -> bytes:
-    """A SUBSCRIBE packet.
-
-    Raises:
-        PacketError: what `decode_subscribe` would refuse, or an option that 3.1.1 does not have.
-
-    """
-    if not packet.requests:
-        raise protocol_error("SUBSCRIBE without topic filter", statement="MQTT-3.8.3-2")
-    parts = [encode_packet_id("SUBSCRIBE", packet.packet_id)]
-    if version == Version.V5:
-        parts.append(encode_properties(packet.properties, PacketType.SUBSCRIBE))
+def encode_subscribe(packet: Subscribe, version: int, kind: int) -> bytes:
+    """The body of a SUBSCRIBE; 3.1.1 can't say an option but the QoS."""
+    _check_asks(kind, len(packet.requests))
+    parts = [_encode_start(kind, packet.packet_id, packet.properties, version)]
     for request in packet.requests:
         _check_request(request)
         options = (
@@ -126,62 +134,64 @@ def encode_subscribe(packet: Subscribe, version: int) -> bytes:
             | (_RETAIN_AS_PUBLISHED if request.retain_as_published else 0)
             | request.retain_handling << 4
         )
-        if version != Version.V5 and options & _RESERVED_311:
+        if version != V5 and options > 2:
             raise malformed("SUBSCRIBE options for 3.1.1", options, "MQTT-3-8.3-4 (3.1.1)")
-        parts.append(encode_string("SUBSCRIBE topic filter", check_topic_filter(request.filter)))
-        parts.append(bytes((options,)))
-    return frame(PacketType.SUBSCRIBE << 4 | 2, b"".join(parts))
+        parts += (_encode_filter(request.filter), bytes((options,)))
+    return b"".join(parts)
 
 
-def decode_suback(body: bytes, version: int) -> SubAck:
-    """Read the body of a SUBACK.
-
-    Raises:
-        PacketError: no reason code, one that is none [MQTT-3.9.3-2], or cut short.
-
-    """
-    end = len(body)
-    packet_id, at = read_packet_id("SUBACK", body, 0, end)
-    properties: Properties = {}
-    if version == Version.V5:
-        properties, at = decode_properties(body, at, end, PacketType.SUBACK)
-    packet = SubAck(packet_id, list(body[at:]), properties)
-    _check_reasons(packet.reasons)
-    if version != Version.V5 and max(packet.reasons) > ReasonCode.UNSPECIFIED_ERROR:
-        raise malformed("SUBACK return code", max(packet.reasons), "MQTT-3.9.3-2 (3.1.1)")
+def decode_unsubscribe(reader: Reader, version: int) -> Unsubscribe:
+    """Read the body of an UNSUBSCRIBE."""
+    packet = Unsubscribe(reader.packet_id(), [], read_properties(reader, version))
+    while reader.at < reader.end:
+        packet.filters.append(check_topic_filter(reader.binary("topic filter")))
+    _check_asks(reader.kind, len(packet.filters))
     return packet
 
 
-def encode_suback(packet: SubAck, version: int) -> bytes:
-    """A SUBACK packet.
-
-    Raises:
-        PacketError: no reason code or one that a SUBACK may not carry.
-
-    """
-    _check_reasons(packet.reasons)
-    encoded_id = encode_packet_id("SUBACK", packet.packet_id)
-    if version == Version.V5:
-        encoded_id += encode_properties(packet.properties, PacketType.SUBACK)
-        return frame(PacketType.SUBACK << 4, encoded_id + bytes(packet.reasons))
-    codes = bytes(min(reason, ReasonCode.UNSPECIFIED_ERROR) for reason in packet.reasons)
-    return frame(PacketType.SUBACK << 4, encoded_id + codes)
+def encode_unsubscribe(packet: Unsubscribe, version: int, kind: int) -> bytes:
+    """The body of an UNSUBSCRIBE."""
+    _check_asks(kind, len(packet.filters))
+    start = _encode_start(kind, packet.packet_id, packet.properties, version)
+    return start + b"".join(map(_encode_filter, packet.filters))
 
 
-def _request(topic_filter: str, options: int, version: int) -> SubscriptionRequest:
-    if version != Version.V5:
-        if options > 2:
-            raise malformed("SUBSCRIBE options", options, "MQTT-3-8.3-4 (3.1.1)")
-        return SubscriptionRequest(topic_filter, options)
-    if options & _RESERVED:
-        raise malformed("SUBSCRIBE options", options, "MQTT-3.8.3-5")
-    return SubscriptionRequest(
-        topic_filter,
-        options & 3,
-        bool(options & _NO_LOCAL),
-        bool(options & _RETAIN_AS_PUBLISHED),
-        options >> 4,
-    )
+def decode_answer(reader: Reader, version: int) -> Answer:
+    """Read the body of a SUBACK or UNSUBACK."""
+    kind, packet_id, properties = reader.kind, reader.packet_id(), read_properties(reader, version)
+    if version != V5 and kind == PacketType.UNSUBACK:
+        return UnsubAck(packet_id, [])
+    reasons = list(reader.take("reason codes", reader.end - reader.at))
+    _check_reasons(kind, reasons)
+    if version != V5 and max(reasons) > ReasonCode.UNSPECIFIED_ERROR:
+        raise malformed("SUBACK return code", max(reasons), "MQTT-3.9.3-2 (3.1.1)")
+    of = SubAck if kind == PacketType.SUBACK else UnsubAck
+    return of(packet_id, reasons, properties)
+
+
+def encode_answer(packet: Answer, version: int, kind: int) -> bytes:
+    """The body of a SUBACK or UNSUBACK."""
+    start = _encode_start(kind, packet.packet_id, packet.properties, version)
+    if version != V5 and kind == PacketType.UNSUBACK:
+        return start
+    _check_reasons(kind, packet.reasons)
+    most = 0xFF if version == V5 else int(ReasonCode.UNSPECIFIED_ERROR)
+    return start + bytes([min(reason, most) for reason in packet.reasons])
+
+
+def _encode_start(kind: int, packet_id: int, properties: Properties, version: int) -> bytes:
+    encoded_id = encode_packet_id(packet_name(kind), packet_id)
+    return encoded_id + encode_properties(properties, kind) if version == V5 else encoded_id
+
+
+def _encode_filter(topic_filter: str) -> bytes:
+    return encode_string("topic filter", check_topic_filter(topic_filter))
+
+
+def _check_asks(kind: int, count: int) -> None:
+    if not count:
+        statement = "MQTT-3.8.3-2" if kind == PacketType.SUBSCRIBE else "MQTT-3.10.3-2"
+        raise protocol_error(f"{packet_name(kind)} without topic filter", statement=statement)
 
 
 def _check_request(request: SubscriptionRequest) -> None:
@@ -191,14 +201,12 @@ def _check_request(request: SubscriptionRequest) -> None:
     if not 0 <= request.retain_handling <= 2:
         raise protocol_error("SUBSCRIBE retain handling", request.retain_handling)
     if request.no_local and is_shared(request.filter):
-        raise protocol_error(
-            "SUBSCRIBE no local of a shared subscription", request.filter, "MQTT-3.8.3-4"
-        )
+        what = "SUBSCRIBE no local of a shared subscription"
+        raise protocol_error(what, request.filter, "MQTT-3.8.3-4")
 
 
-def _check_reasons(reasons: list[int]) -> None:
+def _check_reasons(kind: int, reasons: list[int]) -> None:
     if not reasons:
-        raise malformed("SUBACK without reason code")
+        raise malformed(f"{packet_name(kind)} without reason code")
     for reason in reasons:
-        if reason not in REASONS[PacketType.SUBACK]:
-            raise protocol_error("SUBACK reason code", reason, "MQTT-3.9.3-2")
+        check_reason(kind, reason)

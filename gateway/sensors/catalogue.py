@@ -15,12 +15,12 @@ from typing import Any
 
 from gateway.sensors import recorded
 from gateway.sensors.host import host_sensors
-from gateway.sensors.options import Options, SensorConfigError
-from gateway.sensors.replay import Replay
+from gateway.sensors.options import SensorConfigError, SensorOptions
+from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 
-Build = Callable[[Options], Sequence[Sensor]]
+Build = Callable[[SensorOptions], Sequence[Sensor]]
 
 DEFAULT_INTERVAL_S = 10.0
 
@@ -46,7 +46,7 @@ def build_sensors(
     }
     built: dict[str, Sensor] = {}
     for i, table in enumerate(tables):
-        options = Options(table, f"sensors[{i}]")
+        options = SensorOptions(table, f"sensors[{i}]")
         kind = options.text("type")
         try:
             if ":" in kind:
@@ -67,20 +67,22 @@ def build_sensors(
     return list(built.values())
 
 
-def _host(options: Options) -> Sequence[Sensor]:
+def _host(options: SensorOptions) -> Sequence[Sensor]:
     return host_sensors(options.number("interval_s", DEFAULT_INTERVAL_S), options.text("disk", "/"))
 
 
-def _replay(options: Options, clock: Callable[[], float]) -> Sequence[Sensor]:
+def _replay(options: SensorOptions, clock: Callable[[], float]) -> Sequence[Sensor]:
     series = options.text("series")
     own_name = series.rpartition("/")[2].removesuffix(".csv")
     return [
         Replay(
             options.text("name", own_name),
-            recorded.load(series),
+            Playback(
+                recorded.load(series),
+                speed=options.number("speed", 1.0),
+                offset_s=options.number("offset_s", 0.0),
+            ),
             clock=clock,
-            speed=options.number("speed", 1.0),
-            offset_s=options.number("offset_s", 0.0),
             interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
             resource_type=options.text("resource_type", own_name),
             attributes=options.table("attributes"),
@@ -88,7 +90,7 @@ def _replay(options: Options, clock: Callable[[], float]) -> Sequence[Sensor]:
     ]
 
 
-def _switch(options: Options) -> Sequence[Sensor]:
+def _switch(options: SensorOptions) -> Sequence[Sensor]:
     return [
         Switch(
             options.text("name"),
@@ -98,7 +100,7 @@ def _switch(options: Options) -> Sequence[Sensor]:
     ]
 
 
-def _own(kind: str, options: Options) -> Sensor:
+def _own(kind: str, options: SensorOptions) -> Sensor:
     module_name, _, class_name = kind.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), class_name)

@@ -22,7 +22,7 @@ class SensorConfigError(ValueError):
         self.why = why
 
 
-class Options:
+class SensorOptions:
     """The keys of one table; each may be taken once, and none must be left.
 
     Args:

@@ -10,6 +10,8 @@ import datetime
 import enum
 import logging
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -56,6 +58,9 @@ class TlsFiles:
         client_ca: the authorities whose certificates clients may show.
         client_crl: what those have revoked.
 
+    Raises:
+        ValueError: clients show certificates, and there are no authorities.
+
     """
 
     certificate: Path
@@ -63,6 +68,10 @@ class TlsFiles:
     client_certificate: ClientCertificate = ClientCertificate.NONE
     client_ca: Path | None = None
     client_crl: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.client_ca is None and self.client_certificate is not ClientCertificate.NONE:
+            raise ValueError(f"client certificates are {self.client_certificate.value}: of whom?")
 
 
 class Tls:
@@ -83,8 +92,7 @@ class Tls:
         _check_certificate(files)
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
-        if files.client_certificate is not ClientCertificate.NONE:
-            assert files.client_ca is not None
+        if files.client_ca is not None and files.client_certificate is not ClientCertificate.NONE:
             self._authorities = _certificates("client_ca_file", files.client_ca)
             if files.client_crl is not None:
                 self._revoked = _revocations(files.client_crl, self._authorities)
@@ -119,25 +127,19 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
-        # An empty password, since OpenSSL would ask for one at the terminal.
+    # An empty password, since OpenSSL would ask for one at the terminal.
+    with _naming("certificate_file", files.certificate):
         context.load_cert_chain(files.certificate, files.key, password="")
-    except (OSError, ValueError) as error:
-        raise TlsFileError("certificate_file", files.certificate, _why(error)) from error
     if files.client_ca is None or files.client_certificate is ClientCertificate.NONE:
         return context
     # A resumed session would bring its certificate back unchecked after it was revoked.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    try:
+    with _naming("client_ca_file", files.client_ca):
         context.load_verify_locations(files.client_ca)
-    except (OSError, ValueError) as error:
-        raise TlsFileError("client_ca_file", files.client_ca, _why(error)) from error
     if files.client_crl is not None:
-        try:
+        with _naming("client_crl_file", files.client_crl):
             context.load_verify_locations(files.client_crl)
-        except (OSError, ValueError) as error:
-            raise TlsFileError("client_crl_file", files.client_crl, _why(error)) from error
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     is_required = files.client_certificate is ClientCertificate.REQUIRED
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
@@ -225,8 +227,14 @@ def _expired(certificate: x509.Certificate) -> str:
     return f"expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
 
 
-def _why(error: Exception) -> str:
-    return getattr(error, "reason", None) or str(error) or type(error).__name__
+@contextmanager
+def _naming(field: str, path: Path) -> Iterator[None]:
+    """Have an error of OpenSSL name the file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or str(error) or type(error).__name__
+        raise TlsFileError(field, path, why) from error
 
 
 def _now() -> datetime.datetime:

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from gateway.broker.listeners.layers import LayerTransport
+from gateway.tls.layer_transport import LayerTransport
 
 _READ_BYTES = 1 << 18
 
@@ -76,11 +76,12 @@ class TlsLayer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
-        if self._transport is None:
+        transport = self._transport
+        if transport is None:
             return
         self._incoming.write(data)
         try:
-            if not self._is_secure and not self._shake_hands():
+            if not self._is_secure and not self._shake_hands(transport):
                 return
             self._read()
         except ssl.SSLError as error:
@@ -90,8 +91,7 @@ class TlsLayer(asyncio.Protocol):
 
     # -- bytes -----------------------------------------------------------------------------------
 
-    def _shake_hands(self) -> bool:
-        assert self._transport is not None
+    def _shake_hands(self, transport: asyncio.Transport) -> bool:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -102,7 +102,7 @@ class TlsLayer(asyncio.Protocol):
         if not self._secured(self._tls.getpeercert(binary_form=True)):
             self._end()
             return False
-        self.carried.connection_made(LayerTransport(self._transport, self))
+        self.carried.connection_made(LayerTransport(transport, self))
         return True
 
     def _read(self) -> None:

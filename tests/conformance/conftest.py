@@ -93,7 +93,8 @@ def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 @pytest.fixture
 def broker(broker_address: Address, request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The broker, spoken to at the protocol level that the test's module names."""
-    seen = Broker(broker_address, request.module.LEVEL)
+    is_another = request.config.getoption("broker", None) is not None
+    seen = Broker(broker_address, request.module.LEVEL, refuses_silently=is_another)
     yield seen
     seen.close()
 
@@ -135,6 +136,8 @@ key_file = "{folder}/tree.key"
 discovery = false
 [access]
 anonymous = true
+[limits]
+topic_bytes = 65535
 """
     )
     return config.load(path, config.GatewaySettings)

@@ -34,6 +34,10 @@ broker over sockets with a client of their own:
 
 The third expects what that broker is known to do otherwise; see the end.
 
+A silent end is no refusal in 5.0: where section 4.13 says that a server should name a reason, a
+DISCONNECT with one that the standard gives must come first. A refused CONNECT is answered by a
+CONNACK; another broker may leave that out, as the standard lets it.
+
 ## Pointing a public suite at a gateway
 
 Suites such as Eclipse Paho's interoperability tests bring client identifiers and topics of their

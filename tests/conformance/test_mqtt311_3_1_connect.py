@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from raw_client import Broker, ConnectionEndedError
+from raw_client import Broker
 from raw_packets import V311, Kind, Packets, Will, binary
 
 LEVEL = V311
@@ -47,14 +47,14 @@ def test_another_protocol_name_is_not_processed_as_mqtt(broker: Broker, name: st
 def test_another_protocol_level_is_answered_1_and_closed(broker: Broker, level: int) -> None:
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id(), level=level))
-    assert client.expect_refusal(1), "closed without CONNACK"
+    client.expect_refusal(1)
 
 
 @pytest.mark.statement("MQTT-3.1.2-3")
 def test_the_reserved_connect_flag_closes_the_connection(broker: Broker) -> None:
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id(), flags=0x03))
-    client.expect_refusal()
+    client.expect_end()
 
 
 @pytest.mark.statement("MQTT-3.1.2-4", "MQTT-3.1.3-2", "MQTT-3.2.2-2")
@@ -236,15 +236,17 @@ def test_a_connect_that_breaks_its_format_is_closed_without_connack(
 ) -> None:
     client = broker.dial()
     client.send(MQTT.connect(flags=flags, payload=payload))
-    client.expect_refusal()
+    client.expect_end()
 
 
 @pytest.mark.statement("MQTT-4.7.1-1", "MQTT-3.1.4-1")
 @pytest.mark.parametrize("topic", ["a/#", "+/a", ""])
-def test_a_will_topic_that_is_no_topic_name_is_refused(broker: Broker, topic: str) -> None:
+def test_a_will_topic_that_is_no_topic_name_is_closed_without_connack(
+    broker: Broker, topic: str
+) -> None:
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id(), will=Will(topic)))
-    client.expect_refusal(5)
+    client.expect_end()
 
 
 @pytest.mark.statement("MQTT-3.1.3-5")
@@ -275,7 +277,7 @@ def test_clients_without_identifier_each_get_one_of_their_own(broker: Broker) ->
 def test_no_identifier_with_clean_session_0_is_answered_2_and_closed(broker: Broker) -> None:
     client = broker.dial()
     client.send(MQTT.connect("", clean=False))
-    assert client.expect_refusal(IDENTIFIER_REJECTED), "closed without CONNACK"
+    client.expect_refusal(IDENTIFIER_REJECTED)
 
 
 @pytest.mark.statement("MQTT-3.1.4-2")
@@ -357,5 +359,4 @@ def test_connack_comes_first_even_where_the_session_has_messages(broker: Broker)
 def test_a_broken_connect_has_no_return_code(broker: Broker) -> None:
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id())[:-1] + b"\xff")
-    with pytest.raises(ConnectionEndedError):
-        client.receive()
+    client.expect_end()

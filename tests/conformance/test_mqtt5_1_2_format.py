@@ -8,8 +8,9 @@ from raw_packets import V5, Kind, Packets, Property, Will, binary, packet, prope
 
 LEVEL = V5
 MQTT = Packets(V5)
-MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID, TOPIC_FILTER_INVALID = 0x81, 0x82, 0x90, 0x8F
+MALFORMED, PROTOCOL_ERROR = 0x81, 0x82
 ILL_FORMED = [b"\xc3\x28", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf"]
+SILENT = pytest.mark.departs("mosquitto-2.0", "closes without DISCONNECT")
 
 
 @pytest.mark.statement("MQTT-1.5.4-1", "MQTT-3.3.2-1", "MQTT-4.13.1-1")
@@ -17,7 +18,7 @@ ILL_FORMED = [b"\xc3\x28", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf"]
 def test_a_topic_name_of_ill_formed_utf8_closes_the_connection(broker: Broker, text: bytes) -> None:
     client = broker.connect()
     client.send(MQTT.publish(b"a/" + text))
-    client.expect_close(MALFORMED, TOPIC_NAME_INVALID)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.4-1", "MQTT-3.8.3-1", "MQTT-3.10.3-1")
@@ -28,7 +29,7 @@ def test_a_filter_of_ill_formed_utf8_closes_the_connection(
 ) -> None:
     client = broker.connect()
     client.send(MQTT.unsubscribe(1, text) if unsubscribe else MQTT.subscribe(1, text))
-    client.expect_close(MALFORMED, TOPIC_FILTER_INVALID)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +58,13 @@ def test_a_filter_of_ill_formed_utf8_closes_the_connection(
     ],
 )
 @pytest.mark.statement("MQTT-1.5.4-1")
+@SILENT
 def test_a_property_of_ill_formed_utf8_closes_the_connection(
     broker: Broker, props: list[tuple[int, object]]
 ) -> None:
     client = broker.connect()
     client.send(MQTT.publish(broker.topic(), props=props))
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.4-2", "MQTT-4.7.3-2")
@@ -72,16 +74,22 @@ def test_a_property_of_ill_formed_utf8_closes_the_connection(
         pytest.param(MQTT.publish("a\0b"), id="publish"),
         pytest.param(MQTT.subscribe(1, "a\0b"), id="subscribe"),
         pytest.param(MQTT.unsubscribe(1, "a\0b"), id="unsubscribe"),
-        pytest.param(MQTT.publish("a", props=[(Property.CONTENT_TYPE, "a\0b")]), id="content-type"),
         pytest.param(
-            MQTT.publish("a", props=[(Property.USER_PROPERTY, ("a\0", "b"))]), id="user-property"
+            MQTT.publish("a", props=[(Property.CONTENT_TYPE, "a\0b")]),
+            id="content-type",
+            marks=SILENT,
+        ),
+        pytest.param(
+            MQTT.publish("a", props=[(Property.USER_PROPERTY, ("a\0", "b"))]),
+            id="user-property",
+            marks=SILENT,
         ),
     ],
 )
 def test_a_null_character_closes_the_connection(broker: Broker, data: bytes) -> None:
     client = broker.connect()
     client.send(data)
-    client.expect_close(MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID, TOPIC_FILTER_INVALID)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.4-2")
@@ -96,7 +104,7 @@ def test_a_null_character_closes_the_connection(broker: Broker, data: bytes) -> 
 def test_a_null_character_in_a_connect_is_refused(broker: Broker, data: bytes) -> None:
     client = broker.dial()
     client.send(data)
-    client.expect_refusal(MALFORMED, PROTOCOL_ERROR, 0x85, 0x86, TOPIC_NAME_INVALID)
+    client.expect_refusal(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.4-3")
@@ -110,10 +118,11 @@ def test_a_byte_order_mark_is_a_character_of_the_topic(broker: Broker) -> None:
 
 
 @pytest.mark.statement("MQTT-1.5.5-1", "MQTT-4.13.1-1")
+@SILENT
 def test_a_length_of_five_bytes_closes_the_connection(broker: Broker) -> None:
     client = broker.connect()
     client.send(b"\x30\xff\xff\xff\xff\x01")
-    client.expect_close(MALFORMED, 0x95)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.5-1")
@@ -123,7 +132,7 @@ def test_a_property_length_that_is_not_the_shortest_form_closes_the_connection(
 ) -> None:
     client = broker.connect()
     client.send(packet(0x30, binary(broker.topic()), length), MQTT.pingreq())
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-1.5.5-1")
@@ -153,7 +162,7 @@ def test_a_connect_whose_remaining_length_is_not_the_shortest_form_is_refused(
     data = MQTT.connect(broker.client_id())
     client = broker.dial()
     client.send(data[:1] + bytes((data[1] | 0x80, 0)) + data[2:])
-    client.expect_refusal(MALFORMED)
+    client.expect_end()  # what version it speaks stands behind the length
 
 
 @pytest.mark.statement("MQTT-2.1.3-1")
@@ -173,7 +182,7 @@ def test_a_connect_whose_remaining_length_is_not_the_shortest_form_is_refused(
         pytest.param(
             MQTT.acknowledge(Kind.PUBREL, 1, flags=0),
             id="pubrel",
-            marks=pytest.mark.statement("MQTT-3.6.1-1"),
+            marks=[pytest.mark.statement("MQTT-3.6.1-1"), SILENT],
         ),
         pytest.param(
             MQTT.acknowledge(Kind.PUBCOMP, 1, flags=8),
@@ -195,18 +204,22 @@ def test_a_connect_whose_remaining_length_is_not_the_shortest_form_is_refused(
             id="pingreq",
             marks=pytest.mark.departs("mosquitto-2.0", "takes any flags of a PINGREQ"),
         ),
-        pytest.param(packet(0xE1), id="disconnect", marks=pytest.mark.statement("MQTT-3.14.1-1")),
+        pytest.param(
+            packet(0xE1),
+            id="disconnect",
+            marks=[pytest.mark.statement("MQTT-3.14.1-1"), SILENT],
+        ),
         pytest.param(
             packet(0xF1, b"\x18", properties([(Property.AUTHENTICATION_METHOD, "x")])),
             id="auth",
-            marks=pytest.mark.statement("MQTT-3.15.1-1"),
+            marks=[pytest.mark.statement("MQTT-3.15.1-1"), SILENT],
         ),
     ],
 )
 def test_reserved_flags_of_a_fixed_header_close_the_connection(broker: Broker, data: bytes) -> None:
     client = broker.connect()
     client.send(data, MQTT.pingreq())
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-4.13.1-1")
@@ -214,7 +227,7 @@ def test_reserved_flags_of_a_fixed_header_close_the_connection(broker: Broker, d
     "data",
     [
         pytest.param(packet(0x00), id="type-0"),
-        pytest.param(packet(0x20, b"\0\0\0"), id="connack"),
+        pytest.param(packet(0x20, b"\0\0\0"), id="connack", marks=SILENT),
         pytest.param(
             packet(0x90, b"\0\1\0\0"),
             id="suback",
@@ -324,17 +337,22 @@ def test_packets_may_arrive_byte_by_byte_and_many_at_once(broker: Broker) -> Non
 
 @pytest.mark.statement("MQTT-4.13.1-1")
 @pytest.mark.parametrize(
-    "props",
+    ("props", "reason"),
     [
-        pytest.param([(Property.CONTENT_TYPE, "a"), (Property.CONTENT_TYPE, "b")], id="repeated"),
-        pytest.param([(Property.RECEIVE_MAXIMUM, 5)], id="of-another-packet"),
-        pytest.param([(0x7E, b"\0")], id="unknown"),
-        pytest.param([(Property.MESSAGE_EXPIRY_INTERVAL, b"\0\0")], id="cut-short"),
+        pytest.param(
+            [(Property.CONTENT_TYPE, "a"), (Property.CONTENT_TYPE, "b")],
+            PROTOCOL_ERROR,
+            id="repeated",
+            marks=SILENT,
+        ),
+        pytest.param([(Property.RECEIVE_MAXIMUM, 5)], MALFORMED, id="of-another-packet"),
+        pytest.param([(0x7E, b"\0")], MALFORMED, id="unknown"),
+        pytest.param([(Property.MESSAGE_EXPIRY_INTERVAL, b"\0\0")], MALFORMED, id="cut-short"),
     ],
 )
 def test_a_property_that_a_publish_may_not_have_closes_the_connection(
-    broker: Broker, props: list[tuple[int, object]]
+    broker: Broker, props: list[tuple[int, object]], reason: int
 ) -> None:
     client = broker.connect()
     client.send(MQTT.publish(broker.topic(), b"x", props=props))
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(reason)

@@ -36,6 +36,7 @@ def test_a_first_packet_other_than_connect_closes_the_connection_without_disconn
 
 
 @pytest.mark.statement("MQTT-3.1.0-2", "MQTT-3.2.0-2", "MQTT-4.13.2-1")
+@pytest.mark.departs("mosquitto-2.0", "closes without DISCONNECT")
 def test_a_second_connect_is_a_protocol_error(broker: Broker) -> None:
     client = broker.connect()
     client.send(MQTT.connect(broker.client_id()))
@@ -238,7 +239,7 @@ def test_a_connect_that_breaks_its_format_is_refused(
 ) -> None:
     client = broker.dial()
     client.send(MQTT.connect(flags=flags, payload=payload))
-    client.expect_refusal(MALFORMED, PROTOCOL_ERROR, IDENTIFIER_INVALID, 0x86, 0x90)
+    client.expect_refusal(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-3.1.4-1")
@@ -249,7 +250,6 @@ def test_a_connect_that_breaks_its_format_is_refused(
         pytest.param([(Property.MAXIMUM_PACKET_SIZE, 0)], id="maximum-packet-size-0"),
         pytest.param([(Property.REQUEST_PROBLEM_INFORMATION, 2)], id="problem-information-2"),
         pytest.param([(Property.REQUEST_RESPONSE_INFORMATION, 2)], id="response-information-2"),
-        pytest.param([(Property.TOPIC_ALIAS, 1)], id="of-another-packet"),
         pytest.param([(Property.RECEIVE_MAXIMUM, 5)] * 2, id="repeated"),
         pytest.param(
             [(Property.AUTHENTICATION_DATA, b"x")],
@@ -258,12 +258,19 @@ def test_a_connect_that_breaks_its_format_is_refused(
         ),
     ],
 )
-def test_a_connect_with_a_wrong_property_is_refused(
+def test_a_connect_with_a_wrong_value_of_a_property_is_refused(
     broker: Broker, props: list[tuple[int, object]]
 ) -> None:
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id(), props=props))
-    client.expect_refusal(MALFORMED, PROTOCOL_ERROR)
+    client.expect_refusal(PROTOCOL_ERROR)
+
+
+@pytest.mark.statement("MQTT-3.1.4-1")
+def test_a_connect_with_a_property_of_another_packet_is_refused(broker: Broker) -> None:
+    client = broker.dial()
+    client.send(MQTT.connect(broker.client_id(), props=[(Property.TOPIC_ALIAS, 1)]))
+    client.expect_refusal(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-4.7.0-1", "MQTT-3.1.4-1")

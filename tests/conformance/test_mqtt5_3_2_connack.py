@@ -9,7 +9,7 @@ from raw_packets import V5, Kind, Packets, Property, Will, packet
 LEVEL = V5
 MQTT = Packets(V5)
 FOR_EVER = [(Property.SESSION_EXPIRY_INTERVAL, 0xFFFFFFFF)]
-MALFORMED, PROTOCOL_ERROR = 0x81, 0x82
+PROTOCOL_ERROR = 0x82
 RETAIN_NOT_SUPPORTED, QOS_NOT_SUPPORTED = 0x9A, 0x9B
 PACKET_TOO_LARGE, ALIAS_INVALID, RECEIVE_MAXIMUM_EXCEEDED = 0x95, 0x94, 0x93
 KEEPS_ITS_PLACE = pytest.mark.departs(
@@ -254,7 +254,17 @@ def test_a_topic_alias_may_be_given_another_topic_and_ends_with_its_connection(
 
 
 @pytest.mark.statement("MQTT-3.3.2-8", "MQTT-3.3.2-9", "MQTT-3.2.2-17", "MQTT-3.2.2-18")
-@pytest.mark.parametrize("over", [True, False], ids=["over-the-maximum", "zero"])
+@pytest.mark.parametrize(
+    "over",
+    [
+        pytest.param(True, id="over-the-maximum"),
+        pytest.param(
+            False,
+            id="zero",
+            marks=pytest.mark.departs("mosquitto-2.0", "calls a topic alias of 0 malformed"),
+        ),
+    ],
+)
 def test_a_topic_alias_out_of_range_closes_the_connection(broker: Broker, over: bool) -> None:
     client = broker.connect()
     maximum = announced(client, Property.TOPIC_ALIAS_MAXIMUM, 0)
@@ -262,7 +272,7 @@ def test_a_topic_alias_out_of_range_closes_the_connection(broker: Broker, over: 
         pytest.skip("the server takes every alias")
     props = [(Property.TOPIC_ALIAS, maximum + 1 if over else 0)]
     client.publish(broker.topic(), b"x", props=props)
-    client.expect_close(ALIAS_INVALID, MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(ALIAS_INVALID)
 
 
 @pytest.mark.departs("mosquitto-2.0", "answers 0x97 where it is sent too much")

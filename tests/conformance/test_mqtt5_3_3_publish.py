@@ -55,7 +55,7 @@ def test_the_dup_flag_of_a_publisher_is_not_passed_on(broker: Broker, qos: int) 
 def test_qos_3_closes_the_connection(broker: Broker) -> None:
     client = broker.connect()
     client.send(MQTT.publish(broker.topic(), qos=3, packet_id=1))
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-3.3.1-5", "MQTT-3.3.1-9")
@@ -140,7 +140,7 @@ def test_retain_as_published_keeps_the_flag_and_its_absence_clears_it(
 def test_a_publish_without_topic_name_closes_the_connection(broker: Broker, body: bytes) -> None:
     client = broker.connect()
     client.send(packet(0x30, body))
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 @pytest.mark.statement("MQTT-3.3.2-2", "MQTT-4.7.0-1")
@@ -155,7 +155,7 @@ def test_a_wildcard_in_a_topic_name_closes_the_connection(broker: Broker, name: 
 def test_an_empty_topic_name_without_alias_closes_the_connection(broker: Broker) -> None:
     client = broker.connect()
     client.send(MQTT.publish(""))
-    client.expect_close(PROTOCOL_ERROR, MALFORMED, TOPIC_NAME_INVALID)
+    client.expect_close(PROTOCOL_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_publish_of_no_properties_and_one_of_an_empty_payload_are_different(
 ) -> None:
     client, topic = broker.connect(), broker.topic()
     client.send(packet(0x30, binary(topic)))
-    client.expect_close(MALFORMED, PROTOCOL_ERROR)
+    client.expect_close(MALFORMED)
 
 
 def _lost_after(broker: Broker, topic: str, delay_s: int) -> None:

@@ -35,7 +35,7 @@ def main() -> None:
         print("nothing broke")
         return
     atheris = _atheris()
-    with atheris.instrument_imports(include=["gateway.broker"]):
+    with atheris.instrument_imports(include=["gateway.broker", "gateway.mqtt"]):
         from targets import TARGETS
     with tempfile.TemporaryDirectory() as made:
         folder = Path(arguments.folder or made)

@@ -19,13 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 
 from memory_transport import MemoryTransport
 from raw_packets import Packets, parse
+from surroundings import hooks
 
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound import admission
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
-from gateway.broker.server import BrokerCore
-from gateway.mqtt import PacketError, Version, decode, encode, packet_end
+from gateway.mqtt import PacketError, Scanner, Version, body_at, decode, encode, packet_end
 
 LIMITS = Limits(
     connect_bytes=4_096,
@@ -52,19 +53,32 @@ _LOG = logging.getLogger("gateway")
 
 def parser(data: bytes) -> None:
     """Packets are found and read, or refused by `PacketError`, and what is read can be written."""
-    if not data:
+    if len(data) < 2:
         return
     version = Version.V5 if data[0] == Version.V5 else Version.V311
-    stream = data[2:]
-    at = 0
+    how, stream = data[1], data[2:]
+    found = _scanned([stream], version)
+    assert _scanned(_cut(stream, how, 16), version) == found, "depends on where the stream is cut"
+    for packet in found:
+        try:
+            _decode(packet[0], packet[body_at(packet) :], version)
+        except PacketError as error:
+            assert str(error).isprintable()
+
+
+def _scanned(pieces: list[bytes], version: int) -> list[bytes]:
+    """The packets of a stream, up to one that is broken."""
+    scanner = Scanner(LIMITS.packet_bytes)
+    scanner.agree(version, LIMITS.packet_bytes)
+    found: list[bytes] = []
     try:
-        while (found := packet_end(stream, at, LIMITS.packet_bytes)) is not None:
-            start, end = found
-            assert at + 2 <= start <= end <= len(stream)
-            _decode(stream[at], stream[start:end], version)
-            at = end
+        for piece in pieces:
+            scanner.feed(piece)
+            while packets := scanner.take(3):
+                found += packets
     except PacketError as error:
         assert str(error).isprintable()
+    return found
 
 
 def _decode(first: int, body: bytes, version: int) -> None:
@@ -72,9 +86,8 @@ def _decode(first: int, body: bytes, version: int) -> None:
     assert str(packet).isprintable()
     written_in = getattr(packet, "version", version)
     again = encode(packet, written_in)
-    found = packet_end(again, 0, len(again))
-    assert found is not None
-    assert decode(again[0], again[found[0] :], written_in) == packet
+    assert _scanned([again], written_in) == [again]
+    assert decode(again[0], again[body_at(again) :], written_in) == packet
 
 
 # -- a connection ----------------------------------------------------------------------------------
@@ -153,9 +166,9 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
         turns: each is read in a turn of the loop of its own, half a second after the other.
 
     """
-    core = BrokerCore(_hooks(), LIMITS)
+    around = hooks(commit=_commit, carries_unlogged=lambda: True, links=_link)
     clock = [0.0]
-    core.now = lambda: clock[0]
+    core = DataPlane(around, LIMITS, now=lambda: clock[0])
     try:
         version = 5 if how & 16 else 4
         mqtt = Packets(version)
@@ -170,19 +183,21 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
                 clock[0] += 0.5
                 await _turn(core)
         await _turn(core)
-        session, version_spoken = client.session, client.version
+        channel = client.peer.channel
+        publisher, version_spoken = client.peer.publisher, channel.version
+        session = None if publisher is None else publisher.session
         was_closed, written = transport.is_closed, bytes(transport.written)
         client.connection_lost(None)
         await _turn(core)
-        assert session is None or session.connection is None
+        assert session is None or session.channel is None
         if session is not None and core.sessions.get(session.client_id) is session:
             await _come_back(core, session.client, 5 if how & 32 else 4)
-            core.end(session)
+            core.sessions.end(session)
             await _turn(core)
         _check_packets(written, version_spoken)
         _check_packets(bytes(seen.written), version)
-        assert bystander.session is not None
-        assert not bystander.is_closing
+        assert bystander.peer.session is not None
+        assert not bystander.peer.channel.is_closing
         bystander.connection_lost(None)
         await _turn(core)
         _check_nothing_left(core)
@@ -191,7 +206,7 @@ async def _converse(pieces: list[bytes], how: int, *, turns: bool = False) -> by
         core.stop()
 
 
-async def _come_back(core: BrokerCore, client: Client, version: int) -> None:
+async def _come_back(core: DataPlane, client: Client, version: int) -> None:
     """The client resumes its session, perhaps in the other version, and is sent what waited."""
     again, transport = _opened(core)
     again.data_received(
@@ -203,33 +218,27 @@ async def _come_back(core: BrokerCore, client: Client, version: int) -> None:
     await _turn(core)
 
 
-def _hooks() -> Hooks:
-    return Hooks(
-        authenticate=lambda client, password: True,
-        commit=lambda logged, unlogged, done: None if done is None else done(1, None),
-        carries_unlogged=lambda: True,
-        links=_link,
-    )
+def _commit(logged: object, unlogged: object, done: Committed | None) -> None:
+    if done is not None:
+        done(1, None)
 
 
 async def _link(*_: object) -> None:
     """A neighbour's connection is another's business."""
 
 
-def _opened(core: BrokerCore) -> tuple[Connection, Transport]:
-    opened, transport = Connection(core), Transport()
+def _opened(core: DataPlane) -> tuple[Connection, Transport]:
+    opened, transport = Connection(core.service), Transport()
     opened.connection_made(transport)
     return opened, transport
 
 
-async def _turn(core: BrokerCore) -> None:
+async def _turn(core: DataPlane) -> None:
     for _ in range(3):  # what is committed is delivered, and that is written
         await asyncio.sleep(0)
-    core.upkeep.stop()
-    core.upkeep.sweep()
+    core.sweep()
     await asyncio.sleep(0)
-    assert not core.dirty
-    assert not core.acceptance.has_due
+    assert not core.acceptance.is_due
 
 
 def _check_packets(written: bytes, version: int) -> None:
@@ -245,22 +254,21 @@ def _check_packets(written: bytes, version: int) -> None:
 
 
 def _check_bounds(client: Connection) -> None:
-    assert sum(map(len, client.chunks)) <= LIMITS.packet_bytes + (1 << 16)
-    session = client.session
+    assert client.peer.scanner.buffered_bytes <= LIMITS.packet_bytes + (1 << 16)
+    session = client.peer.session
     if session is not None:
         assert session.queued_count <= LIMITS.queue_messages
         assert session.inflight_count <= LIMITS.inflight_messages
         assert len(session.incoming) <= 65_535
         assert len(session.subscriptions) <= LIMITS.subscriptions_per_session
-    assert client.core.budget.used_bytes <= LIMITS.all_queues_bytes
+        assert session.queued_bytes <= LIMITS.all_queues_bytes
 
 
-def _check_nothing_left(core: BrokerCore) -> None:
-    assert (core.connections, core.sessions) == (set(), {})
-    assert (len(core.tree), core.tree.node_count) == (0, 0)
+def _check_nothing_left(core: DataPlane) -> None:
+    assert (len(core.connections), len(core.sessions)) == (0, 0)
+    assert (len(core.subscriptions), core.subscriptions.bytes_held) == (0, 0)
     assert core.budget.used_bytes == 0
-    assert not core.upkeep.delayed
-    assert not core.offline
+    assert not core.sessions.offline_count
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {"parser": parser, "connection": connection}

@@ -21,7 +21,7 @@ from gateway.coap.server import CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
-from resource_directory.lookup import Query
+from resource_directory.lookup import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from tree_handler.member import Place
@@ -53,7 +53,7 @@ class Directory:
         )
 
     def bases(self) -> list[str | None]:
-        return [link.get("base") for link in self.registry.find_endpoints(Query(), 0.0)]
+        return [link.get("base") for link in self.registry.find_endpoints(LookupQuery(), 0.0)]
 
 
 def served(site: resource.Site, *, anonymous: bool) -> CoapServer:

@@ -6,10 +6,11 @@ import contextlib
 import itertools
 import socket
 import time
+from pathlib import Path
 
 import pytest
-from gateways import Start
-from raw_client import Client, ConnectionEndedError
+from gateways import Gateway, Start
+from raw_client import Broker, Client, ConnectionEndedError
 from raw_packets import Will
 
 OVER = b"\x30\xff\xff\xff\x7f"
@@ -185,19 +186,45 @@ def test_retained_messages_and_their_bytes(start: Start, limits: str) -> None:
     broker.subscriber("r/29").expect_publish("r/29", b"last")
 
 
-def test_a_queue_and_what_is_beyond_it(start: Start) -> None:
+def await_absence(gateway: Gateway, broker: Broker, count: int) -> list[tuple[str, str]]:
+    """Clients with sessions that last, subscribed at QoS 1 and gone: names and topics."""
+    gone = []
+    for number in range(count):
+        name, topic = broker.client_id(), broker.topic(f"t{number}")
+        away = broker.connect(name, clean=False)
+        away.subscribe((topic, 1))
+        away.close()
+        gone.append((name, topic))
+    gateway.wait_for(lambda: gateway.metric("hedgerow_mqtt_disconnected_clients") == count)
+    return gone
+
+
+def test_what_is_beyond_the_bytes_of_a_queue_waits_in_the_log(start: Start) -> None:
     gateway = start("queue_bytes = 20000\ninflight_messages = 10")
     broker = gateway.broker()
-    name, topic = broker.client_id(), broker.topic()
-    away = broker.connect(name, clean=False)
-    away.subscribe((topic, 1))
-    away.close()
-    gateway.wait_for(lambda: gateway.metric("hedgerow_mqtt_disconnected_clients") == 1)
+    [(name, topic)] = await_absence(gateway, broker, 1)
     publisher = broker.connect()
     for number in range(100):
         publisher.publish(topic, b"%03d" % number + bytes(500), qos=1)
-    assert gateway.metric("hedgerow_mqtt_queued_messages") in range(20, 40)
+    assert gateway.metric("hedgerow_mqtt_queued_messages") == 100
     assert gateway.metric('hedgerow_mqtt_limit_used{limit="all_queues_bytes"}') <= 20_000
+    back = broker.dial()
+    back.connect(name, clean=False)
+    for number in range(100):
+        message = back.expect_publish(topic, qos=1)
+        assert message.payload[:3] == b"%03d" % number
+        back.acknowledge(message)
+    gateway.others_are_served()
+
+
+def test_a_queue_and_what_is_beyond_it(start: Start) -> None:
+    gateway = start("queue_messages = 30\ninflight_messages = 10")
+    broker = gateway.broker()
+    [(name, topic)] = await_absence(gateway, broker, 1)
+    publisher = broker.connect()
+    for number in range(100):
+        publisher.publish(topic, b"%03d" % number + bytes(500), qos=1)
+    assert gateway.metric("hedgerow_mqtt_queued_messages") == 30
     gateway.await_refusal("message dropped: queue full, expired or too large", 60)
     back = broker.dial()
     back.connect(name, clean=False)
@@ -206,20 +233,44 @@ def test_a_queue_and_what_is_beyond_it(start: Start) -> None:
     gateway.others_are_served()
 
 
+def test_what_the_log_had_to_drop_is_counted_when_its_client_comes(
+    start: Start, tmp_path: Path
+) -> None:
+    gateway = start("[log]\nmax_bytes = 2000000\nsegment_bytes = 1000000")
+    broker = gateway.broker()
+    [(name, topic)] = await_absence(gateway, broker, 1)
+    publisher = broker.connect()
+    count = 14
+    for number in range(count):
+        publisher.publish(topic, b"%03d" % number + bytes(900_000), qos=1)
+    log = tmp_path / "state" / "log"
+    gateway.wait_for(lambda: sum(one.stat().st_size for one in log.glob("*.log")) < 4_000_000)
+    back = broker.dial()
+    back.connect(name, clean=False)
+    first = int(back.expect_publish(topic, qos=1).payload[:3])
+    assert first > 4
+    for number in range(first + 1, count):
+        assert int(back.expect_publish(topic, qos=1).payload[:3]) == number
+    gateway.await_refusal("message dropped: the log no longer has it", first)
+    assert gateway.refused("message dropped: the log no longer has it") == first
+
+
 def test_all_queues_together(start: Start) -> None:
     gateway = start("all_queues_bytes = 50000\ninflight_messages = 1")
     broker = gateway.broker()
-    topic = broker.topic()
-    for _ in range(10):
-        away = broker.connect(clean=False)
-        away.subscribe((topic, 1))
-        away.close()
-    gateway.wait_for(lambda: gateway.metric("hedgerow_mqtt_disconnected_clients") == 10)
+    gone = await_absence(gateway, broker, 10)
     publisher = broker.connect()
-    for _ in range(20):
-        publisher.publish(topic, bytes(500), qos=1)
+    for number in range(20):
+        for _, topic in gone:
+            publisher.publish(topic, b"%02d" % number + bytes(500), qos=1)
     assert gateway.metric('hedgerow_mqtt_limit_used{limit="all_queues_bytes"}') <= 50_000
-    gateway.await_refusal("message dropped: queue full, expired or too large", 50)
+    for name, topic in gone:  # what found no room there waited in the log
+        back = broker.dial()
+        back.connect(name, clean=False)
+        for number in range(20):
+            message = back.expect_publish(topic, qos=1)
+            assert message.payload[:2] == b"%02d" % number
+            back.acknowledge(message)
     gateway.others_are_served()
 
 

@@ -11,7 +11,7 @@ from gateway.links import wire
 from gateway.links.link_admission import MAX_HANDSHAKES, MAX_HANDSHAKES_PER_ADDRESS
 from gateway.links.wire import ReturnCode
 
-CONNECT = wire.Connect("gw-b", "hedgerow", bytes(16)).encode()
+CONNECT = wire.LinkConnect("gw-b", "hedgerow", bytes(16)).encode()
 ACCEPTED, REFUSED = bytes((0x20, 2, 0, 0)), bytes((0x20, 2, 0, ReturnCode.NOT_AUTHORIZED))
 NO_PROOF = wire.publish(b"$hedgerow/auth", b"no proof")
 WITHOUT_TLS = 'tls = "off"'

@@ -1,8 +1,7 @@
 """One broker, its log in memory and clients that keep their state, in one seeded run with crashes.
 
-The broker is the production core. Its log loses, at a crash, what was not synced (durability
-sync) or nothing (write); the crash comes before or after any append, also between two of one
-turn. Clients do what the standard asks of them across reconnects, and note what they were told
+The broker is the production core. The crash comes before or after any append, also between two of
+one turn. Clients do what the standard asks of them across reconnects, and note what they were told
 and what they got, so that `broken` can say afterwards which promise does not hold.
 """
 
@@ -12,398 +11,51 @@ import asyncio
 import os
 import random
 import tempfile
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.durability.store import Store
+from broker_client import Client, Wire
+from memory_log import CrashError, Disk, MachineClocks, MemoryLog
+from surroundings import hooks
+
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.lasting_clock import LastingClock
+from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Committed, Hooks, Verdict
-from gateway.broker.inbound.connection import Connection
-from gateway.broker.server import BrokerCore
-from gateway.broker.topics import matches, split_share
-from gateway.log.message_log import Done, LogError
-from gateway.mqtt import (
-    ConnAck,
-    Connect,
-    Packet,
-    PropertyId,
-    PubAck,
-    PubComp,
-    Publish,
-    PubRec,
-    PubRel,
-    SubAck,
-    Subscribe,
-    SubscriptionRequest,
-    UnsubAck,
-    Unsubscribe,
-    Version,
-    decode,
-    encode,
-    packet_end,
-)
-from tree_handler import batch
-from tree_handler.batch import Epoch, Flags, Header, Row
-from tree_handler.intervals import Intervals
-from tree_handler.retained.hybrid_clock import EARLIEST_US
+from gateway.broker.hooks import Verdict
+from gateway.broker.limits import NO_LONGER_LOGGED
+from gateway.broker.sessions import backlog
+from gateway.broker.sessions.backlog import HEAD_BYTES
+from gateway.mqtt import Version
+from tree_handler.routing.topic_filters import matches, split_share
 
-NAME = "gw"
+__all__ = ["Client", "CrashError", "Wire", "World"]
+
 TOPICS = ("a/1", "a/2", "b/1")
+GROUP = "$share/g/b/+"
 
 
-class CrashError(Exception):
-    """The process is killed here."""
+class FailingStore(Store):
+    """Checkpoints that fail, or take long, when they are told to."""
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_failing = False
+        self.may_save = threading.Event()
+        self.may_save.set()
 
-@dataclass
-class MachineClocks:
-    """The clocks of a machine, which go on when they are told to: a `Clocks`."""
-
-    boot: int = 1
-    wall: int = EARLIEST_US + 10**12
-    since_boot: int = 0
-    is_right: bool = True
-    passed_s: float = 0.0
-    """While the machine was up, over all its boots."""
-
-    def boot_us(self) -> int:
-        return self.since_boot
-
-    def wall_us(self) -> int:
-        return self.wall
-
-    def wall_ahead_s(self) -> float:
-        return (self.wall - self.since_boot) / 1e6
-
-    def is_synchronised(self) -> bool:
-        return self.is_right
-
-    def pass_s(self, passed_s: float) -> None:
-        """Time passes while the machine is up."""
-        self.passed_s += passed_s
-        self.since_boot += int(passed_s * 1e6)
-        self.wall += int(passed_s * 1e6)
-
-    def power_cut(self, off_s: float, *, is_right: bool = True) -> None:
-        """The machine is off for a while; afterwards its wall clock is right, or stood still."""
-        self.boot += 1
-        self.since_boot = 0
-        self.is_right = is_right
-        if is_right:
-            self.wall += int(off_s * 1e6)
-
-
-class MemoryLog:
-    """The log of one life of the broker, over what the lives before left."""
-
-    def __init__(
-        self, frames: list[bytes], epoch: int, crash_in: int, clocks: MachineClocks, *, sync: bool
-    ) -> None:
-        self._clocks = clocks
-        self.own: Epoch = (NAME, epoch)
-        self.frames = frames
-        self.is_dead = False
-        self.is_full = False
-        self._synced = len(frames)
-        self._sync = sync
-        self._crash_in = crash_in
-        self._next = 1
-        self._waiting: list[Done] = []
-
-    # -- durable.History
-
-    @property
-    def position(self) -> int:
-        return sum(map(len, self.frames))
-
-    def remember(self, frame: bytes, done: Done) -> None:
-        self._append([("", 0, frame)], Flags.LOCAL)
-        self._settle(done)
-
-    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        at = 0
-        for frame in list(self.frames):
-            if at >= position:
-                yield frame, batch.check(frame)
-            at += len(frame)
-
-    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        found = [(frame, batch.check(frame)) for frame in self.frames]
-        for frame, header in sorted(found, key=lambda one: one[1].first):
-            is_meant = header.logged and header.stream == key
-            if is_meant and header.first <= last and header.last >= first:
-                yield frame, header
-
-    def due(self) -> dict[Epoch, int]:
-        found: dict[Epoch, Intervals] = {}
-        for frame in self.frames:
-            header = batch.check(frame)
-            if header.logged:
-                found.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        return {stream: numbers.contiguous_from(1) for stream, numbers in found.items()}
-
-    def start_sync(self) -> Callable[[], None]:
-        length = len(self.frames)
-
-        def finish() -> None:
-            self._synced = max(self._synced, length)
-
-        return finish
-
-    def may_trim(self, before: int) -> None:
-        pass
-
-    # -- hooks.Commit
-
-    def commit(self, logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
-        first = self._next if logged else 0
-        try:
-            if logged:
-                self._append(logged, Flags.LOGGED)
-        except LogError as error:
-            assert done is not None
-            done(0, error)
-            return
-        if done is not None:
-            self._settle(lambda error: done(first, error))
-
-    def receive(self, stream: Epoch, first: int, row: Row) -> None:
-        """Another gateway's message comes; that one's clock stands at 1970."""
-        frame, _ = batch.make(*stream, first, [row], flags=Flags.LOGGED, origin_time_us=0)
-        self.frames.append(frame)
-
-    # -- disk
-
-    def synced(self) -> None:
-        """All that was appended is on the disk."""
-        self._synced = len(self.frames)
-        waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done(None)
-
-    def survives(self) -> list[bytes]:
-        """What the next life finds."""
-        return self.frames[: self._synced] if self._sync else list(self.frames)
-
-    def _append(self, rows: Sequence[Row], flags: int) -> None:
-        if self.is_dead:
-            raise CrashError
-        if self.is_full:
-            raise LogError("no space left")
-        self._crash_in -= 1
-        made_us = self._clocks.wall_us()
-        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=made_us)
-        if self._crash_in != 0:
-            self.frames.append(frame)
-            if flags & Flags.LOGGED:
-                self._next += len(rows)
-        if self._crash_in in (0, -1):  # before it is written, or right after
-            self.is_dead = True
-            raise CrashError
-
-    def _settle(self, done: Done) -> None:
-        if self._sync:
-            self._waiting.append(done)
-        else:
-            done(None)
-
-
-class Wire(asyncio.Transport):
-    """What the broker writes, until the client reads it or the broker dies."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = bytearray()
-        self.is_cut = False
-
-    def write(self, data: Any) -> None:
-        if not self.is_cut:
-            self.data += data
-
-    def close(self) -> None:
-        self.is_cut = True
-
-    abort = close
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-
-@dataclass(slots=True)
-class Sent:
-    """A message of a client that is on its way to the broker."""
-
-    publish: Publish
-    is_released: bool = False
-
-
-@dataclass(eq=False)
-class Client:
-    """A client that keeps its state across reconnects (MQTT, section 4.1)."""
-
-    name: str
-    version: Version
-    rng: random.Random
-    group: str = ""
-    wire: Wire | None = None
-    connection: Connection | None = None
-    is_accepted: bool = False
-    was_accepted: bool = False
-    sent: dict[int, Sent] = field(default_factory=dict)
-    unreleased: set[int] = field(default_factory=set)
-    subscribed: dict[str, int] = field(default_factory=dict)
-    """Filters of which it is certain, with the QoS."""
-    unsure: set[str] = field(default_factory=set)
-    asked: dict[int, Packet] = field(default_factory=dict)
-    got: list[Publish] = field(default_factory=list)
-    acknowledged: list[bytes] = field(default_factory=list)
-    refused: set[bytes] = field(default_factory=set)
-    faults: list[str] = field(default_factory=list)
-    number: int = 0
-
-    # -- to the broker
-
-    def connect(self, core: BrokerCore) -> None:
-        self.wire = Wire()
-        self.connection = Connection(core)
-        self.connection.connection_made(self.wire)
-        properties = {}
-        if self.version is Version.V5:
-            properties = {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}
-        self.is_accepted = False
-        self.send(Connect(self.version, self.name, clean_start=False, properties=properties))
-
-    def cut(self) -> None:
-        """The connection is gone, and what it had not read."""
-        if self.connection is not None:
-            connection, self.connection, self.wire = self.connection, None, None
-            self.is_accepted = False
-            for packet in self.asked.values():
-                if isinstance(packet, Subscribe):
-                    self.unsure |= {request.filter for request in packet.requests}
-                elif isinstance(packet, Unsubscribe):
-                    self.unsure |= set(packet.filters)
-            self.asked.clear()
-            with suppress(CrashError):
-                connection.connection_lost(None)
-
-    def send(self, *packets: Packet) -> None:
-        if self.connection is not None:
-            data = b"".join(encode(packet, self.version) for packet in packets)
-            with suppress(CrashError):
-                self.connection.data_received(data)
-
-    def free_id(self) -> int:
-        return next(i for i in range(1, 100) if i not in self.sent and i not in self.asked)
-
-    def publish(self, topic: str, qos: int, *, retain: bool = False) -> bytes:
-        self.number += 1
-        payload = f"{self.name}:{self.number}".encode()
-        publish = Publish(topic, payload, qos, retain, packet_id=self.free_id() if qos else None)
-        if publish.packet_id is not None:
-            self.sent[publish.packet_id] = Sent(publish)
-        self.send(publish)
-        return payload
-
-    def subscribe(self, topic_filter: str, qos: int) -> None:
-        packet = Subscribe(self.free_id(), [SubscriptionRequest(topic_filter, qos)], {})
-        self.asked[packet.packet_id] = packet
-        self.send(packet)
-
-    def unsubscribe(self, topic_filter: str) -> None:
-        self.subscribed.pop(topic_filter, None)
-        packet = Unsubscribe(self.free_id(), [topic_filter], {})
-        self.asked[packet.packet_id] = packet
-        self.send(packet)
-
-    # -- from the broker
-
-    def read(self, packets_max: int = 1 << 30) -> bool:
-        """Handle some of what the broker wrote; whether there was anything."""
-        if self.wire is None:
-            return False
-        did = False
-        for _ in range(packets_max):
-            if self.wire is None:
-                break
-            data = self.wire.data
-            found = packet_end(bytes(data), 0, 1 << 24)
-            if found is None:
-                if self.wire.is_cut:
-                    self.cut()
-                break
-            packet = decode(data[0], bytes(data[found[0] : found[1]]), self.version)
-            del data[: found[1]]
-            did = True
-            self.handle(packet)
-        return did
-
-    def handle(self, packet: Packet) -> None:
-        match packet:
-            case ConnAck():
-                if self.was_accepted and not packet.session_present:
-                    self.faults.append("its session is gone")
-                self.is_accepted = self.was_accepted = True
-                for sent in self.sent.values():
-                    if sent.is_released:
-                        self.send(PubRel(sent.publish.packet_id or 0))
-                    else:
-                        sent.publish.dup = True
-                        self.send(sent.publish)
-            case Publish():
-                if packet.qos == 2:
-                    if packet.packet_id not in self.unreleased:
-                        self.unreleased.add(packet.packet_id or 0)
-                        self.got.append(packet)
-                    self.send(PubRec(packet.packet_id or 0))
-                else:
-                    self.got.append(packet)
-                    if packet.qos == 1:
-                        self.send(PubAck(packet.packet_id or 0))
-            case PubRel():
-                self.unreleased.discard(packet.packet_id)
-                self.send(PubComp(packet.packet_id))
-            case PubAck() | PubRec():
-                sent = self.sent.get(packet.packet_id)
-                if sent is None:
-                    return
-                if packet.reason >= 0x80:
-                    self.refused.add(sent.publish.payload)
-                    del self.sent[packet.packet_id]
-                    return
-                self.acknowledged.append(sent.publish.payload)
-                if isinstance(packet, PubRec):
-                    sent.is_released = True
-                    self.send(PubRel(packet.packet_id))
-                else:
-                    del self.sent[packet.packet_id]
-            case PubComp():
-                self.sent.pop(packet.packet_id, None)
-            case SubAck():
-                asked = self.asked.pop(packet.packet_id)
-                assert isinstance(asked, Subscribe)
-                for request, reason in zip(asked.requests, packet.reasons, strict=True):
-                    if reason < 0x80:
-                        self.subscribed[request.filter] = reason
-            case UnsubAck():
-                self.asked.pop(packet.packet_id)
-            case _:
-                pass
+    def save(self, checkpoint: Checkpoint) -> None:
+        self.may_save.wait()
+        if self.is_failing:
+            raise StoreError("disk I/O error")
+        super().save(checkpoint)
 
 
 @dataclass
@@ -413,10 +65,13 @@ class Published:
     topic: str
     qos: int
     retain: bool
+    at: int
+    """When, by the count of what happened."""
     due: dict[str, int]
     """Clients by name, with their QoS; shared subscriptions by ``$share/...``."""
     stays: set[str]
     """Of them, those who have not unsubscribed since."""
+    acknowledged_at: int | None = None
 
 
 class World:
@@ -425,17 +80,31 @@ class World:
     Args:
         seed: of everything that is drawn; if it is odd, the disk is full at times.
         sync: whether the log loses at a crash what was not synced.
+        head_bytes: what a session keeps in memory of the messages that wait for it.
+        kept_bytes: of the log; older frames are deleted as soon as the broker allows it. None: all.
 
     """
 
     takes_checkpoints = False
     """Whether a test that asks for a crash wants a checkpoint right before it."""
 
-    def __init__(self, seed: int, *, sync: bool) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        sync: bool,
+        head_bytes: int = HEAD_BYTES,
+        kept_bytes: int | None = None,
+    ) -> None:
+        backlog.HEAD_BYTES = head_bytes
+        self.kept_bytes = kept_bytes
+        self.told_trimmed = 0
+        """Messages of which the broker said that the log no longer had them."""
+        self.events = 0
         self.rng = random.Random(seed)
         self.sync = sync
         self.disk_fills = seed % 2 == 1
-        self.frames: list[bytes] = []
+        self.disk = Disk()
         self.clocks = MachineClocks()
         self.epoch = 0
         self.crashes = 0
@@ -446,16 +115,20 @@ class World:
             Client(f"c{i}", Version.V5 if i % 2 else Version.V311, self.rng) for i in range(5)
         ]
         for client in self.clients[3:]:
-            client.group = "$share/g/b/+"
+            client.group = GROUP
+        self.clients[1].receive_maximum = 3
+        for client in self.clients:
+            client.on_acknowledged = self._acknowledged
         # In memory where that is to be had: what a disk does is not what is drawn here.
         memory = Path("/dev/shm")
         self._folder = tempfile.TemporaryDirectory(
             prefix="broker-world-", dir=memory if os.access(memory, os.W_OK) else None
         )
         self.store = Path(self._folder.name) / "broker.sqlite3"
-        self.core: BrokerCore
+        self.core: DataPlane
+        self.durable: Durable
         self.log: MemoryLog
-        self._open: Store
+        self._open: FailingStore
 
     # -- lives
 
@@ -464,39 +137,44 @@ class World:
         loop.set_exception_handler(self._failed)
         self.epoch += 1
         crash_in = self.rng.randrange(1, 120)
-        self.log = MemoryLog(self.frames, self.epoch, crash_in, self.clocks, sync=self.sync)
-        self.core = BrokerCore(
-            Hooks(
-                authenticate=lambda client, password: True,
-                commit=self.log.commit,
-                carries_unlogged=lambda: False,
-                links=lambda transport, first: asyncio.sleep(0),
-                may_publish=self.may_publish,
-            )
-        )
-        self._open = Store(self.store)
-        found = self.core.recover(self.log, self._open, self._open.load(), self.clocks)
+        self.log = MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
+        self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), loop.time)
+        around = hooks(commit=self.log.commit, may_publish=self.may_publish)
+        self.core = DataPlane(around, durability=self.durable)
+        self._open = FailingStore(self.store)
+        found = self.core.recover(self.durable, self.log, self._open, self._open.load())
         assert not found.odd, f"{found.odd} records did not fit"
+
+    def _acknowledged(self, payload: bytes) -> None:
+        self.events += 1
+        self.published[payload].acknowledged_at = self.events
+
+    def _add_up_trimmed(self) -> None:
+        told = self.core.refusals.counts[NO_LONGER_LOGGED]
+        self.told_trimmed += told + self.core.budget.trimmed
 
     async def crash(self) -> None:
         self.crashes += 1
+        self._add_up_trimmed()
         self.log.is_dead = True
         for client in self.clients:
             if self.rng.random() < 0.5:  # what was on its way may still arrive, or not
                 client.read(self.rng.randrange(20))
             client.cut()
-        self.core.upkeep.stop()
         await self._settled()
-        self.frames = self.log.survives()
+        self.disk = self.log.survives()
         self._open.close()
         self.start()
 
     async def checkpoint(self) -> None:
         """A checkpoint that is made, or that a crash cuts off before or after its commit."""
-        kept = self.core.durable
+        kept = self.core.checkpoints
         assert kept is not None
         with suppress(CrashError, OSError):
             await kept.checkpoint()
+        self._open.is_failing = False
+        if self.kept_bytes is not None:
+            self.log.trim(self.kept_bytes)
 
     @staticmethod
     def _failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -514,9 +192,14 @@ class World:
         client = rng.choice(self.clients)
         draw = rng.random()
         if client.connection is None:
-            client.connect(self.core)
+            if client.stays_away:
+                client.stays_away -= 1
+            else:
+                client.connect(self.core)
         elif not client.is_accepted or draw < 0.3:
             client.read(rng.randrange(1, 6))
+            if client.keeps_back and rng.random() < 0.2:
+                client.answer_all()
         elif draw < 0.75:
             for _ in range(rng.randrange(1, 4)):
                 self.publish(client)
@@ -524,10 +207,14 @@ class World:
             self.change_subscription(client)
         elif draw < 0.84:
             client.cut()
+            client.stays_away = rng.choice((0, 0, 3, 30))
         elif draw < 0.86:
+            self._open.is_failing = rng.random() < 0.4
             await self.checkpoint()
         elif draw < 0.87 and self.disk_fills:
             self.log.is_full = not self.log.is_full
+        elif draw < 0.90:
+            client.keeps_back = True
         if rng.random() < 0.6:
             await asyncio.sleep(0)
         if rng.random() < 0.3 and self.sync and not self.log.is_dead:
@@ -548,7 +235,10 @@ class World:
                     name = topic_filter if share else other.name
                     due[name] = max(due.get(name, 0), min(qos, granted))
         payload = client.publish(topic, qos, retain=retain)
-        self.published[payload] = Published(topic, qos, retain, due, set(due))
+        self.events += 1
+        made = Published(topic, qos, retain, self.events, due, set(due))
+        made.acknowledged_at = self.published.get(payload, made).acknowledged_at
+        self.published[payload] = made
         if retain:
             self.retained[topic].append(payload)
 
@@ -570,6 +260,8 @@ class World:
         """No more crashes: all come back, read everything, and finish what they began."""
         await self.crash()
         self.log._crash_in = 1 << 60
+        for client in self.clients:
+            client.answer_all()
         for _ in range(400):
             busy = False
             for client in self.clients:
@@ -585,7 +277,8 @@ class World:
                 break
 
     def close(self) -> None:
-        self.core.upkeep.stop()
+        self._add_up_trimmed()
+        backlog.HEAD_BYTES = HEAD_BYTES
         self._open.close()
         self._folder.cleanup()
 
@@ -593,26 +286,47 @@ class World:
 
     def broken(self) -> list[str]:
         faults = [f"{c.name}: {fault}" for c in self.clients for fault in c.faults]
-        faults += [f"{c.name}: {len(c.sent)} exchanges hang" for c in self.clients if c.sent]
+        missed: list[str] = []
         for client in self.clients:
+            faults += self._still_open(client)
+            missed += self._missed(client)
+            missed += self._disordered(client)  # dropped, and published again later
             faults += self._of_client(client)
+        missed += self._missed_by_groups()
+        if len(missed) > self.told_trimmed:  # of no other drop it is told
+            faults += missed
+        if self.kept_bytes is None and self.told_trimmed:
+            faults.append(f"{self.told_trimmed} messages are said to be trimmed")
         faults += self._of_groups()
         faults += self._of_retained()
         return faults
 
+    def _still_open(self, client: Client) -> Iterator[str]:
+        if client.sent or client.unreleased:
+            yield f"{client.name}: {len(client.sent) + len(client.unreleased)} exchanges hang"
+        session = self.core.sessions.get(client.name)
+        if session is not None:
+            hanging = session.inflight_count + session.queued_count + len(session.incoming)
+            if hanging:
+                yield f"{client.name}: {hanging} exchanges hang at the broker"
+
+    def _missed(self, client: Client) -> Iterator[str]:
+        got = {publish.payload for publish in client.got if not publish.retain}
+        for payload, message in self.published.items():
+            is_due = client.name in message.stays and message.acknowledged_at is not None
+            if is_due and payload not in got:
+                yield f"{client.name} never got {payload!r} on {message.topic}"
+
     def _of_client(self, client: Client) -> Iterator[str]:
         live = [p for p in client.got if not p.retain]
         counts = Counter(publish.payload for publish in live)
-        for payload, message in self.published.items():
-            publisher = payload.split(b":")[0].decode()
-            owner = next(c for c in self.clients if c.name == publisher)
-            is_due = client.name in message.stays and payload in owner.acknowledged
-            if is_due and not counts[payload]:
-                yield f"{client.name} never got {payload!r} on {message.topic}"
         for payload, count in counts.items():
             qos = {publish.qos for publish in live if publish.payload == payload}
             if qos == {2} and count > 1:
                 yield f"{client.name} got {payload!r} {count} times"
+
+    def _disordered(self, client: Client) -> Iterator[str]:
+        live = [p for p in client.got if not p.retain]
         latest: dict[tuple[bytes, str, int], int] = {}
         seen: set[bytes] = set()
         for publish in live:
@@ -628,23 +342,35 @@ class World:
                 yield f"{client.name} got {publish.payload!r} behind a later one"
             latest[key] = max(latest.get(key, 0), int(number))
 
-    def _of_groups(self) -> Iterator[str]:
-        got = Counter(
+    def _got_by_groups(self) -> Counter[bytes]:
+        return Counter(
             publish.payload
             for client in self.clients
             if client.group
             for publish in {p.payload: p for p in client.got}.values()
         )
-        done = {payload for client in self.clients for payload in client.acknowledged}
+
+    def _missed_by_groups(self) -> Iterator[str]:
+        got = self._got_by_groups()
         for payload, message in self.published.items():
-            if "$share/g/b/+" in message.due and payload in done and not got[payload]:
+            is_due = GROUP in message.due and message.acknowledged_at is not None
+            if is_due and not got[payload]:
                 yield f"the group never got {payload!r}"
-            if message.qos == 2 and got[payload] > 1:
-                yield f"{got[payload]} members of the group got {payload!r}"
+
+    def _of_groups(self) -> Iterator[str]:
+        for payload, count in self._got_by_groups().items():
+            if self.published[payload].qos == 2 and count > 1:
+                yield f"{count} members of the group got {payload!r}"
 
     def _of_retained(self) -> Iterator[str]:
-        done = {payload for client in self.clients for payload in client.acknowledged}
         for topic, payloads in self.retained.items():
-            kept = self.core.retained.get(topic)
-            if any(payload in done for payload in payloads) and kept is None:
-                yield f"nothing is retained on {topic}"
+            kept = self.core.retention.get(topic)
+            known = [self.published[payload] for payload in payloads]
+            acknowledged = [one for one in known if one.acknowledged_at is not None]
+            if kept is None:
+                if acknowledged:
+                    yield f"nothing is retained on {topic}"
+                continue
+            told_at = self.published[kept.payload].acknowledged_at
+            if told_at is not None and any(one.at > told_at for one in acknowledged):
+                yield f"{kept.payload!r} is retained on {topic} though a later one was acknowledged"

@@ -12,22 +12,32 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import World
+from surroundings import hooks
 
+from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import Journal, SessionRecord
 from gateway.broker.durability.lasting_clock import LastingClock
-from gateway.broker.durability.recovery import Recovery
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.snapshot import Snapshots
-from gateway.broker.server import BrokerCore
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.sessions import backlog
 from tree_handler import batch
 from tree_handler.batch import Entry, Header
 
 STEPS = 400
 
 
+SMALL_HEAD = 700
+"""Bytes of two messages or three: all others that wait do so in the log."""
+DISKS: tuple[dict[str, int], ...] = (
+    {"head_bytes": SMALL_HEAD},
+    {"kept_bytes": 0},
+    {"head_bytes": SMALL_HEAD, "kept_bytes": 10_000},
+)
+
+
 async def run(seed: int, *, sync: bool) -> World:
-    world = World(seed, sync=sync)
+    world = World(seed, sync=sync, **DISKS[seed % len(DISKS)])
     world.start()
     for client in world.clients:
         client.connect(world.core)
@@ -43,14 +53,16 @@ async def run(seed: int, *, sync: bool) -> World:
 async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
     sync: bool, pytestconfig: pytest.Config
 ) -> None:
-    crashes = acknowledged = 0
+    crashes = acknowledged = trimmed = 0
     for seed in range(2_000 if pytestconfig.getoption("--soak") else 40):
         world = await run(seed, sync=sync)
         assert world.broken() == [], f"seed {seed}, sync {sync}"
         crashes += world.crashes
+        trimmed += world.told_trimmed
         acknowledged += sum(len(client.acknowledged) for client in world.clients)
     assert crashes > 100
     assert acknowledged > 1_000
+    assert trimmed > 10
 
 
 async def faults(*, sync: bool, seeds: range = range(25)) -> set[str]:
@@ -82,7 +94,7 @@ async def test_without_marks_a_late_subscriber_takes_the_place_of_an_early_one(
 async def test_what_leaves_before_the_journal_is_safe_is_sent_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Durable, "_stands_on", staticmethod(lambda connection: 0))
+    monkeypatch.setattr(Channel, "stands_on", lambda *_: 0)
     assert await faults(sync=True)
 
 
@@ -96,7 +108,7 @@ async def test_without_what_was_sent_a_message_comes_under_another_identifier(
 async def test_a_checkpoint_without_retained_messages_loses_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Snapshots, "retained_changed", lambda *_: None)
+    monkeypatch.setattr(Durable, "retained_changed", lambda *_: None)
     assert await faults(sync=False, seeds=range(60))
 
 
@@ -111,11 +123,11 @@ async def test_a_start_decodes_each_batch_of_the_log_once_however_often_it_is_re
         return decode(frame, header)
 
     monkeypatch.setattr(batch, "decode", counted)
+    monkeypatch.setattr(backlog, "HEAD_BYTES", 1 << 30)  # else queues are read back from the log
     world.log.is_dead = False
-    world.core = BrokerCore(world.core.hooks)
-    clock = LastingClock(world.clocks, world.epoch)
-    found = Recovery(world.core, world.log, clock).run(Checkpoint())
-    world.core.upkeep.stop()
+    durable = Durable(world.log, LastingClock(world.clocks, world.epoch), world.core.now)
+    core = DataPlane(hooks(commit=world.log.commit), durability=durable)
+    found = core.recover(durable, world.log, world._open, Checkpoint())
     assert found.sessions == len(world.clients)
     assert len(decoded) > 100
     assert set(decoded.values()) == {1}

@@ -17,7 +17,6 @@ from broker_world import Wire, World
 
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
 from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
-from gateway.broker.inbound import arriving
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import (
     Connect,
@@ -44,38 +43,37 @@ class Days(World):
 
     def pass_s(self, passed_s: float) -> None:
         self.clocks.pass_s(passed_s)
-        self.core.upkeep.sweep()
+        self.core.sweep()
 
     async def kill(self, *, down_s: float = 0.0, power: Callable[[], None] | None = None) -> None:
         """The process dies; it starts again so much later, perhaps behind a power cut."""
         await turn()
-        durable = self.core.durable
-        assert durable is not None
-        while durable._saving is not None:  # SQLite does not like its file to be closed meanwhile
-            await asyncio.wait({durable._saving})
+        kept = self.core.checkpoints
+        assert kept is not None
+        while kept._saving is not None:  # SQLite does not like its file to be closed meanwhile
+            await asyncio.wait({kept._saving})
         if self.takes_checkpoints:
             await self.checkpoint()
         self.log.is_dead = True
-        self.core.upkeep.stop()
         self.clocks.pass_s(down_s)
         if power is not None:
             power()
         self._open.close()
-        self.frames = self.log.survives()
+        self.disk = self.log.survives()
         self.start()
         self.log._crash_in = 1 << 60
-        self.core.upkeep.sweep()
+        self.core.sweep()
         await turn()
 
     def left_s(self, client_id: str) -> float:
         """How long a session that waits for its client has to live."""
-        ends_at_s = self.core.sessions[client_id].ends_at_s
+        ends_at_s = self.core.sessions.get(client_id).ends_at_s
         assert ends_at_s is not None
         return round(ends_at_s - self.core.now(), 3)
 
     def messages_left_s(self, client_id: str) -> list[float]:
         """How long each message that waits for a client has to live."""
-        waiting = [message for message, _, _ in self.core.sessions[client_id].waiting()]
+        waiting = [message for message, _, _ in self.core.sessions.get(client_id).waiting()]
         ends_s = [one.expires_at_s for one in waiting if one.expires_at_s is not None]
         return [round(end_s - self.core.now(), 3) for end_s in ends_s]
 
@@ -87,7 +85,7 @@ class Device:
         self, world: World, name: str = "dev", *, expiry_s: int = 3600, will: Will | None = None
     ) -> None:
         self.wire = Wire()
-        self.connection = Connection(world.core)
+        self.connection = Connection(world.core.service)
         self.connection.connection_made(self.wire)
         lasting: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: expiry_s}
         self.send(Connect(Version.V5, name, clean_start=False, will=will, properties=lasting))
@@ -155,9 +153,9 @@ async def test_a_session_ends_so_long_after_its_client_went_however_often_the_ga
         await world.kill()
     assert world.left_s("dev") == 600
     world.pass_s(599)
-    assert "dev" in world.core.sessions
+    assert world.core.sessions.get("dev") is not None
     world.pass_s(1)
-    assert "dev" not in world.core.sessions
+    assert world.core.sessions.get("dev") is None
 
 
 async def test_the_time_for_which_the_process_was_down_counts(world: Days) -> None:
@@ -166,7 +164,7 @@ async def test_the_time_for_which_the_process_was_down_counts(world: Days) -> No
     await world.kill(down_s=2000)
     assert world.left_s("dev") == 600
     await world.kill(down_s=600)
-    assert "dev" not in world.core.sessions
+    assert world.core.sessions.get("dev") is None
 
 
 async def test_the_session_of_a_client_that_was_connected_counts_from_the_restart(
@@ -305,7 +303,7 @@ async def test_another_gateways_message_counts_from_when_it_came_and_not_by_its_
     await with_subscriber(world)
     row = ("t", 1, b"x", {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): 600})
     world.log.receive(OTHER, 1, row)  # its clock stood at 1970
-    arriving.publish(world.core, [row], OTHER, 1)
+    world.core.arriving.publish_batch([row], OTHER, 1)
     await turn()
     world.pass_s(MARK_S)  # the journal is told the time
     world.pass_s(200)
@@ -321,7 +319,7 @@ async def test_a_retained_message_ends_on_time_over_a_kill(world: Days) -> None:
     await turn()
     world.pass_s(200)
     await world.kill()
-    assert round(world.core.retained.expires_at_s("t") - world.core.now(), 3) == 400
+    assert round(world.core.retention.get("t").expires_at_s - world.core.now(), 3) == 400
 
 
 async def test_the_delay_of_a_will_counts_from_when_its_client_went(world: Days) -> None:
@@ -332,10 +330,10 @@ async def test_the_delay_of_a_will_counts_from_when_its_client_went(world: Days)
     await world.kill(down_s=100)
     world.pass_s(99)
     await turn()
-    assert world.core.retained.get("gone") is None
+    assert world.core.retention.get("gone") is None
     world.pass_s(1)
     await turn()
-    assert world.core.retained.get("gone") is not None
+    assert world.core.retention.get("gone") is not None
 
 
 # -- the machine's own -------------------------------------------------------------------------

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from searching import first_seed
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication import replication
+from tree_handler.replication import replication, search
 from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.repair import Summary
+from tree_handler.replication.search import Searches
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, run
 
@@ -52,7 +60,11 @@ def test_without_order_across_lives_clients_get_later_ones_first(
         return True
 
     monkeypatch.setattr(EpochOrder, "is_open", always)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in (21, 29, 46))
+    first_seed(
+        lambda seed: 5 in broken(run(replace(STORM, seed=seed))),
+        within=200,
+        likely=(21, 29, 46),
+    )
 
 
 def test_without_deduplication_gateways_take_their_own_messages_for_news(
@@ -73,7 +85,7 @@ def test_without_order_clients_get_messages_ahead_of_earlier_ones(
         return [Deliver(frame, header, header.first)]
 
     monkeypatch.setattr(Delivery, "add", at_once)
-    assert any(5 in broken(run(replace(STORM, seed=seed))) for seed in range(12))
+    first_seed(lambda seed: 5 in broken(run(replace(STORM, seed=seed))), within=100)
 
 
 def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +93,19 @@ def test_without_the_log_to_repair_from_messages_are_lost(monkeypatch: pytest.Mo
         return [Summary(completes=completes)]
 
     monkeypatch.setattr(Summary, "parts", nothing)
-    assert any(3 in broken(run(replace(STORM, seed=seed))) for seed in range(3))
+    first_seed(lambda seed: 3 in broken(run(replace(STORM, seed=seed))), within=100)
 
 
 TRIMMED = replace(STORM, log_batches=12, faults=FaultOptions(rate_per_s=8.0, lasting=0.0))
+
+
+def test_a_search_whose_answers_are_ignored_is_open_when_there_is_peace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "TIMEOUT_S", 1_000.0)
+    monkeypatch.setattr(Searches, "receive_sought", lambda *_: [])
+    reports = (run(replace(TRIMMED, seed=seed)) for seed in range(4))
+    assert any("still waits for a request or a search" in str(report) for report in reports)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,4 +124,8 @@ def test_what_is_forgotten_while_it_is_not_superseded_is_lost(
         return self.is_open(stream) and stream[0].strip("$") != self._own
 
     monkeypatch.setattr(EpochOrder, "is_past", is_past)
-    assert any(3 in broken(run(replace(TRIMMED, seed=seed))) for seed in (0, 1, 23, 26))
+    first_seed(
+        lambda seed: 3 in broken(run(replace(TRIMMED, seed=seed))),
+        within=200,
+        likely=(0, 1, 23, 26),
+    )

@@ -17,7 +17,6 @@ from broker_world import Wire, World
 
 from gateway.broker.durability.retained_again import unearthed
 from gateway.broker.durability.saved import SavedTombstone
-from gateway.broker.inbound import arriving
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import (
     Connect,
@@ -57,7 +56,7 @@ class Device:
     """A client with a session that lasts."""
 
     def __init__(self, world: World) -> None:
-        self.connection = Connection(world.core)
+        self.connection = Connection(world.core.service)
         self.wire = Wire()
         self.connection.connection_made(self.wire)
         lasting: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: 7200}
@@ -99,7 +98,7 @@ async def crash(world: World) -> None:
 def arrives(world: World, payload: bytes, physical_us: int, number: int) -> None:
     """Another gateway's message comes by the tree."""
     row = ("t", 1 | 4, payload, {VERSION: (physical_us, 0)})
-    arriving.publish(world.core, [row], OTHER, number)
+    world.core.arriving.publish_batch([row], OTHER, number)
 
 
 def told(payload: bytes, physical_us: int) -> Retained:
@@ -110,7 +109,7 @@ def told(payload: bytes, physical_us: int) -> Retained:
 
 
 def kept(world: World) -> bytes | None:
-    message = world.core.retained.get("t")
+    message = world.core.retention.get("t")
     return None if message is None else message.payload
 
 
@@ -158,23 +157,22 @@ async def test_what_a_neighbour_told_outlives_a_crash_and_subscribers_got_it_onc
     device = Device(world)
     device.subscribe("t")
     await turn()
-    assert world.core.retention.learn(told(b"news", NOW_US), world.core.now(), is_news=True)
+    assert world.core.shared_retention.learn(told(b"news", NOW_US), world.core.now(), is_news=True)
     await turn()
     assert device.got() == [b"news"]
     await crash(world)
     assert kept(world) == b"news"
-    session = world.core.sessions["dev"]
+    session = world.core.sessions.get("dev")
     assert session.inflight_count == 1
     assert not session.queued_count
-    assert world.core.retention.told("t", world.core.now()) == told(b"news", NOW_US)
+    assert world.core.shared_retention.told("t", world.core.now()) == told(b"news", NOW_US)
 
 
 async def test_a_deletion_that_a_neighbour_told_of_outlives_a_crash(world: World) -> None:
     arrives(world, b"x", NOW_US, 1)
     now_s = world.core.now()
-    assert world.core.retention.learn(told(b"", NOW_US + 1), now_s, is_news=True)
-    assert world.core.durable is not None
-    world.core.durable.sweep(now_s)  # nobody is sent anything that would wait for it
+    assert world.core.shared_retention.learn(told(b"", NOW_US + 1), now_s, is_news=True)
+    world.durable.sweep(now_s)  # nobody is sent anything that would wait for it
     await crash(world)
     assert kept(world) is None
     assert world.core.retention.versions.tombstone("t") is not None

@@ -47,7 +47,7 @@ class Device:
         self._unreleased: set[int] = set()
 
     def connect(self, world: World) -> None:
-        self.connection = Connection(world.core)
+        self.connection = Connection(world.core.service)
         self.wire = Wire()
         self.connection.connection_made(self.wire)
         lasting: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: 7200}
@@ -95,7 +95,7 @@ async def world(
 ) -> AsyncIterator[World]:
     # Two messages a turn.
     monkeypatch.setattr(retained_sending, "TURN_S", -1.0)
-    monkeypatch.setattr(retained_sending, "_LOOK_EVERY", 2)
+    monkeypatch.setattr(retained_sending, "PORTION", 2)
     made = World(0, sync=False)
     made.start()
     lasts(made)
@@ -114,7 +114,7 @@ def lasts(world: World) -> None:
 def publish(world: World, *topics: str) -> None:
     """Somebody publishes on these topics, retained."""
     for topic in topics:
-        world.core.accept(Message(topic, topic.encode(), b"x", 2, True))
+        world.core.acceptance.publish_own(Message(topic, topic.encode(), b"x", 2, True))
     world.core.acceptance.commit()
 
 
@@ -193,7 +193,7 @@ async def test_what_was_replaced_meanwhile_comes_once_by_the_subscription(world:
     await turns(1)
     device.stops_reading()
     await crash(world)
-    owed = world.core.sessions["dev"].owed
+    owed = world.core.sessions.get("dev").owed
     assert owed is not None
     [replaced, *_] = set(TOPICS) - owed.given
     publish(world, replaced)
@@ -210,7 +210,7 @@ async def test_a_session_that_ends_is_owed_nothing(world: World) -> None:
     device.subscribe(1)
     await turns(1)
     await crash(world)
-    world.core.end(world.core.sessions["dev"])
+    world.core.sessions.end(world.core.sessions.get("dev"))
     publish(world, TOPICS[0])
     await turns(6)
     await crash(world)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from searching import first_seed
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
@@ -24,13 +32,15 @@ def broken(report: Report) -> set[int]:
     return {violation.invariant for violation in report.violations}
 
 
-def any_broken(invariant: int, seeds: range = range(1, 9)) -> bool:
-    """Whether what a test has taken away shows in one of these runs."""
-    for seed in seeds:
+def any_broken(*invariants: int, likely: Sequence[int] = range(1, 9)) -> bool:
+    """Whether what a test has taken away shows in one of many runs."""
+
+    def shows(seed: int) -> bool:
         with suppress(ProtocolError):  # a gateway whose disk was lost may take an epoch again
-            if invariant in broken(run(RetainedOptions.drawn(seed, GATEWAYS))):
-                return True
-    return False
+            return not broken(run(RetainedOptions.drawn(seed, GATEWAYS))).isdisjoint(invariants)
+        return False
+
+    return first_seed(shows, within=100, likely=likely) >= 0
 
 
 def test_in_the_end_all_gateways_in_reach_retain_the_same_and_the_newest() -> None:
@@ -63,7 +73,7 @@ def test_without_versions_gateways_retain_what_they_heard_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RetainedVersions, "is_news", lambda *_: True)
-    assert any_broken(3) or any_broken(4)
+    assert any_broken(3, 4)
 
 
 def test_by_the_wall_clock_alone_a_write_loses_against_what_its_gateway_had_seen(
@@ -107,4 +117,4 @@ def test_without_the_epoch_a_gateway_that_lost_its_disk_makes_a_version_twice(
         return made(cls, us, logical, origin, 1)
 
     monkeypatch.setattr(Version, "__new__", without_epoch)
-    assert any_broken(5, range(37, 62, 24))
+    assert any_broken(5, likely=(37, 61))

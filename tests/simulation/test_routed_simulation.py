@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tree_handler.replication.epoch_order import EpochOrder
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from searching import first_seed
+
 from tree_handler.routing.accounts import Accounts
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import OwnInterest
@@ -35,30 +42,27 @@ def test_every_message_reaches_whom_the_origin_knew_to_want_it_once_and_in_order
 
 
 def test_islands_that_a_leaf_alone_connects_are_not_in_reach_of_each_other() -> None:
-    report = run(RoutedOptions.drawn(113, 3))
-    assert report.options.leaves == 1
-    assert not report.violations, report
+    drawn = (RoutedOptions.drawn(seed, 3) for seed in range(100, 1_000))
+    for options in itertools.islice((one for one in drawn if one.leaves == 1), 5):
+        report = run(options)
+        assert not report.violations, report
 
 
-@pytest.mark.parametrize(("seed", "gateways"), [(19, 3), (1, 4)])
+@pytest.mark.parametrize(("likely", "gateways"), [(19, 3), (1, 4)])
 def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
-    seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
+    likely: int, gateways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = replace(RoutedOptions.drawn(seed, gateways), traffic_per_s=6.0, most_batches=16)
-    report = run(options)
-    assert not report.violations, report
-    monkeypatch.setattr(OwnInterest, "trimmed", _forgets)
-    assert "does not know what" in str(run(options))
+    def trimmed(seed: int) -> Report:
+        drawn = RoutedOptions.drawn(seed, gateways)
+        return run(replace(drawn, traffic_per_s=6.0, most_batches=16))
 
-
-@pytest.mark.parametrize(("seed", "gateways"), [(26, 4), (116, 4)])
-def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
-    seed: int, gateways: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = storm(seed, gateways)
+    with monkeypatch.context() as patched:
+        patched.setattr(OwnInterest, "trimmed", _forgets)
+        seed = first_seed(
+            lambda seed: "does not know what" in str(trimmed(seed)), within=200, likely=[likely]
+        )
+    report = trimmed(seed)
     assert not report.violations, report
-    monkeypatch.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
-    assert 3 in {violation.invariant for violation in storm(seed, gateways).violations}
 
 
 def _no_claims(self: Accounts, *_: Any) -> list[Any]:
@@ -70,7 +74,7 @@ def _forgets(*_: Any) -> None:
     """Do nothing."""
 
 
-def _believes_too_much(self: Destination, stream: Any, last: int, tail: int, now: float) -> Any:
+def _believes_too_much(self: Destination, stream: Any, last: int, *_: Any) -> Any:
     """Take all that is claimed for covered, as if a claim could not be for a lost batch."""
     return self._core.passed_over(stream, 1, last)
 
@@ -89,4 +93,4 @@ def test_without_a_guard_a_message_is_lost(
 ) -> None:
     monkeypatch.setattr(what, name, broken)
     # Who restarts with its disk depends most on what stands there.
-    assert any(storm(seed, 5, lose_disk=False).violations for seed in range(30))
+    first_seed(lambda seed: bool(storm(seed, 5, lose_disk=False).violations), within=200)

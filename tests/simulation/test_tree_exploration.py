@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tree_handler.simulation.exploration import Search, run, shape
-from tree_handler.simulation.exploration_network import Budget
+from tree_handler.simulation.exploration_state import Budget
 from tree_handler.spanning.agreement import Agreements
 
 SEARCHES = [

@@ -49,7 +49,7 @@ def lasts(world: World) -> None:
 def connect(
     world: World, will: Will | None, *, lasting: bool = False, clean: bool = False
 ) -> Connection:
-    connection = Connection(world.core)
+    connection = Connection(world.core.service)
     connection.connection_made(Wire())
     properties: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: 7200} if lasting else {}
     connect = Connect(Version.V5, "dev", clean_start=clean, will=will, properties=properties)
@@ -88,7 +88,7 @@ async def test_the_will_of_a_client_that_was_connected_is_published_after_the_cr
     assert published(world) == []
     await crash(world)
     assert published(world) == [b"bye"]
-    kept = world.core.retained.get("gone")
+    kept = world.core.retention.get("gone")
     assert kept is not None
     assert kept.payload == b"bye"
     for _ in range(3):
@@ -149,7 +149,7 @@ async def test_a_will_with_a_delay_waits_for_its_client_after_the_crash(world: W
     await turn(world)
     await crash(world)
     assert published(world) == []
-    session = world.core.sessions["dev"]
+    session = world.core.sessions.get("dev")
     assert session.will is not None
     connect(world, None, lasting=True)
     await turn(world)
@@ -162,10 +162,10 @@ async def test_it_is_published_when_its_delay_is_over(world: World) -> None:
     connect(world, DELAYED, lasting=True)
     await turn(world)
     await crash(world)
-    session = world.core.sessions["dev"]
+    session = world.core.sessions.get("dev")
     assert session.will is not None
-    session.will = (0.0, session.will[1])
-    world.core.upkeep.sweep()
+    session.will_at_s = 0.0
+    world.core.sweep()
     await turn(world)
     assert published(world) == [b"bye"]
 

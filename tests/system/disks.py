@@ -1,12 +1,15 @@
 """File systems of a test's own, which can be filled, made read-only, and lose power. Need root.
 
 Each is mounted below the test's folder and unmounted when it ends; the machine's own are not
-touched.
+touched. Nobody but the test and the processes that it starts meanwhile sees the mounts: a copy of
+one in another mount namespace (`ip netns exec` makes one for each process) would keep the file
+system alive after its power was cut.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import struct
@@ -22,6 +25,52 @@ _NO_LOG_FLUSH = struct.pack("I", 2)
 """EXT4_GOING_FLAGS_NOLOGFLUSH: not even the journal is written."""
 
 
+_NEW_MOUNTS = 0x00020000
+"""CLONE_NEWNS."""
+_OWN_DIRECTORY = 0x00000200
+"""CLONE_FS."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OwnMounts:
+    """A mount namespace of the calling thread, as long as anything is mounted in it."""
+
+    def __init__(self) -> None:
+        self._home: int | None = None
+        self._mounted = 0
+
+    def enter(self) -> None:
+        """Something is about to be mounted.
+
+        Raises:
+            OSError: that is for root alone.
+
+        """
+        if self._home is None:
+            home = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            if _libc.unshare(_NEW_MOUNTS):
+                os.close(home)
+                raise OSError(ctypes.get_errno(), "unshare")
+            self._home = home
+            # What others unmount goes here too, and nothing goes out.
+            subprocess.run(["mount", "--make-rslave", "/"], check=True, capture_output=True)
+        self._mounted += 1
+
+    def leave(self) -> None:
+        """It is unmounted."""
+        self._mounted -= 1
+        if not self._mounted and self._home is not None:
+            home, self._home = self._home, None
+            # Threads that were begun meanwhile share this one's working directory until here.
+            has_failed = _libc.unshare(_OWN_DIRECTORY) or _libc.setns(home, _NEW_MOUNTS)
+            os.close(home)
+            if has_failed:
+                raise OSError(ctypes.get_errno(), "setns")
+
+
+_own_mounts = _OwnMounts()
+
+
 class _Mounted:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,10 +79,15 @@ class _Mounted:
 
     def _mount(self, *arguments: str) -> None:
         try:
+            _own_mounts.enter()
+        except OSError as error:
+            pytest.skip(f"can't mount a file system here (needs root): {error}")
+        try:
             subprocess.run(
                 ["mount", *arguments, str(self.folder)], check=True, capture_output=True, text=True
             )
         except (OSError, subprocess.CalledProcessError) as error:
+            _own_mounts.leave()
             why = getattr(error, "stderr", None) or str(error)
             pytest.skip(f"can't mount a file system here (needs root): {why.strip()}")
         self.is_mounted = True
@@ -42,6 +96,7 @@ class _Mounted:
         if self.is_mounted:
             subprocess.run(["umount", str(self.folder)], check=True)
             self.is_mounted = False
+            _own_mounts.leave()
 
     def make_read_only(self) -> None:
         """While nothing is open for writing in it."""

@@ -26,6 +26,8 @@ from kill_run import Run, plan, soak
 SOAK_KILLS = 50
 SHORT_KILLS = 9
 
+pytestmark = pytest.mark.timeout(600)  # a run of many kills is the fixture of its first test
+
 
 @pytest.fixture(
     scope="module",

@@ -90,6 +90,12 @@ def test_status_as_json_is_for_scripts(gateway: Running) -> None:
     assert (status["id"], status["root"], status["neighbours"]) == ("gw-north", "gw-north", [])
 
 
+def test_status_and_version_tell_the_same_build(gateway: Running) -> None:
+    status = json.loads(hedgerow("status", gateway.listeners["coap"], "--json").stdout)
+    assert status["build"] in ("compiled", "interpreted")
+    assert hedgerow("--version").stdout.endswith(f" ({status['build']})\n")
+
+
 @pytest.mark.parametrize(
     "path",
     ["sensors/module-temperature", "q/campus/north/gw-north/sensors/module-temperature"],

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.routing.interest import Interest
-from tree_handler.routing.topic_filters import FilterIndex, matches
+from tree_handler.routing.topic_filters import is_exact, matches
 
 MAX_FILTERS_TO_SEARCH = 8
 """If more filters with wildcards have changed, all topics are looked at again."""
@@ -40,7 +41,7 @@ class Audiences:
         self.topics: Counter[Audience] = Counter()
         """How many advertised topics have each audience."""
         self._records: dict[str, Interest] = {}
-        self._index: FilterIndex[str] = FilterIndex()
+        self._index: FilterTrie[str, None] = FilterTrie()
         self._advertisers: dict[str, Members] = {}
         self._audience: dict[str, Audience] = {}
 
@@ -67,7 +68,7 @@ class Audiences:
     def of(self, topic: str) -> Audience:
         """The audience of a topic, advertised or not."""
         found = self._audience.get(topic)
-        return found or Audience(_NOBODY, frozenset(self._index.match(topic)))
+        return found or Audience(_NOBODY, self._index.matching_keys(topic))
 
     def _replace(
         self,
@@ -80,19 +81,19 @@ class Audiences:
         """Note what a gateway wants and publishes now; the topics and filters that changed."""
         wanted, wants = (_NOBODY if r is None else r.subscribes for r in (old, new))
         for topic_filter in wanted - wants:
-            self._index.remove(topic_filter, gateway_id)
+            self._index.delete(topic_filter, gateway_id)
         for topic_filter in wants - wanted:
-            self._index.add(topic_filter, gateway_id)
+            self._index.set(topic_filter, gateway_id, None)
         filters |= wanted ^ wants
         before, now = (_NOBODY if r is None else r.publishes for r in (old, new))
         for topic in before ^ now:
-            if not (topic.startswith("$") or _is_wild(topic)):
+            if topic[:1] != "$" and is_exact(topic):
                 self._advertisers[topic] = self._advertisers.get(topic, _NOBODY) ^ {gateway_id}
                 topics.add(topic)
 
     def _matched_by(self, filters: Iterable[str]) -> set[str]:
         """The advertised topics that these filters match, or more."""
-        wild = [topic_filter for topic_filter in filters if _is_wild(topic_filter)]
+        wild = [topic_filter for topic_filter in filters if not is_exact(topic_filter)]
         if len(wild) > MAX_FILTERS_TO_SEARCH:
             return set(self._advertisers)
         found = {topic for topic in filters if topic in self._advertisers}
@@ -110,10 +111,6 @@ class Audiences:
         if not advertisers:
             del self._advertisers[topic]
             return
-        audience = Audience(advertisers, frozenset(self._index.match(topic)))
+        audience = Audience(advertisers, self._index.matching_keys(topic))
         self._audience[topic] = audience
         self.topics[audience] += 1
-
-
-def _is_wild(topic_filter: str) -> bool:
-    return "+" in topic_filter or "#" in topic_filter

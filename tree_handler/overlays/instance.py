@@ -27,7 +27,7 @@ SETTLE_HELLOS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class OverlayWay:
     """How a message goes now.
 
     Attributes:
@@ -83,7 +83,7 @@ class Instance:
         self.tree = SpanningTree(identity, parameters, now)
         self.forwarding: frozenset[int] = frozenset()
         """Links that carry data of this overlay now."""
-        self.way: Way | None = None
+        self.way: OverlayWay | None = None
         """How data go, None while the tree is not settled."""
         self._numbers = numbers
         self._counters = counters
@@ -253,7 +253,7 @@ class Instance:
         if not self._is_settled(now):
             self.way = None
         elif self.way is None or self.way.links != self.forwarding:
-            self.way = Way(self.overlay, self.forwarding, self.members)
+            self.way = OverlayWay(self.overlay, self.forwarding, self.members)
 
     def _is_settled(self, now: float) -> bool:
         """Whether all members in sight are in one tree, and this gateway is joined to it."""

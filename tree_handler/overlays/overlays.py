@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.audience import Audiences, Members
-from tree_handler.overlays.instance import Instance, Way
+from tree_handler.overlays.instance import Instance, OverlayWay
 from tree_handler.overlays.plan import NO_PLAN, Plan
 from tree_handler.overlays.policy import RootPolicy, Weights, standings
 from tree_handler.overlays.wire import Item
@@ -43,7 +43,7 @@ from tree_handler.routing.interest import Interest
 from tree_handler.spanning.election import MAX_EPOCH, Identity
 from tree_handler.spanning.parameters import Parameters
 
-__all__ = ["Changed", "OverlaySnapshot", "Overlays", "Say", "Settings", "Way"]
+__all__ = ["OverlayChanged", "OverlaySnapshot", "OverlayWay", "Overlays", "Say", "Settings"]
 
 LIVES_BITS = 31
 """A gateway enters overlays at most so often (as a power of two) from one start to the next."""
@@ -79,13 +79,13 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class OverlayChanged:
     """An overlay began, ended, or has another root, parent or forwarding link."""
 
     why: str
 
 
-Action = Say | Changed
+Action = Say | OverlayChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Overlays:
 
     # -- the way of a message ------------------------------------------------------------------
 
-    def way(self, topic: str) -> Way | None:
+    def way(self, topic: str) -> OverlayWay | None:
         """How a message of a local client goes now; None is the routed way."""
         name = self.plan.overlay_of(topic)
         instance = None if name is None else self.instances.get(name)
@@ -324,7 +324,7 @@ class Overlays:
         instance.close()
         self._send(instance.take_said())
         self._states.pop(name, None)
-        self._actions.append(Changed(f"overlay {name.hex()} ended"))
+        self._actions.append(OverlayChanged(f"overlay {name.hex()} ended"))
 
     def _next_epoch(self) -> int | None:
         epoch = (self.identity.boot_epoch << LIVES_BITS) + self._lives
@@ -349,7 +349,9 @@ class Overlays:
             state = instance.tree.root_id, instance.parent_id, instance.forwarding
             if self._states.get(name) != state:
                 self._states[name] = state
-                self._actions.append(Changed(f"overlay {name.hex()}: {why}: {instance.tree}"))
+                self._actions.append(
+                    OverlayChanged(f"overlay {name.hex()}: {why}: {instance.tree}")
+                )
 
     def _send(self, said: Iterable[tuple[int, Item]]) -> None:
         by_link: dict[int, list[Item]] = {}

@@ -96,7 +96,7 @@ class AntiEntropy:
         return self.ask_all(now)
 
     def told(self, link: int, summary: Summary) -> bool:
-        """A neighbour says what it has, or a part of it; whether all is told with that.
+        """Take what a neighbour has, or a part of it; return whether it has told all with that.
 
         What is over for it, it can't send. But what it was known to have had, and is lacking
         here, is still waited for.
@@ -153,6 +153,11 @@ class AntiEntropy:
         """Whether a neighbour has told a part of what it has, and the rest is on its way."""
         return any(state.is_telling for state in self._neighbours.values())
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether any neighbour has still to answer a request."""
+        return any(state.asked is not None for state in self._neighbours.values())
+
     def came(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch as repair, whether or not the log takes it."""
         state = self._neighbours.get(link)
@@ -160,7 +165,9 @@ class AntiEntropy:
             state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
     def lacks(self, link: int, kept: Callable[[Epoch], Intervals]) -> Request | None:
-        """What a neighbour lacks that has just told what it has; None if that is not known.
+        """Find what a neighbour lacks that has just told what it has.
+
+        Nothing is returned where that is not known yet, or it lacks nothing.
 
         Args:
             link: the neighbour.

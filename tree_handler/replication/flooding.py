@@ -62,7 +62,7 @@ class Flooding:
         return state is not None and state.forwarding
 
     def set_forwarding(self, link: int, *, forwards: bool) -> bool:
-        """A link is to forward or not; whether that is new."""
+        """Let a link forward or not; return whether it did otherwise before."""
         state = self.links.get(link)
         if state is None or state.forwarding == forwards:
             return False
@@ -70,7 +70,7 @@ class Flooding:
         return True
 
     def set_full(self, link: int, *, is_full: bool) -> bool:
-        """A link is full or has drained; whether that is new."""
+        """Note that a link is full or has drained; return whether it was otherwise before."""
         state = self.links.get(link)
         if state is None or state.full == is_full:
             return False
@@ -82,7 +82,7 @@ class Flooding:
         return (link for link, state in self.links.items() if not state.full)
 
     def flood(self, frame: bytes, header: Header, source: int | None) -> list[Action]:
-        """Pass a batch on that came over ``source``; None if it came over no link."""
+        """Pass a batch on that came over the link ``source``, or over no link if that is None."""
         if header.local:
             return []
         if not (self.floods_clients or header.control):

@@ -1,7 +1,12 @@
-"""Decides what is lost: what is certain to be nowhere within reach, and nothing else."""
+"""Decides what is lost: what is certain to be nowhere within reach, and nothing else.
+
+It is certain once a search has found it nowhere, and nobody who linked since then has brought it
+either (`search`): so an answer is let settle for half as long as searches are apart at least.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -36,31 +41,66 @@ class Losses:
     _stuck: dict[Epoch, float] = field(default_factory=dict)
     """Since when something of a stream is missing that no neighbour can send."""
     _next_search: float = 0.0
+    _ended_at: float = math.inf
+    """When the search ended whose result is let settle."""
+
+    @property
+    def due_at(self) -> float:
+        """When `give_up` may have something to give up; infinity for not before it is fed."""
+        return self._ended_at + self.interval_s / 2
 
     def seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
-        """Ask everybody within reach for what no neighbour can send."""
+        """Ask everybody within reach for what no neighbour can send.
+
+        Args:
+            missing: what is not here and no neighbour can send, by stream.
+            now: monotonic time in seconds.
+
+        """
         self._stuck = {key: self._stuck.get(key, now) for key in missing}
-        if not missing or now < self._next_search or self.searches.is_seeking:
+        is_seeking = self.searches.is_seeking or self.searches.result is not None
+        if not missing or now < self._next_search or is_seeking:
             return []
         self._next_search = now + self.interval_s
-        longest = sorted(missing.items(), key=lambda row: self._stuck[row[0]])
-        return self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
+        longest = sorted(missing.items(), key=self._stuck_since)
+        actions = self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
+        self.heard(now)
+        return actions
 
-    def give_up(self, now: float) -> list[Action]:
-        """Note as lost what nobody within reach has."""
+    def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        """Note as lost what nobody within reach has; the arguments are those of `seek`."""
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
         return [
             Append(*batch.passed(stream, *part, flags), None)
             for stream, left in self._given_up(now)
-            for gap in left.without(self.covered(stream))
+            for gap in left.common(missing.get(stream, _NOTHING)).without(self.covered(stream))
             for part in parts(*gap)
         ]
 
+    def heard(self, now: float) -> None:
+        """A search may have ended with what was heard now; one that proves nothing is dropped."""
+        if self.searches.result is not None and not self.searches.result.complete:
+            self.searches.result = None
+        if self.searches.result is None:
+            self._ended_at = math.inf
+        else:
+            self._ended_at = min(self._ended_at, now)
+
+    def start_over(self) -> None:
+        """Nothing that was heard of the last search counts: there is no neighbour, say."""
+        self.searches.result = None
+        self._ended_at = math.inf
+
+    def _stuck_since(self, row: tuple[Epoch, Intervals]) -> float:
+        return self._stuck[row[0]]
+
     def _given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
-        """What a search that has ended found nowhere, if its origin was asked or is long gone."""
-        result, self.searches.result = self.searches.result, None
-        if result is None or not result.complete:
+        """What a search found nowhere, if its origin was asked or is long gone."""
+        self.heard(now)
+        result, ended_at = self.searches.result, self._ended_at
+        if result is None or now < self.due_at:
             return
+        self.start_over()
         for key, left in result.left.items():
             stuck_s = now - self._stuck.get(key, now)
             was_asked = key[0].removeprefix(CONTROL_PREFIX) in result.origins
@@ -68,4 +108,7 @@ class Losses:
                 yield key, left
             else:  # each search asks everybody; who was away for long may stay away
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
-                self._next_search = max(self._next_search, now + wait_s)
+                self._next_search = max(self._next_search, ended_at + wait_s)
+
+
+_NOTHING = Intervals()

@@ -9,7 +9,7 @@ both ends tell each other what they have (`telling`). Each asks the other for wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -30,62 +30,70 @@ _NOTHING = Intervals()
 _EVERYTHING = Intervals([(1, (1 << 64) - 1)])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class RepairSettings:
+    """What replication is set to.
+
+    Attributes:
+        floods_clients: whether clients' streams go to all, by flooding and by repair between
+            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
+            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
+        interval_s: how often a changed summary is sent.
+        timeout_s: when an unanswered request may be repeated.
+        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
+            origin is not within reach either: it may come back and have it.
+        kept_lives: see `epochs_over.KEPT_LIVES`.
+
+    """
+
+    floods_clients: bool = True
+    interval_s: float = 5.0
+    timeout_s: float = 5.0
+    origin_gone_s: float = 24 * 3600.0
+    kept_lives: int = KEPT_LIVES
+
+
 class Repairing:
     """The part of `Replication` that neighbours answer.
 
     Args:
         origin: this gateway's id.
         epoch: this gateway's boot epoch.
-        have: what the log holds, and held before it was trimmed, by stream.
-        floods_clients: whether clients' streams go to all, by flooding and by repair between
-            neighbours. Without it whoever routes them sends what `publish` had appended, feeds
-            what arrives to `take` and `passed_over`, and repairs; control streams stay as they are.
-        repair_interval_s: how often a changed summary is sent.
-        repair_timeout_s: when an unanswered request may be repeated.
-        origin_gone_s: for how long a number is waited for that nobody within reach has, while its
-            origin is not within reach either: it may come back and have it.
-        kept_lives: see `epochs_over.KEPT_LIVES`.
+        have: what the log holds, and held before it was trimmed, by stream; replication keeps it
+            up to date from now on.
+        settings: the defaults are those of a gateway that floods.
         told: control batches that the log holds; of them it is known which earlier epochs an
             origin had.
 
     """
 
-    origin: str
-    epoch: int
-    have: dict[Epoch, Intervals] = field(default_factory=dict)
-    floods_clients: bool = True
-    repair_interval_s: float = 5.0
-    repair_timeout_s: float = 5.0
-    origin_gone_s: float = 24 * 3600.0
-    kept_lives: int = KEPT_LIVES
-    told: InitVar[Iterable[tuple[bytes, Header]]] = ()
-    counters: Counters = field(default_factory=Counters)
-    _next_repair: float = 0.0
-    _order: EpochOrder = field(init=False)
-    _neighbours: AntiEntropy = field(init=False)
-    _openings: Openings = field(init=False)
-    _searches: Searches = field(init=False)
-    _losses: Losses = field(init=False)
-    _own: OwnBatches = field(init=False)
-    _telling: Telling = field(init=False)
-    _flooding: Flooding = field(init=False)
-
-    def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
+    def __init__(
+        self,
+        origin: str,
+        epoch: int,
+        have: dict[Epoch, Intervals] | None = None,
+        settings: RepairSettings = RepairSettings(),  # frozen
+        told: Iterable[tuple[bytes, Header]] = (),
+    ) -> None:
+        self.origin = origin
+        self.epoch = epoch
+        self.have = {} if have is None else have
+        self.settings = settings
+        self.counters = Counters()
+        self._interval_s = settings.interval_s
+        self._next_repair = 0.0
         prune(self.have)
-        own, floods = (self.origin, self.epoch), self.floods_clients
+        own, floods = (origin, epoch), settings.floods_clients
         self._own = OwnBatches(*own)
         self._flooding = Flooding(own, floods, self.counters)
         self._order = EpochOrder(own, self.have, told, from_origin_alone=not floods)
         is_flooded = self._flooding.is_flooded
         self._telling = Telling(self.have, is_flooded)
-        self._neighbours = AntiEntropy(self.have, is_flooded, self.repair_timeout_s)
-        gone_s = None if floods else self.origin_gone_s
-        self._openings = Openings(self._order, self._neighbours, gone_s)
-        self._searches = Searches(*own, self._telling.kept)
-        self._losses = Losses(
-            self._searches, self.covered, self.repair_interval_s, self.origin_gone_s
-        )
+        self._neighbours = AntiEntropy(self.have, is_flooded, settings.timeout_s)
+        gone_s = settings.origin_gone_s
+        self._openings = Openings(self._order, self._neighbours, None if floods else gone_s)
+        self._searches = Searches(*own, self._telling.kept, 2 * settings.interval_s)
+        self._losses = Losses(self._searches, self.covered, settings.interval_s, gone_s)
 
     def covered(self, stream: Epoch) -> Intervals:
         """The numbers of a stream that came, were passed over, or are this gateway's own; all if
@@ -105,9 +113,8 @@ class Repairing:
         self._flooding.link_up(link)
         self._telling.link_up(link)
         self._neighbours.link_up(link)
-        self._searches.link_up(link)
-        self._next_repair = min(self._next_repair, now + self.repair_interval_s)
-        return [*self._telling.tell(link)]
+        self._next_repair = min(self._next_repair, now + self._interval_s)
+        return [*self._telling.tell(link), *self._searches.link_up(link)]
 
     def link_down(self, link: int, now: float) -> list[Action]:
         """The neighbour is gone; what it was asked for may be asked of others."""
@@ -163,7 +170,9 @@ class Repairing:
 
     def receive_sought(self, link: int, sought: Sought, now: float) -> list[Action]:
         """The neighbour answers a search."""
-        return [*self._searches.receive_sought(link, sought), *self._losses.give_up(now)]
+        actions = self._searches.receive_sought(link, sought)
+        self._losses.heard(now)
+        return actions
 
     def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
         """The shell has carried out a `Look`: these numbers were in the log and are sent."""
@@ -173,13 +182,14 @@ class Repairing:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        return self._next_repair
+        return min(self._next_repair, self._losses.due_at)
 
     def handle_timer(self, now: float) -> list[Action]:
         """Send summaries to neighbours that have not been told the latest; repeat requests."""
         if now < self._next_repair:
-            return []
-        self._next_repair = now + self.repair_interval_s
+            is_due = now >= self._losses.due_at
+            return self._losses.give_up(self._missing(), now) if is_due else []
+        self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():
@@ -187,12 +197,21 @@ class Repairing:
                 actions += self._telling.tell(link)
         actions += self._neighbours.handle_timer(now)
         actions += self._searches.handle_timer(now)
-        actions += self._losses.give_up(now)
         actions += self._openings.of_all(now)
-        if self._flooding:
-            missing = self._neighbours.out_of_reach(self._order.expected())
-            actions += self._losses.seek(missing, now)
-        return [*actions, *self._losses.give_up(now)]
+        if not self._flooding:
+            self._losses.start_over()
+            return actions
+        missing = self._missing()
+        lost = self._losses.give_up(missing, now)
+        return [*actions, *(lost or self._losses.seek(missing, now))]
+
+    def _missing(self) -> dict[Epoch, Intervals]:
+        return self._neighbours.out_of_reach(self._order.expected())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a neighbour has still to answer a request or a search."""
+        return self._neighbours.is_asking or self._searches.are_unanswered
 
     # -- what retained messages depend on ----------------------------------------------------
 

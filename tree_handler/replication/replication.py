@@ -20,7 +20,7 @@ one (disk full) leaves no trace of it here. Time is monotonic seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
@@ -47,7 +47,7 @@ from tree_handler.replication.delivery import Deliver, Delivery
 from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
-from tree_handler.replication.repairing import Repairing
+from tree_handler.replication.repairing import Repairing, RepairSettings
 from tree_handler.replication.set_aside import SetAside
 from tree_handler.replication.unlogged import Unlogged
 
@@ -58,6 +58,7 @@ __all__ = [
     "Look",
     "Lost",
     "Push",
+    "RepairSettings",
     "Replication",
     "Route",
     "SendBatch",
@@ -77,19 +78,24 @@ def known(have: Intervals, header: Header) -> bool:
     return have.covers(header.first, header.last)
 
 
-@dataclass(slots=True)
 class Replication(Repairing):
     """One gateway's view of every origin's batches; its arguments are those of `Repairing`."""
 
-    _unlogged: Unlogged = field(default_factory=Unlogged)
-    _delivery: Delivery = field(default_factory=Delivery)
-    _forgetting: Forgetting = field(init=False)
-    _set_aside: SetAside = field(default_factory=SetAside)
-
-    def __post_init__(self, told: Iterable[tuple[bytes, Header]]) -> None:
-        Repairing.__post_init__(self, told)
+    def __init__(
+        self,
+        origin: str,
+        epoch: int,
+        have: dict[Epoch, Intervals] | None = None,
+        settings: RepairSettings = RepairSettings(),  # noqa: B008  # frozen
+        told: Iterable[tuple[bytes, Header]] = (),
+    ) -> None:
+        super().__init__(origin, epoch, have, settings, told)
+        self._floods_clients = settings.floods_clients
+        self._unlogged = Unlogged()
+        self._delivery = Delivery()
+        self._set_aside = SetAside()
         self._forgetting = Forgetting(
-            self.have, self._order, self._neighbours, self._telling, self.kept_lives
+            self.have, self._order, self._neighbours, self._telling, settings.kept_lives
         )
         # What a restart finds in the log was handed out, or its receivers are gone.
         self._delivery.resume(self.have, self._order.is_open)
@@ -259,7 +265,7 @@ class Replication(Repairing):
         if header.end != len(frame):
             self.counters.malformed += 1
             raise BatchError("batch followed by other bytes", len(frame) - header.end)
-        if not (self.floods_clients or header.control):
+        if not (self._floods_clients or header.control):
             self.counters.discarded += 1
             return []
         if repair:

@@ -4,16 +4,20 @@ A gateway gives a message up only if it is certain that nobody within reach has 
 gateway that is asked sends what its log has, asks all its other neighbours for the rest, and
 answers when they have, with what is still missing. Who is asked a second time says so at once. So
 over any graph each link carries a search twice, and what comes back to the seeker was found
-nowhere, unless a link failed or came up meanwhile, time ran out, or somebody had too much to do:
-then the answer says that it is not complete, and proves nothing.
+nowhere, unless a link failed meanwhile, time ran out, or somebody had too much to do: then the
+answer says that it is not complete, and proves nothing.
 
-What is found is sent as repair along the way by which the search came.
+What is found is sent as repair along the way by which the search came. Whoever links to a gateway
+that has answered, or is about to, is asked too, for as long as the seeker lets the answer settle:
+what the newcomer has comes by the same way, and nobody waits for it. Each number is asked of a
+newcomer once, however many seek it, and one that had been asked before says so at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
@@ -32,6 +36,18 @@ Wanted = dict[Epoch, Intervals]
 
 @dataclass(slots=True)
 class _Search:
+    """One search as one gateway sees it.
+
+    Attributes:
+        parent: the link over which it came; None for the gateway's own.
+        left: what was not found yet.
+        until: when it is answered, if it was not before; then, when it is over.
+        waiting: the links that have not answered.
+        origins: those who number what is sought and were asked.
+        complete: whether all were asked and answered.
+
+    """
+
     parent: int | None
     left: Wanted
     until: float
@@ -47,15 +63,22 @@ class Searches:
         own: this gateway's id.
         epoch: its boot epoch, so that its searches are named as nobody's before.
         kept: the numbers of a stream that its log may still hold.
+        settle_s: who links within this time of a search's end is asked too, at least.
 
     """
 
-    def __init__(self, own: str, epoch: int, kept: Callable[[Epoch], Intervals]) -> None:
+    def __init__(
+        self, own: str, epoch: int, kept: Callable[[Epoch], Intervals], settle_s: float
+    ) -> None:
         self._own = own
         self._epoch = epoch
         self._kept = kept
+        # Here it may have ended as much earlier as an answer may take.
+        self._settle_s = TIMEOUT_S + settle_s
         self._links: set[int] = set()
         self._active: dict[SearchId, _Search] = {}
+        self._answered: dict[SearchId, _Search] = {}
+        """Of each seeker the latest one."""
         self._over: dict[SearchId, None] = {}
         self._count = 0
         self.result: Sought | None = None
@@ -63,7 +86,12 @@ class Searches:
 
     @property
     def are_under_way(self) -> bool:
-        """Whether there is any search, of this gateway's or of another one."""
+        """Whether there is any search that is not over, of this gateway's or of another one."""
+        return bool(self._active or self._answered)
+
+    @property
+    def are_unanswered(self) -> bool:
+        """Whether there is any search that waits for answers, of this gateway or of another one."""
         return bool(self._active)
 
     @property
@@ -81,7 +109,7 @@ class Searches:
 
     def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
         """A neighbour asks."""
-        if seek.number in self._active or seek.number in self._over:
+        if self._is_known(seek.number):
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
         if len(self._active) >= MAX_SEARCHES:
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=False))]
@@ -106,7 +134,7 @@ class Searches:
         """A neighbour that was asked answers."""
         search = self._active.get(answer.number)
         if search is None or link not in search.waiting:
-            return []
+            return [] if answer.complete else self._unsettled(answer.number)
         search.left = {
             key: numbers.common(answer.left.get(key, _NOTHING))
             for key, numbers in search.left.items()
@@ -126,7 +154,7 @@ class Searches:
         """
         numbers = Intervals([(header.first, header.last)])
         parents: dict[int, None] = {}
-        for search in self._active.values():
+        for search in chain(self._active.values(), self._answered.values()):
             if search.parent is None or search.parent == link:
                 continue
             left = search.left.get(header.stream, _NOTHING)
@@ -135,11 +163,18 @@ class Searches:
                 parents[search.parent] = None
         return [SendRepair(parent, frame) for parent in parents]
 
-    def link_up(self, link: int) -> None:
-        """There is somebody whom the searches under way have not asked."""
+    def link_up(self, link: int) -> list[SendSeek]:
+        """There is somebody whom the searches that are not over have not asked."""
         self._links.add(link)
-        for search in self._active.values():
-            search.complete = False
+        asked: Wanted = {}
+        seeks = []
+        for number, search in chain(self._active.items(), self._answered.items()):
+            wanted = _present(_less(search.left, asked))
+            if wanted:
+                seeks.append(SendSeek(link, Seek(number, wanted)))
+                for key, numbers in wanted.items():
+                    asked.setdefault(key, Intervals()).update(numbers)
+        return seeks
 
     def link_down(self, link: int) -> list[Action]:
         """Who was asked over this link will not answer; who asked needs no answer."""
@@ -147,11 +182,15 @@ class Searches:
         actions: list[Action] = []
         for number, search in list(self._active.items()):
             if search.parent == link:
-                self._end(number)
+                del self._active[number]
+                self._forget(number)
             elif link in search.waiting:
                 search.waiting.discard(link)
                 search.complete = False
                 actions += self._end_if_answered(number, search)
+        for number in [n for n, search in self._answered.items() if search.parent == link]:
+            del self._answered[number]
+            self._forget(number)
         return actions
 
     def handle_timer(self, now: float) -> list[Action]:
@@ -162,13 +201,19 @@ class Searches:
                 search.waiting.clear()
                 search.complete = False
                 actions += self._end_if_answered(number, search)
+        for number in [n for n, search in self._answered.items() if now >= search.until]:
+            del self._answered[number]
+            self._forget(number)
         return actions
+
+    def _is_known(self, number: SearchId) -> bool:
+        return number in self._active or number in self._answered or number in self._over
 
     def _is_origin_of(self, wanted: Iterable[Epoch]) -> set[str]:
         return {self._own} & {name.removeprefix(CONTROL_PREFIX) for name, _ in wanted}
 
     def _pass_on(self, number: SearchId, search: _Search) -> list[Action]:
-        wanted = {key: numbers for key, numbers in search.left.items() if len(numbers)}
+        wanted = _present(search.left)
         if wanted:
             search.waiting = self._links - {search.parent}
         if not search.waiting:
@@ -178,19 +223,49 @@ class Searches:
     def _end_if_answered(self, number: SearchId, search: _Search) -> list[Action]:
         if search.waiting:
             return []
-        self._end(number)
-        left = {key: numbers for key, numbers in search.left.items() if len(numbers)}
+        del self._active[number]
+        self._settle(number, search)
+        left = _present(search.left)
         answer = Sought(number, left, frozenset(search.origins), complete=search.complete)
         if search.parent is None:
             self.result = answer
             return []
         return [SendSought(search.parent, answer)]
 
-    def _end(self, number: SearchId) -> None:
-        del self._active[number]
+    def _settle(self, number: SearchId, search: _Search) -> None:
+        seeker = number[:2]
+        superseded = [other for other in self._answered if other[:2] == seeker]
+        if not superseded and len(self._answered) >= MAX_SEARCHES:
+            superseded = [next(iter(self._answered))]
+        for other in superseded:
+            del self._answered[other]
+            self._forget(other)
+        search.until += self._settle_s
+        self._answered[number] = search
+
+    def _unsettled(self, number: SearchId) -> list[Action]:
+        """Somebody who linked late could not look: the answer proves nothing any more."""
+        search = self._active.get(number) or self._answered.get(number)
+        if search is None or not search.complete:
+            return []
+        search.complete = False
+        if number in self._active:
+            return []
+        if search.parent is not None:
+            answer = Sought(number, search.left, frozenset(), complete=False)
+            return [SendSought(search.parent, answer)]
+        if self.result is not None and self.result.number == number:
+            self.result = None
+        return []
+
+    def _forget(self, number: SearchId) -> None:
         self._over[number] = None
         if len(self._over) > MAX_REMEMBERED:
             del self._over[next(iter(self._over))]
+
+
+def _present(wanted: Wanted) -> Wanted:
+    return {key: numbers for key, numbers in wanted.items() if len(numbers)}
 
 
 def _less(wanted: Wanted, found: Mapping[Epoch, Intervals]) -> Wanted:

@@ -45,7 +45,7 @@ class SetAside:
         return times >= TRIES
 
     def why(self, header: Header) -> str:
-        """Why numbers that the log says are lost were set aside; empty if they were not."""
+        """Tell why numbers that the log says are lost were set aside: nothing if they were not."""
         for (stream, first, last), why in self._why.items():
             if stream == header.stream and first <= header.first and header.last <= last:
                 return why

@@ -26,25 +26,32 @@ While the log is catching up nothing is compared, for a time: most of what diffe
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol
 
-import msgpack
-
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.hybrid_clock import Version
-from tree_handler.retained.message import Retained, version_of
+from tree_handler.retained.message import Retained
+from tree_handler.retained.sync_wire import (
+    ASK_TOPICS,
+    END,
+    START,
+    Place,
+    SyncKind,
+    ask_of,
+    digest_of,
+    pack,
+    place_of,
+    unpack,
+)
 from tree_handler.retained.versions import BUCKETS, HASH_BYTES, RetainedVersions, differing
 
 ANSWER_BYTES = 64 << 10
 """An ANSWER ends when it is so large; one message may be larger."""
 ANSWER_TOPICS = 500
 """And when so many topics were looked at."""
-ASK_TOPICS = 1_000
-"""Versions listed in one ASK."""
 POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0
@@ -55,16 +62,6 @@ CATCH_UP_S = 60.0
 """A log that catches up is waited for so long."""
 PUT_OFF_MAX = 10_000
 """Messages left to the log that are remembered."""
-
-_END = (BUCKETS, "")
-_START = (0, "")
-
-
-class _Kind(enum.IntEnum):
-    ROOT = 0
-    DIGEST = 1
-    ASK = 2
-    ANSWER = 3
 
 
 class Log(Protocol):
@@ -80,7 +77,7 @@ class Log(Protocol):
         """Whether a neighbour has what this gateway lacks and is asking for."""
 
 
-class Store(Protocol):
+class RetainedSource(Protocol):
     """The retained messages of a gateway."""
 
     @property
@@ -98,8 +95,8 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
-    """Send this to the neighbour."""
+class SendRetained:
+    """SendRetained this to the neighbour."""
 
     link: int
     payload: bytes
@@ -134,7 +131,7 @@ class _Session:
     link: int
     buckets: list[int]
     asked_at: float
-    after: tuple[int, str] = _START
+    after: Place = START
     refused: bool = False
 
 
@@ -151,7 +148,7 @@ class _PutOff:
 
 
 @dataclass(slots=True)
-class Counters:
+class SyncCounters:
     """What happened, for status and metrics."""
 
     sent: int = 0
@@ -171,8 +168,8 @@ class RetainedSync:
 
     """
 
-    def __init__(self, store: Store, log: Log, settle_s: float = 5.0) -> None:
-        self.counters = Counters()
+    def __init__(self, store: RetainedSource, log: Log, settle_s: float = 5.0) -> None:
+        self.counters = SyncCounters()
         self._store = store
         self._versions = store.versions
         self._log = log
@@ -201,7 +198,7 @@ class RetainedSync:
             self._session = None
             self._look_at = min(self._look_at, now + POLL_S)
 
-    def receive(self, link: int, payload: bytes, now: float) -> list[Send]:
+    def receive(self, link: int, payload: bytes, now: float) -> list[SendRetained]:
         """Take a neighbour's message.
 
         Raises:
@@ -211,19 +208,24 @@ class RetainedSync:
         state = self._links.get(link)
         if state is None:
             return []
-        kind, *fields = _unpack(payload)
+        kind, *fields = unpack(payload)
         match kind:
-            case _Kind.ROOT:
-                state.differs = _bytes(fields[0], HASH_BYTES) != self._versions.root()
+            case SyncKind.ROOT:
+                state.differs = digest_of(fields[0], HASH_BYTES) != self._versions.root()
                 self._look_at = min(self._look_at, now + POLL_S)
                 return []
-            case _Kind.DIGEST:
+            case SyncKind.DIGEST:
                 return self._told_digest(link, state, fields, now)
-            case _Kind.ASK:
+            case SyncKind.ASK:
                 return [self._answer(link, fields, now)]
-            case _Kind.ANSWER:
+            case SyncKind.ANSWER:
                 return self._answered(link, fields, now)
         raise ProtocolError("message of retained topics", kind)
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether a neighbour has still to answer an ASK."""
+        return self._session is not None
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -231,7 +233,7 @@ class RetainedSync:
         """When `handle_timer` is due."""
         return self._look_at
 
-    def handle_timer(self, now: float) -> list[Send]:
+    def handle_timer(self, now: float) -> list[SendRetained]:
         """Tell neighbours what they have not been told; go on with what waits."""
         if now < self._look_at:
             return []
@@ -256,15 +258,15 @@ class RetainedSync:
             for action in self._say(link, state, now, has_settled=has_settled)
         ]
 
-    def _say(self, link: int, state: _Link, now: float, *, has_settled: bool) -> list[Send]:
+    def _say(self, link: int, state: _Link, now: float, *, has_settled: bool) -> list[SendRetained]:
         actions = self._compare(link, state, now)
         changes = self._versions.changes
         if state.told_changes == -1 or (state.told_changes != changes and has_settled):
             state.told_changes = changes
-            actions.append(Send(link, _pack((int(_Kind.ROOT), self._versions.root()))))
+            actions.append(SendRetained(link, pack((int(SyncKind.ROOT), self._versions.root()))))
         if state.differs and self._session is None:
             state.differs = False
-            actions.append(Send(link, self._digest(wanted=True)))
+            actions.append(SendRetained(link, self._digest(wanted=True)))
         return actions
 
     def _waits_for_log(self, now: float) -> bool:
@@ -297,17 +299,19 @@ class RetainedSync:
     # -- asking --------------------------------------------------------------------------------
 
     def _digest(self, *, wanted: bool) -> bytes:
-        return _pack((int(_Kind.DIGEST), self._versions.digest(), wanted))
+        return pack((int(SyncKind.DIGEST), self._versions.digest(), wanted))
 
-    def _told_digest(self, link: int, state: _Link, fields: list[Any], now: float) -> list[Send]:
-        state.digest = _bytes(fields[0], BUCKETS * HASH_BYTES)
+    def _told_digest(
+        self, link: int, state: _Link, fields: list[Any], now: float
+    ) -> list[SendRetained]:
+        state.digest = digest_of(fields[0], BUCKETS * HASH_BYTES)
         self._look_at = min(self._look_at, now + POLL_S)
-        answer = [Send(link, self._digest(wanted=False))] if fields[1] else []
+        answer = [SendRetained(link, self._digest(wanted=False))] if fields[1] else []
         if self._session is not None and self._session.link == link:
             state.digest = None  # what is under way knows as much, but for what will be told
         return answer + self._compare(link, state, now)
 
-    def _compare(self, link: int, state: _Link, now: float) -> list[Send]:
+    def _compare(self, link: int, state: _Link, now: float) -> list[SendRetained]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
         if state.digest is None or self._session is not None or self._waits_for_log(now):
             return []
@@ -316,12 +320,12 @@ class RetainedSync:
         if not buckets:
             return []
         self._session = _Session(link, buckets, now)
-        return [self._ask(self._session, _START, now)]
+        return [self._ask(self._session, START, now)]
 
-    def _ask(self, session: _Session, after: tuple[int, str], now: float) -> Send:
+    def _ask(self, session: _Session, after: Place, now: float) -> SendRetained:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
-        until, last = _END, after
+        until, last = END, after
         for bucket, topic, version in self._versions.topics_from(session.buckets, after):
             if len(listed) == ASK_TOPICS:
                 until = last
@@ -329,18 +333,18 @@ class RetainedSync:
             listed.append((topic, *version))
             last = (bucket, topic)
         fields = (session.buckets, after, until, not session.refused, listed)
-        return Send(session.link, _pack((int(_Kind.ASK), *fields)))
+        return SendRetained(session.link, pack((int(SyncKind.ASK), *fields)))
 
-    def _answered(self, link: int, fields: list[Any], now: float) -> list[Send]:
+    def _answered(self, link: int, fields: list[Any], now: float) -> list[SendRetained]:
         session = self._session
         if session is None or session.link != link:
             return []  # it comes too late
-        upto = _place(fields[0])
+        upto = place_of(fields[0])
         if upto <= session.after:
             raise ProtocolError("answer that goes back, retained topics", upto)
         for row in fields[1]:
             self._take(session, Retained.of(row), now)
-        if upto < _END:
+        if upto < END:
             return [self._ask(session, upto, now)]
         self._session = None
         self._look_at = min(self._look_at, now + POLL_S)
@@ -373,8 +377,8 @@ class RetainedSync:
 
     # -- answering -----------------------------------------------------------------------------
 
-    def _answer(self, link: int, fields: list[Any], now: float) -> Send:
-        buckets, after, until, wants_unlisted, listed = _ask_fields(fields)
+    def _answer(self, link: int, fields: list[Any], now: float) -> SendRetained:
+        buckets, after, until, wants_unlisted, listed = ask_of(fields)
         rows: list[tuple[Any, ...]] = []
         size = 0
         upto, last = until, after
@@ -393,59 +397,4 @@ class RetainedSync:
                     rows.append(told.row())
                     size += told.size_bytes
         self.counters.sent += len(rows)
-        return Send(link, _pack((int(_Kind.ANSWER), upto, rows)))
-
-
-def _pack(fields: tuple[Any, ...]) -> bytes:
-    packed: bytes = msgpack.packb(fields)
-    return packed
-
-
-def _unpack(payload: bytes) -> tuple[Any, ...]:
-    try:
-        fields = msgpack.unpackb(payload, use_list=False, strict_map_key=False)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise ProtocolError("message of retained topics", payload) from error
-    lengths = {_Kind.ROOT: 2, _Kind.DIGEST: 3, _Kind.ASK: 6, _Kind.ANSWER: 3}
-    if (
-        not isinstance(fields, tuple)
-        or not fields
-        or not isinstance(fields[0], int)
-        or len(fields) != lengths.get(fields[0])  # type: ignore[call-overload]
-        or (fields[0] == _Kind.ANSWER and not isinstance(fields[2], tuple))
-    ):
-        raise ProtocolError("message of retained topics", payload)
-    return fields
-
-
-def _bytes(value: object, length: int) -> bytes:
-    if not isinstance(value, bytes) or len(value) != length:
-        raise ProtocolError("digest of retained topics", value)
-    return value
-
-
-def _place(value: object) -> tuple[int, str]:
-    match value:
-        case (int(bucket), str(topic)) if 0 <= bucket <= BUCKETS:
-            return bucket, topic
-    raise ProtocolError("place among retained topics", value)
-
-
-def _ask_fields(
-    fields: list[Any],
-) -> tuple[list[int], tuple[int, str], tuple[int, str], bool, dict[str, Version]]:
-    buckets, after, until, wants_unlisted, listed = fields
-    if (
-        not isinstance(buckets, tuple)
-        or not all(isinstance(bucket, int) and 0 <= bucket < BUCKETS for bucket in buckets)
-        or len(set(buckets)) != len(buckets)
-        or not isinstance(listed, tuple)
-        or len(listed) > ASK_TOPICS
-    ):
-        raise ProtocolError("ask for retained topics", buckets)
-    versions: dict[str, Version] = {}
-    for row in listed:
-        if not isinstance(row, tuple) or len(row) != 5 or not isinstance(row[0], str):
-            raise ProtocolError("version of a retained topic", row)
-        versions[row[0]] = version_of(*row[1:])
-    return list(buckets), _place(after), _place(until), bool(wants_unlisted), versions
+        return SendRetained(link, pack((int(SyncKind.ANSWER), upto, rows)))

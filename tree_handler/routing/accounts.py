@@ -18,6 +18,7 @@ from typing import Any
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
+from tree_handler.routing.wire import Claimed
 
 CLAIM_AFTER_S = 0.5
 """An unanswered number is claimed so long after it was sent; then ever more rarely."""
@@ -37,6 +38,7 @@ class Account:
         covered: it has said that it has all that is for it up to here.
         claim_at: when the last number is claimed next; infinity once it is covered.
         wait_s: how long after that again.
+        answered: which of its requests was answered last; 0 if none was.
 
     """
 
@@ -44,6 +46,7 @@ class Account:
     covered: int = 0
     claim_at: float = math.inf
     wait_s: float = CLAIM_AFTER_S
+    answered: int = 0
 
     @property
     def owed(self) -> Intervals:
@@ -130,6 +133,17 @@ class Accounts:
         account = self._account(gateway_id, epoch)
         return 0 if account is None else account.wanted.before(number)
 
+    def has_answered(self, gateway_id: str, epoch: int, number: int) -> bool:
+        """Whether this request of a gateway was the last that was answered."""
+        account = self._account(gateway_id, epoch)
+        return account is not None and 0 < number == account.answered
+
+    def answered(self, gateway_id: str, epoch: int, number: int) -> None:
+        """A request of a gateway is answered: what is claimed from now on says so."""
+        account = self._account(gateway_id, epoch)
+        if account is not None:
+            account.answered = number
+
     def tail(self, gateway_id: str, epoch: int) -> tuple[int, int]:
         """The last number for a gateway, and the last number of the stream."""
         stream = self.streams.get(epoch)
@@ -164,26 +178,26 @@ class Accounts:
             for gateway_id in gateway_ids & stream.accounts.keys():
                 account = stream.accounts[gateway_id]
                 if restarted:
-                    account.covered = 0
+                    account.covered = account.answered = 0
                 if self._is_open(epoch, account):
                     account.wait_s = CLAIM_AFTER_S
                     account.claim_at = self.due_at = now
 
     def claims(
         self, reached: Collection[str], now: float
-    ) -> Iterable[tuple[Epoch, int, list[tuple[str, int]]]]:
+    ) -> Iterable[tuple[Epoch, int, list[Claimed]]]:
         """What is to be claimed now of gateways in reach: stream, its last number, and from whom.
 
         Of a gateway that is out of reach nothing is claimed until it is back (`claim_anew`).
         """
         self.due_at = math.inf
         for epoch, stream in self.streams.items():
-            claimed = []
+            claimed: list[Claimed] = []
             for gateway_id, account in stream.accounts.items():
                 if account.claim_at == math.inf or gateway_id not in reached:
                     continue
                 if account.claim_at <= now:
-                    claimed.append((gateway_id, account.wanted.last))
+                    claimed.append((gateway_id, account.wanted.last, account.answered))
                     account.claim_at = now + account.wait_s
                     account.wait_s = min(2 * account.wait_s, CLAIM_AT_MOST_S)
                 self.due_at = min(self.due_at, account.claim_at)

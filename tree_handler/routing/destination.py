@@ -2,14 +2,15 @@
 
 It believes the origin of a stream: what the origin passes over is not for this gateway, and what is
 neither here nor passed over is asked for. It has no timers: the origin claims until it is told
-that all is here.
+that all is here. While a request is not answered, what it asked for may be queued or under way on
+any link between, and nothing else is asked for.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -20,7 +21,29 @@ from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell
 MAX_ASKED_NUMBERS = 5_000
 """Numbers asked for at once; the answer brings up the next."""
 ASK_AGAIN_S = 1.0
-"""A request that brought nothing is repeated so long after, if the origin still claims."""
+"""A request that is not answered, or brought nothing, is repeated so long after, if the origin
+still claims."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The last request for what is lacking of a stream.
+
+    Attributes:
+        ask: the request.
+        again_at: it is not repeated before.
+        is_answered: the origin has said so, behind all that it sent.
+
+    """
+
+    ask: Ask
+    again_at: float
+    is_answered: bool = False
+
+    @property
+    def first(self) -> int:
+        """The first number that was asked for."""
+        return next(iter(self.ask.ranges))[0]
 
 
 class Destination:
@@ -42,8 +65,8 @@ class Destination:
         self._core = core
         self._send = send
         self._counters = counters
-        self._asked: dict[Epoch, tuple[float, int]] = {}
-        """When may be asked again, and what was the first number asked for."""
+        self._asked: dict[Epoch, _Asked] = {}
+        self._number = 0
 
     def take(self, message: Carry, header: Header, before: int, now: float) -> list[Action]:
         """Take a batch; the number before which none since ``before`` is for this gateway."""
@@ -58,11 +81,22 @@ class Destination:
             actions += self._ask(stream, Intervals(core.covered(stream).missing(1, before)), now)
         return actions
 
-    def claimed(self, stream: Epoch, last: int, tail: int, now: float) -> list[Action]:
+    def claimed(
+        self, stream: Epoch, last: int, tail: int, answered: int, now: float
+    ) -> list[Action]:
         """The origin says that of its numbers up to ``last`` the last for this gateway is ``tail``.
 
         What the actions pass over is not covered yet, but counts.
+
+        Args:
+            stream: of the origin's clients' messages.
+            last: the last number that was accepted.
+            tail: the last number for this gateway.
+            answered: which of this gateway's requests was answered last when this was sent.
+            now: monotonic time in seconds.
+
         """
+        self._is_answered(stream, answered)
         actions: list[Action] = []
         if tail < last:
             actions += self._core.passed_over(stream, tail + 1, last)
@@ -78,10 +112,14 @@ class Destination:
             actions += core.passed_over(stream, first, last, is_lost=True)
         if tell.tail < tell.last:
             actions += core.passed_over(stream, tell.tail + 1, tell.last)
+        self._is_answered(stream, tell.number)
         lacking = self._lacks(stream, tell.tail).without(tell.passed).without(tell.gone)
-        if len(lacking) and next(iter(lacking))[0] != self._asked.get(stream, (0.0, 0))[1]:
-            self._asked.pop(stream, None)  # it brought something: go on at once
         return [*actions, *self._ask_or_acknowledge(stream, tell.last, lacking, now)]
+
+    def _is_answered(self, stream: Epoch, number: int) -> None:
+        asked = self._asked.get(stream)
+        if asked is not None and asked.ask.number == number:
+            asked.is_answered = True
 
     def _lacks(self, stream: Epoch, tail: int) -> Intervals:
         return Intervals(self._core.covered(stream).missing(1, tail) if tail else ())
@@ -101,16 +139,30 @@ class Destination:
         return self._send(stream[0], Ack(stream, self._core.origin, last))
 
     def _ask(self, stream: Epoch, lacking: Intervals, now: float) -> list[Action]:
-        if not len(lacking) or now < self._asked.get(stream, (-math.inf, 0))[0]:
+        if not len(lacking):
             return []
-        ranges, left = Intervals(), MAX_ASKED_NUMBERS
-        for first, last in lacking:
-            ranges.add(first, min(last, first + left - 1))
-            left -= last - first + 1
-            if left <= 0 or len(ranges) >= MAX_RANGES:
-                break
-        sent = self._send(stream[0], Ask(stream, self._core.origin, ranges))
+        asked = self._asked.get(stream)
+        if asked is not None and now < asked.again_at:
+            brought_something = asked.is_answered and next(iter(lacking))[0] != asked.first
+            if not brought_something:
+                return []
+        if asked is not None and not asked.is_answered:
+            ask = asked.ask
+        else:
+            self._number += 1
+            ask = Ask(stream, self._core.origin, _up_to_limits(lacking), self._number)
+        sent = self._send(stream[0], ask)
         if sent:
             self._counters["asks"] += 1
-            self._asked[stream] = now + ASK_AGAIN_S, next(iter(ranges))[0]
+            self._asked[stream] = _Asked(ask, now + ASK_AGAIN_S)
         return sent
+
+
+def _up_to_limits(lacking: Intervals) -> Intervals:
+    ranges, left = Intervals(), MAX_ASKED_NUMBERS
+    for first, last in lacking:
+        ranges.add(first, min(last, first + left - 1))
+        left -= last - first + 1
+        if left <= 0 or len(ranges) >= MAX_RANGES:
+            break
+    return ranges

@@ -15,15 +15,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgpack
 
-from tree_handler.batch import CONTROL_PREFIX, Epoch
+from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
-from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
+from tree_handler.own_record import OwnRecord
+from tree_handler.routing.filter_trie import FilterTrie
+from tree_handler.routing.topic_filters import collapse, matches, proper
 
 TOPIC = "$hedgerow/interest/"
 """A record travels on this and its gateway's id."""
@@ -74,10 +76,10 @@ class Interest:
 
     def encode(self) -> bytes:
         """The wire form."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        values: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         for name in ("subscribes", "publishes", "neighbours"):
-            fields[name] = sorted(fields[name])
-        packed: bytes = msgpack.packb(fields)
+            values[name] = sorted(values[name])
+        packed: bytes = msgpack.packb(values)
         return packed
 
     @classmethod
@@ -92,29 +94,32 @@ class Interest:
         if len(data) > MAX_RECORD_BYTES:
             raise ProtocolError("interest record too large, bytes", len(data))
         try:
-            fields = msgpack.unpackb(data)
+            values = msgpack.unpackb(data)
         except (ValueError, msgpack.UnpackException) as error:
             raise ProtocolError("interest record", data) from error
-        if not isinstance(fields, dict):
-            raise ProtocolError("interest record", fields)
-        if missing := [name for name in cls.__slots__ if name not in fields]:
+        if not isinstance(values, dict):
+            raise ProtocolError("interest record", values)
+        if missing := [name for name in _FIELDS if name not in values]:
             raise ProtocolError(f"interest record without {missing[0]}")
-        if not isinstance(fields["transit"], bool):
-            raise ProtocolError("interest transit", fields["transit"])
+        if not isinstance(values["transit"], bool):
+            raise ProtocolError("interest transit", values["transit"])
         return cls(
-            check_name("interest gateway_id", fields["gateway_id"]),
-            _number("epoch", fields["epoch"], 1),
-            _number("version", fields["version"]),
-            _filters("subscribes", fields["subscribes"]),
-            _filters("publishes", fields["publishes"]),
+            check_name("interest gateway_id", values["gateway_id"]),
+            _number("epoch", values["epoch"], 1),
+            _number("version", values["version"]),
+            _filters("subscribes", values["subscribes"]),
+            _filters("publishes", values["publishes"]),
             frozenset(
                 check_name("interest neighbour", one)
-                for one in _list("neighbours", fields["neighbours"], MAX_NEIGHBOURS)
+                for one in _list("neighbours", values["neighbours"], MAX_NEIGHBOURS)
             ),
-            _number("clients", fields["clients"]),
-            _number("rooted", fields["rooted"]),
-            fields["transit"],
+            _number("clients", values["clients"]),
+            _number("rooted", values["rooted"]),
+            values["transit"],
         )
+
+
+_FIELDS = tuple(one.name for one in fields(Interest))
 
 
 def _number(name: str, value: object, least: int = 0) -> int:
@@ -175,7 +180,7 @@ class OwnInterest:
         self._load_interval_s = load_interval_s
         self._is_due = True
         self._is_forgotten = False
-        self._in_log_from = math.inf
+        self._in_log = OwnRecord(gateway_id, epoch)
         self._not_before = -math.inf
         self._told_at = -math.inf
 
@@ -222,16 +227,14 @@ class OwnInterest:
     def logged(self, record: Interest, number: int) -> None:
         """A record is in the log, not before this number of its gateway's control stream."""
         if (record.gateway_id, *record.age) == (self._told.gateway_id, *self._told.age):
-            self._in_log_from = number
+            self._in_log.logged(number)
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream.
 
-        Who joins later has the record from a log: if this gateway's has it no more, perhaps from
-        none, and would send this gateway nothing. So it is told anew.
+        A gateway that does not know the record would send this one nothing.
         """
-        stream = CONTROL_PREFIX + self._told.gateway_id, self._told.epoch
-        if self._in_log_from < kept_from.get(stream, 1):
+        if self._in_log.is_to_be_told_anew(kept_from):
             self._is_due = self._is_forgotten = True
 
     def next_timer(self) -> float:
@@ -258,7 +261,7 @@ class OwnInterest:
         if told == self._told and told.version and not self._is_forgotten:
             return None
         self._is_forgotten = False
-        self._in_log_from = math.inf
+        self._in_log.told()
         self._told = told = replace(told, version=self._told.version + 1)
         self._told_at = now
         size = sum(map(len, (*told.subscribes, *told.publishes, *told.neighbours)))
@@ -280,7 +283,7 @@ class Interests:
         self._published = published
         self._own_id = own_id
         self._records: dict[str, Interest] = {}
-        self._index: FilterIndex[str] = FilterIndex()
+        self._index: FilterTrie[str, None] = FilterTrie()
         self._routes: dict[str, frozenset[str]] = {}
         self._all: frozenset[str] | None = None
 
@@ -309,9 +312,9 @@ class Interests:
         if gateway_id != self._own_id:
             before = frozenset() if old is None else old.subscribes
             for gone in before - record.subscribes:
-                self._index.remove(gone, gateway_id)
+                self._index.delete(gone, gateway_id)
             for new in record.subscribes - before:
-                self._index.add(new, gateway_id)
+                self._index.set(new, gateway_id, None)
             self._forget(before ^ record.subscribes)
         return old or record
 
@@ -328,7 +331,7 @@ class Interests:
         if found is None:
             if len(self._routes) >= MAX_ROUTES:
                 self._routes.clear()
-            found = self._routes[topic] = frozenset(self._index.match(topic))
+            found = self._routes[topic] = self._index.matching_keys(topic)
             self._published(topic)
         return found
 

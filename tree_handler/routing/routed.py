@@ -16,9 +16,11 @@ Why nothing is lost or doubled
     from a former life of the origin changes nothing. Only the origin's word counts, so what
     happens on the way - a lost link, a full one, a wrong route for a moment - costs time alone.
 
-What goes to more gateways than want it: retained messages go to all. A turn's messages become
-runs with the same destinations; more than `MAX_RUNS` runs are joined, and go to all that want
-any of theirs.
+Why nothing is sent twice that is still under way
+    An origin's word on a request goes behind the batches that it sends, and so do its claims. So
+    a destination asks again only when it has heard that its request was answered: what of the
+    answer is not there by then was lost on the way. Until then it repeats the request as it was,
+    under its number, and the origin answers each number once.
 
 Events go in with the caller's monotonic time in seconds; the returned actions are carried out in
 their order. `Route` of replication is carried out by `accepted`.
@@ -29,8 +31,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from tree_handler import batch
 from tree_handler.batch import Epoch, Header, Row
@@ -40,10 +40,12 @@ from tree_handler.replication.replication import Replication
 from tree_handler.routing import interest
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.accounts import Accounts
-from tree_handler.routing.actions import Action, Send, ServeRouted
+from tree_handler.routing.actions import Action, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
+from tree_handler.routing.passing import Passing
+from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
     MAX_NUMBER,
@@ -52,49 +54,10 @@ from tree_handler.routing.wire import (
     Ask,
     Carry,
     Claim,
-    Pairs,
     Tell,
 )
 
 TOPIC = routed_wire.TOPIC
-MAX_RUNS = 64
-"""Batches that the messages of one turn are cut into for the sake of their destinations."""
-_RETAIN = 4
-
-
-class Ways(Protocol):
-    """Who may know a shorter way for some topics than the spanning tree (C5: `overlays`)."""
-
-    def way(self, topic: str) -> Way | None:
-        """How a message of this gateway's clients goes; None is the routed way."""
-
-    def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
-        """Over which links a batch goes on that came by this link; None if it is discarded."""
-
-
-class Way(Protocol):
-    """An overlay and the links of it."""
-
-    @property
-    def overlay(self) -> bytes:
-        """Its name."""
-
-    @property
-    def links(self) -> frozenset[int]:
-        """Where a message leaves."""
-
-    @property
-    def members(self) -> frozenset[str]:
-        """Whom it reaches; a message for anybody else goes the routed way."""
-
-
-@dataclass(slots=True)
-class Run:
-    """Messages that follow each other and have the same destinations."""
-
-    rows: Sequence[Row]
-    to: frozenset[str] = frozenset()
-    way: Way | None = None
 
 
 class Routed:
@@ -126,31 +89,18 @@ class Routed:
         self._core = core
         self._ways = ways
         self._own_id = core.origin
+        self._passing = Passing(locator, self.counters)
         self._destination = Destination(core, self._from_here, self.counters)
-        self._serving: set[str] = set()
+        self._serving: dict[str, Ask] = {}
+        """The request of each gateway that the log is read for."""
+        self._waiting: dict[str, dict[Epoch, Ask]] = {}
+        """The latest of its other requests, by stream."""
 
     # -- what this gateway's own clients publish -------------------------------------------------
 
     def runs(self, rows: Sequence[Row]) -> list[Run]:
         """Cut a turn's messages into runs, each of which becomes a batch of its own."""
-        interests, ways = self.interests, self._ways
-        found: list[Run] = []
-        start = 0
-        last: tuple[frozenset[str], Way | None] | None = None
-        for at, row in enumerate(rows):
-            to = interests.destinations(row[0])
-            if row[1] & _RETAIN:
-                to = interests.everyone
-            way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
-            if way is not None and not to <= way.members:
-                way = None
-            if last is not None and (to != last[0] or way != last[1]):
-                found.append(Run(rows[start:at], *last))
-                start = at
-            last = to, way
-        if last is not None:
-            found.append(Run(rows[start:], *last))
-        return found if len(found) <= MAX_RUNS else _joined(found)
+        return cut(rows, self.interests, self._ways)
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
@@ -164,8 +114,8 @@ class Routed:
         self.counters["originated"] += 1
         if run.way is not None:
             carry = Carry(tuple(before), frame, overlay=run.way.overlay)
-            return self._carry_in_overlay(carry, header, run.way.links, MAX_HOPS)
-        return self._carry(Carry(tuple(before), frame), header, None, MAX_HOPS)
+            return [*self._passing.carry_in_overlay(carry, header, run.way.links, MAX_HOPS)]
+        return [*self._passing.carry(Carry(tuple(before), frame), header, None, MAX_HOPS)]
 
     # -- the tree and the records ----------------------------------------------------------------
 
@@ -226,7 +176,7 @@ class Routed:
             return self._receive_claim(link, message, hops, now)
         to = message.to if isinstance(message, Tell) else message.stream[0]
         if to != self._own_id:
-            return self._to(to, message, link, hops)
+            return [*self._passing.to(to, message, link, hops)]
         return self._receive_own(message, now)
 
     def _receive_own(self, message: Tell | Ask | Ack, now: float) -> list[Action]:
@@ -248,28 +198,19 @@ class Routed:
             is_all: whether the log was read to the end, so that the rest is gone.
 
         """
-        self._serving.discard(ask.asker)
-        epoch = ask.stream[1]
-        wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
-        tail, last = self.accounts.tail(ask.asker, epoch)
-        passed = ask.ranges.without(wanted)
-        if epoch == self._core.epoch:  # what is not accepted yet is not decided
-            passed = passed.without(Intervals([(last + 1, MAX_NUMBER)]))
-        actions: list[Action] = []
-        left = wanted
-        for frame, header in frames:
-            numbers = Intervals([(header.first, header.last)])
-            left = left.without(numbers)
-            if header.local or header.passed:
-                passed.update(numbers)
-                continue
-            before = self.accounts.before(ask.asker, epoch, header.first)
-            carry = Carry(((ask.asker, before),), frame, is_repair=True)
-            actions += self._carry(carry, header, None, MAX_HOPS)
-            self.counters["served"] += header.count
-        gone = left if is_all else Intervals()
-        tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone))
-        return [*actions, *self._to(ask.asker, tell, None, MAX_HOPS)]
+        del self._serving[ask.asker]
+        actions = self._told(ask, frames, is_all=is_all)
+        waiting = self._waiting.get(ask.asker)
+        while waiting and ask.asker not in self._serving:
+            actions += self._answer(waiting.pop(next(iter(waiting))))
+        if not waiting:
+            self._waiting.pop(ask.asker, None)
+        return actions
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request of another gateway has still to be answered."""
+        return bool(self._serving)
 
     def settle(self, stream: Epoch, last: int) -> list[Action]:
         """What `Settle` asks for."""
@@ -288,110 +229,88 @@ class Routed:
         actions: list[Action] = []
         for stream, last, to in self.accounts.claims(self.locator.reached, now):
             self.counters["claims"] += len(to)
-            claim = Claim(stream, last, tuple(to))
-            actions += self._pass_on(claim, claim.to, None, MAX_HOPS)
+            actions += self._passing.claim(Claim(stream, last, tuple(to)), None, MAX_HOPS)
         return actions
 
     # -- as an origin ------------------------------------------------------------------------------
 
     def _answer(self, ask: Ask) -> list[Action]:
-        if ask.asker in self._serving:
+        """Answer a request, once, and of those of one gateway one after the other."""
+        epoch = ask.stream[1]
+        if self.accounts.has_answered(ask.asker, epoch, ask.number):
+            return []
+        if (served := self._serving.get(ask.asker)) is not None:
+            if served.stream != ask.stream:
+                self._waiting.setdefault(ask.asker, {})[ask.stream] = ask
             self.counters["asks_at_once"] += 1
             return []
-        wanted = self.accounts.wanted(ask.asker, ask.stream[1], ask.ranges)
+        wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
         if not len(wanted):
-            return self.served(ask, (), is_all=False)
-        self._serving.add(ask.asker)
+            return self._told(ask, (), is_all=False)
+        self._serving[ask.asker] = ask
         return [ServeRouted(ask, wanted)]
+
+    def _told(
+        self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
+    ) -> list[Action]:
+        """What was read for a request, and behind it the word on the rest."""
+        epoch = ask.stream[1]
+        wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
+        tail, last = self.accounts.tail(ask.asker, epoch)
+        passed = ask.ranges.without(wanted)
+        if epoch == self._core.epoch:  # what is not accepted yet is not decided
+            passed = passed.without(Intervals([(last + 1, MAX_NUMBER)]))
+        actions: list[Action] = []
+        left = wanted
+        for frame, header in frames:
+            numbers = Intervals([(header.first, header.last)])
+            left = left.without(numbers)
+            if header.local or header.passed:
+                passed.update(numbers)
+                continue
+            before = self.accounts.before(ask.asker, epoch, header.first)
+            carry = Carry(((ask.asker, before),), frame, is_repair=True)
+            actions += self._passing.carry(carry, header, None, MAX_HOPS)
+            self.counters["served"] += header.count
+        gone = left if is_all else Intervals()
+        self.accounts.answered(ask.asker, epoch, ask.number)
+        tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone), ask.number)
+        return [*actions, *self._passing.to(ask.asker, tell, None, MAX_HOPS)]
 
     # -- on the way ------------------------------------------------------------------------------
 
     def _receive_carry(self, link: int, message: Carry, hops: int, now: float) -> list[Action]:
         header = _checked(message.frame)
-        mine, others = self._split(message.to)
+        mine = [pair for pair in message.to if pair[0] == self._own_id]
         onward: frozenset[int] | None = None
         if message.overlay and self._ways is not None:
             onward = self._ways.onward(message.overlay, link)
         if onward is None and (message.overlay or link not in self.locator.forwarding):
             self.counters["not_forwarding"] += 1
             return []
+        actions: list[Action] = []
         if onward is not None:
-            actions = self._carry_in_overlay(message, header, onward, hops - 1)
-        elif others:
-            message.to = others
-            actions = self._carry(message, header, link, hops - 1)
-        else:
-            actions = []
+            actions += self._passing.carry_in_overlay(message, header, onward, hops - 1)
+        elif len(mine) < len(message.to):
+            message.to = tuple(pair for pair in message.to if pair[0] != self._own_id)
+            actions += self._passing.carry(message, header, link, hops - 1)
         for _, before in mine:
             actions += self._destination.take(message, header, before, now)
         return actions
 
     def _receive_claim(self, link: int, claim: Claim, hops: int, now: float) -> list[Action]:
-        mine, others = self._split(claim.to)
-        actions = self._pass_on(claim, others, link, hops) if others else []
-        for _, tail in mine:
-            actions += self._destination.claimed(claim.stream, claim.last, tail, now)
+        others = tuple(one for one in claim.to if one[0] != self._own_id)
+        actions: list[Action] = []
+        if others:
+            onward = Claim(claim.stream, claim.last, others)
+            actions += self._passing.claim(onward, link, hops)
+        for gateway_id, tail, answered in claim.to:
+            if gateway_id == self._own_id:
+                actions += self._destination.claimed(claim.stream, claim.last, tail, answered, now)
         return actions
 
-    def _split(self, to: Pairs) -> tuple[Pairs, Pairs]:
-        mine = tuple(pair for pair in to if pair[0] == self._own_id)
-        return mine, tuple(pair for pair in to if pair[0] != self._own_id) if mine else to
-
-    def _carry_in_overlay(
-        self, message: Carry, header: Header, links: frozenset[int], hops: int
-    ) -> list[Action]:
-        if hops <= 0:
-            self.counters["hops_used_up"] += 1
-            return []
-        payload = message.encode(hops)
-        return [self._send_batch(link, payload, header) for link in sorted(links)]
-
-    def _carry(self, message: Carry, header: Header, source: int | None, hops: int) -> list[Action]:
-        sends: list[Action] = []
-        for link, to in self._by_link(message.to, source, hops).items():
-            part = Carry(to, message.frame, message.is_repair)
-            sends.append(self._send_batch(link, part.encode(hops), header))
-        return sends
-
-    def _send_batch(self, link: int, payload: bytes, header: Header) -> Send:
-        self.counters["carried"] += 1
-        unlogged = 0 if header.logged else header.count
-        return Send(link, payload, is_batch=True, unlogged=unlogged)
-
-    def _pass_on(self, claim: Claim, to: Pairs, source: int | None, hops: int) -> list[Action]:
-        hops -= source is not None
-        return [
-            Send(link, Claim(claim.stream, claim.last, part).encode(hops))
-            for link, part in self._by_link(to, source, hops).items()
-        ]
-
-    def _to(
-        self, gateway_id: str, message: Tell | Ask | Ack, source: int | None, hops: int
-    ) -> list[Action]:
-        hops -= source is not None
-        is_urgent = not isinstance(message, Tell)
-        return [
-            Send(link, message.encode(hops), is_urgent=is_urgent)
-            for link in self._by_link(((gateway_id, 0),), source, hops)
-        ]
-
     def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[Action]:
-        return self._to(gateway_id, message, None, MAX_HOPS)
-
-    def _by_link(self, to: Pairs, source: int | None, hops: int) -> dict[int, Pairs]:
-        if hops <= 0:
-            self.counters["hops_used_up"] += 1
-            return {}
-        found: dict[int, list[tuple[str, int]]] = {}
-        for pair in to:
-            link = self.locator.link_of(pair[0])
-            if link is None:
-                self.counters["out_of_reach"] += 1
-            elif link == source:
-                self.counters["would_go_back"] += 1
-            else:
-                found.setdefault(link, []).append(pair)
-        return {link: tuple(pairs) for link, pairs in found.items()}
+        return [*self._passing.to(gateway_id, message, None, MAX_HOPS)]
 
 
 def _checked(frame: bytes) -> Header:
@@ -399,16 +318,6 @@ def _checked(frame: bytes) -> Header:
     if header.end != len(frame) or header.control or header.local:
         raise BatchError("routed batch", str(header))
     return header
-
-
-def _joined(runs: Sequence[Run]) -> list[Run]:
-    step = -(-len(runs) // MAX_RUNS)
-    joined = []
-    for at in range(0, len(runs), step):
-        part = runs[at : at + step]
-        rows = [row for run in part for row in run.rows]
-        joined.append(Run(rows, frozenset().union(*(run.to for run in part))))
-    return joined
 
 
 def _first(ranges: Intervals) -> Intervals:

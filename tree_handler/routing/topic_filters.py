@@ -1,24 +1,23 @@
-"""Topics and topic filters, as routing needs them (MQTT 5.0 and 3.1.1, section 4.7).
+"""What a topic filter means, stated once (MQTT 5.0 and 3.1.1, section 4.7).
 
 A topic is levels between slashes; a level may be empty. A filter matches level by level: ``+``
 is any one level, a last ``#`` any number of levels, none included. A wildcard never stands
-for a first level that begins with ``$`` [MQTT-4.7.2-1].
+for a first level that begins with ``$`` [MQTT-4.7.2-1]. Filters are well-formed here, and but for
+`split_share` and `proper` not shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
-
-K = TypeVar("K", bound=Hashable)
+from collections.abc import Iterable
 
 _SHARE = "$share/"
+_ALIKE = {"#": "+/#", "/#": "/+/#"}
 
 
 def matches(topic_filter: str, topic: str) -> bool:
     """Whether a filter matches a topic."""
     if topic[:1] == "$" and topic_filter[:1] in ("+", "#"):
-        return False
+        return False  # [MQTT-4.7.2-1]
     levels = topic.split("/")
     wanted = topic_filter.split("/")
     for at, level in enumerate(wanted):
@@ -29,11 +28,37 @@ def matches(topic_filter: str, topic: str) -> bool:
     return len(levels) == len(wanted)
 
 
+def covers(wider: str, narrower: str) -> bool:
+    """Whether ``wider`` matches every topic that ``narrower`` matches."""
+    if narrower[:1] == "$" and wider[:1] in ("+", "#"):
+        return False  # [MQTT-4.7.2-1]
+    wide = wider.split("/")
+    # No topic is empty, so the level before which "#" stands is there in any case.
+    narrow = _ALIKE.get(narrower, narrower).split("/")
+    for at, level in enumerate(wide):
+        if level == "#":
+            return True
+        if at >= len(narrow) or narrow[at] == "#" or (level != "+" and level != narrow[at]):
+            return False
+    return len(narrow) == len(wide)
+
+
+def is_exact(topic_filter: str) -> bool:
+    """Whether a filter matches one topic only."""
+    return "+" not in topic_filter and "#" not in topic_filter
+
+
+def split_share(topic_filter: str) -> tuple[str, str]:
+    """The share name and the filter proper (MQTT 5.0, 4.8.2); no name if it is not shared."""
+    if not topic_filter.startswith(_SHARE):
+        return "", topic_filter
+    name, _, rest = topic_filter[len(_SHARE) :].partition("/")
+    return name, rest
+
+
 def proper(topic_filter: str) -> str:
-    """The filter of a subscription without the share name, if it has one (MQTT 5.0, 4.8.2)."""
-    if topic_filter.startswith(_SHARE):
-        return topic_filter.split("/", 2)[2]
-    return topic_filter
+    """The filter of a subscription without the share name, if it has one."""
+    return split_share(topic_filter)[1]
 
 
 def collapse(filters: Iterable[str], limit: int) -> frozenset[str]:
@@ -67,77 +92,3 @@ def _prefixes(topic_filter: str) -> Iterable[str]:
     for depth in range(1, len(levels) + 1):
         if levels[depth - 1] != "#":
             yield "/".join([*levels[:depth], "#"])
-
-
-class FilterIndex(Generic[K]):
-    """Keys by filter: which keys have a filter that matches a topic.
-
-    One walk visits each level of the tree of filters at most once.
-    """
-
-    __slots__ = ("_root",)
-
-    def __init__(self) -> None:
-        self._root: _Level[K] = _Level()
-
-    def add(self, topic_filter: str, key: K) -> None:
-        """Note that a key has a filter."""
-        level = self._root
-        for name in topic_filter.split("/"):
-            below = level.below.get(name)
-            if below is None:
-                below = level.below[name] = _Level()
-            level = below
-        level.keys.add(key)
-
-    def remove(self, topic_filter: str, key: K) -> None:
-        """Forget a filter of a key; levels that nothing needs any more go with it."""
-        path = [self._root]
-        names = topic_filter.split("/")
-        for name in names:
-            below = path[-1].below.get(name)
-            if below is None:
-                return
-            path.append(below)
-        path[-1].keys.discard(key)
-        for name in reversed(names):
-            if path[-1].keys or path[-1].below:
-                return
-            path.pop()
-            del path[-1].below[name]
-
-    def match(self, topic: str) -> set[K]:
-        """The keys that have a filter that matches."""
-        found: set[K] = set()
-        front = [self._root]
-        wild = topic[:1] != "$"
-        for name in topic.split("/"):
-            after: list[_Level[K]] = []
-            for level in front:
-                if wild:
-                    if (rest := level.below.get("#")) is not None:
-                        found |= rest.keys
-                    if (any_one := level.below.get("+")) is not None:
-                        after.append(any_one)
-                if (below := level.below.get(name)) is not None and name not in ("#", "+"):
-                    after.append(below)
-            wild = True
-            front = after
-        for level in front:
-            found |= level.keys
-            if (rest := level.below.get("#")) is not None:  # "a/#" matches "a"
-                found |= rest.keys
-        return found
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no level is in memory."""
-        return not self._root.below
-
-
-class _Level(Generic[K]):
-    __slots__ = ("below", "keys")
-
-    def __init__(self) -> None:
-        self.below: dict[str, _Level[K]] = {}
-        self.keys: set[K] = set()

@@ -7,6 +7,7 @@ may still pass, and what the kind says. Behind that of a `Carry` stand the batch
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ MAX_NUMBER = (1 << 64) - 1
 
 Pairs = tuple[tuple[str, int], ...]
 """Gateways, and for each a number of the stream."""
+Claimed = tuple[str, int, int]
+"""A gateway, a number of the stream, and which of the gateway's requests was answered last."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch and link
@@ -57,16 +60,19 @@ class Carry:
 class Claim:
     """An origin says which number of a stream was the last one for each of these gateways.
 
+    It travels behind all batches that were sent before it.
+
     Attributes:
         stream: of its clients' messages.
         last: the last number that it has accepted at all.
-        to: each with the last number for it.
+        to: each with the last number for it, and the number of its last request that was answered
+            (`Ask.number`).
 
     """
 
     stream: Epoch
     last: int
-    to: Pairs
+    to: tuple[Claimed, ...]
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
@@ -84,6 +90,7 @@ class Tell:
         tail: the last number for that gateway.
         passed: numbers that are not for it.
         gone: numbers that are, and that the log does not have any more.
+        number: of the request.
 
     """
 
@@ -93,24 +100,34 @@ class Tell:
     tail: int
     passed: Intervals
     gone: Intervals
+    number: int = 0
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
         ranges = list(self.passed), list(self.gone)
-        return _pack(2, hops, self.to, *self.stream, self.last, self.tail, *ranges)
+        return _pack(2, hops, self.to, *self.stream, self.last, self.tail, *ranges, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A gateway asks a stream's origin for what it lacks."""
+    """A gateway asks a stream's origin for what it lacks.
+
+    Attributes:
+        stream: of the origin's clients' messages.
+        asker: who asks.
+        ranges: what it lacks.
+        number: one higher at each of its requests; it is repeated with a request that may be lost.
+
+    """
 
     stream: Epoch
     asker: str
     ranges: Intervals
+    number: int = 0
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
-        return _pack(3, hops, *self.stream, self.asker, list(self.ranges))
+        return _pack(3, hops, *self.stream, self.asker, list(self.ranges), self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +176,24 @@ def decode(data: bytes) -> tuple[Message, int]:
     return _control(kind, fields), hops
 
 
-_FIELDS = frozenset(((0, 3), (1, 4), (2, 7), (3, 4), (4, 4)))
+_FIELDS = frozenset(((0, 3), (1, 4), (2, 8), (3, 5), (4, 4)))
 
 
 def _control(kind: int, fields: list[Any]) -> Message:
     if kind == 1:
-        return Claim(_stream(*fields[:2]), _number(fields[2]), _pairs(fields[3]))
+        return Claim(_stream(*fields[:2]), _number(fields[2]), _claimed(fields[3]))
     if kind == 2:
-        to, origin, epoch, last, tail, passed, gone = fields
+        to, origin, epoch, last, tail, passed, gone, number = fields
         name = check_name("routed destination", to)
+        ranges = _ranges(passed), _ranges(gone)
         numbers = _number(last), _number(tail)
-        return Tell(name, _stream(origin, epoch), *numbers, _ranges(passed), _ranges(gone))
-    origin, epoch, other, value = fields
-    other = check_name("routed sender", other)
+        return Tell(name, _stream(origin, epoch), *numbers, *ranges, _number(number))
     if kind == 3:
-        return Ask(_stream(origin, epoch), other, _ranges(value))
-    return Ack(_stream(origin, epoch), other, _number(value))
+        origin, epoch, asker, wanted, number = fields
+        name = check_name("routed sender", asker)
+        return Ask(_stream(origin, epoch), name, _ranges(wanted), _number(number))
+    origin, epoch, sender, covered = fields
+    return Ack(_stream(origin, epoch), check_name("routed sender", sender), _number(covered))
 
 
 def _pack(*row: Any) -> bytes:
@@ -195,14 +214,26 @@ def _stream(origin: object, epoch: object) -> Epoch:
 
 
 def _pairs(rows: object) -> Pairs:
+    return tuple(
+        (check_name("routed destination", row[0]), _number(row[1]))
+        for row in _destinations(rows, 2)
+    )
+
+
+def _claimed(rows: object) -> tuple[Claimed, ...]:
+    return tuple(
+        (check_name("routed destination", row[0]), _number(row[1]), _number(row[2]))
+        for row in _destinations(rows, 3)
+    )
+
+
+def _destinations(rows: object, size: int) -> Iterator[tuple[Any, ...]]:
     if not isinstance(rows, tuple) or not 0 < len(rows) <= MAX_BEHIND:
         raise ProtocolError("routed destinations", rows)
-    pairs = []
     for row in rows:
-        if not isinstance(row, tuple) or len(row) != 2:
+        if not isinstance(row, tuple) or len(row) != size:
             raise ProtocolError("routed destination", row)
-        pairs.append((check_name("routed destination", row[0]), _number(row[1])))
-    return tuple(pairs)
+        yield row
 
 
 def _ranges(rows: object) -> Intervals:

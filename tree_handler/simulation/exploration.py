@@ -17,13 +17,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from tree_handler.simulation.exploration_network import (
-    Budget,
-    Event,
-    InvariantError,
-    Network,
-    State,
-)
+from tree_handler.simulation.exploration_network import Event, Network
+from tree_handler.simulation.exploration_state import Budget, InvariantError, State
 
 FEWEST_IN_SHAPE = 3
 

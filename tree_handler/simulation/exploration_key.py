@@ -28,7 +28,7 @@ def tree_key(tree: SpanningTree, now: float) -> object:
         _ms(tree._raise_at - now),
         _ms(max(tree._raised_s - now, -longest_s)),
         _ms(tree._choice.give_up_at - now),
-        _ms(tree._look_at - now),
+        _ms(tree._silence.look_at - now),
         tree._announced,
         tuple(_neighbour_key(n, number, now) for n in tree._neighbours.values()),
         tuple(sorted((i, s.distance) for i, s in tree._sources._by_root.items())),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Self
 
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.overlays.policy import RootPolicy
@@ -42,11 +42,15 @@ class OverlayOptions(Options):
 
     """
 
-    subject: ClassVar[str] = "overlays"
     topics: int = 6
     density: float = 0.3
     changes_per_s: float = 2.0
     settings: Settings = field(default_factory=Settings)
+
+    @property
+    def subject(self) -> str:
+        """See `Options`."""
+        return "overlays"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
@@ -18,6 +18,7 @@ from tree_handler.replication.replication import (
     Look,
     Lost,
     Push,
+    RepairSettings,
     Replication,
     SendBatch,
     SendRepair,
@@ -29,11 +30,8 @@ from tree_handler.replication.replication import (
 )
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
-from tree_handler.simulation.network import DATA, End
+from tree_handler.simulation.network import DATA, End, Network
 from tree_handler.spanning import boot_epoch
-
-if TYPE_CHECKING:
-    from tree_handler.simulation.traffic import Traffic
 
 REPAIR_INTERVAL_S = 1.0
 
@@ -49,6 +47,40 @@ class _Done:
 
 
 _DONE = _Done()
+
+
+class Receiver(Protocol):
+    """What a witness sees of a gateway."""
+
+    gateway_id: str
+    replication: Replication
+
+    def handed(self, header: Header) -> Intervals:
+        """The numbers of a stream that its clients got."""
+
+
+class Witness(Protocol):
+    """Who checks and counts what gateways do: `traffic.Traffic`.
+
+    Attributes:
+        sent: messages of replication sent between gateways.
+        forgotten: streams that gateways forgot.
+        log_batches: a log is trimmed when it has more; 0 for never.
+
+    """
+
+    sent: int
+    forgotten: int
+    log_batches: int
+
+    def handed(self, gateway: Receiver, header: Header, first: int) -> None:
+        """See what a gateway hands its clients, from number ``first`` of a batch on."""
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """See what a gateway gives up."""
+
+    def check_bounded(self, gateway: Receiver) -> None:
+        """See what a gateway keeps in memory."""
 
 
 class ReplicatingGateway(Gateway):
@@ -68,7 +100,7 @@ class ReplicatingGateway(Gateway):
     kept_lives: ClassVar = 0
     """See `Replication`; epochs are forgotten as early as may be, so that much is."""
 
-    def __init__(self, start: Start, disk: Disk, traffic: Traffic) -> None:
+    def __init__(self, start: Start, disk: Disk, traffic: Witness) -> None:
         super().__init__(start)
         self._disk = disk
         self._traffic = traffic
@@ -78,11 +110,13 @@ class ReplicatingGateway(Gateway):
             start.tree.identity.gateway_id,
             start.tree.identity.boot_epoch,
             disk.start(),
-            floods_clients=self.floods_clients,
-            repair_interval_s=REPAIR_INTERVAL_S,
-            origin_gone_s=self.origin_gone_s,
-            kept_lives=self.kept_lives,
-            told=disk.told(),
+            RepairSettings(
+                floods_clients=self.floods_clients,
+                interval_s=REPAIR_INTERVAL_S,
+                origin_gone_s=self.origin_gone_s,
+                kept_lives=self.kept_lives,
+            ),
+            disk.told(),
         )
         if traffic.log_batches:
             self.replication.trimmed(disk.kept_from())
@@ -101,6 +135,11 @@ class ReplicatingGateway(Gateway):
         rows = [entry.row() for entry in entries]
         self._replicate(self.replication.publish(rows, flags, 0))
         return self.replication.counters.published - before
+
+    def waits_for(self) -> Iterator[str]:
+        """Tell what this gateway waits for, or keeps another one waiting for: nothing at peace."""
+        if self.replication.is_waiting:
+            yield "a request or a search"
 
     def handed(self, header: Header) -> Intervals:
         """The numbers of an origin and epoch that clients got, of the logged ones or others."""

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tree_handler.simulation.checks import Violation
+from tree_handler.spanning.parameters import Parameters
 
-if TYPE_CHECKING:
-    from tree_handler.simulation.runs import Options
+
+class Described(Protocol):
+    """What a report says of the run's options; see `runs.Options`."""
+
+    @property
+    def seed(self) -> int:
+        """All chance of the run follows from it."""
+
+    @property
+    def gateways(self) -> int:
+        """How many there were."""
+
+    @property
+    def leaves(self) -> int:
+        """How many of them were leaves."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those of all trees."""
+
+    @property
+    def replay(self) -> str:
+        """How to run this again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +50,7 @@ class Report:
 
     """
 
-    options: Options
+    options: Described
     violations: tuple[Violation, ...]
     convergence_s: float
     hellos: int

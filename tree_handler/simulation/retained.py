@@ -27,7 +27,7 @@ from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.faults import FaultOptions
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.network import Edge, Network
-from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
 from tree_handler.simulation.retained_gateway import RetainedGateway
 from tree_handler.simulation.retained_store import RetainedDisk
 from tree_handler.simulation.runs import FULL_MESH_AT_MOST, Options, Simulation
@@ -69,6 +69,7 @@ class RetainedTraffic(Traffic):
     def lose_disk(self, gateway_id: str) -> None:
         """See `Traffic`. Which epoch follows is asked where no clock is wrong (`simulation`)."""
         epoch = self.disks[gateway_id].boot_epoch
+        self._lost_disks.add(gateway_id)
         lost_epoch = -1 if epoch is None else epoch
         self.disks[gateway_id] = RetainedDisk(boot_epoch=epoch, lost_epoch=lost_epoch)
 
@@ -84,7 +85,7 @@ class RetainedTraffic(Traffic):
                 self.checks.found(5, f"{gateway.gateway_id} makes {version} a second time")
             self.contents[version] = payload
 
-    def handed(self, gateway: ReplicatingGateway, header: Header, first: int) -> None:
+    def handed(self, gateway: Receiver, header: Header, first: int) -> None:
         """Check that clients were not given as news what the log brings (invariant 4).
 
         What the log hands out twice or out of order, `simulation` asks where no log is trimmed.
@@ -95,6 +96,7 @@ class RetainedTraffic(Traffic):
             what = f"{gateway.gateway_id} hands out {header} that clients had as news"
             self.checks.found(4, what)
         disk.handed[header.stream].add(first, header.last)
+        self._check_epochs(gateway.gateway_id, header)
 
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
         """Check that clients had it neither from the log nor as news before (invariant 4).
@@ -180,7 +182,11 @@ class RetainedOptions(Options):
     """A run of a `RetainedSimulation`."""
 
     __slots__ = ()
-    subject = "retained"
+
+    @property
+    def subject(self) -> str:
+        """See `Options`."""
+        return "retained"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:

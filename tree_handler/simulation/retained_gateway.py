@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
@@ -14,14 +14,11 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action, Append
 from tree_handler.retained.hybrid_clock import HybridClock, Version
 from tree_handler.retained.message import VERSION, Retained, stamped_version
-from tree_handler.retained.sync import RetainedSync, Send
+from tree_handler.retained.sync import RetainedSync, SendRetained
 from tree_handler.simulation.gateway import Start
 from tree_handler.simulation.network import DATA, End
-from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.replicating import ReplicatingGateway, Witness
 from tree_handler.simulation.retained_store import RetainedDisk, RetainedStore
-
-if TYPE_CHECKING:
-    from tree_handler.simulation.retained import RetainedTraffic
 
 SETTLE_S = 1.0
 
@@ -29,6 +26,16 @@ SETTLE_S = 1.0
 @dataclass(frozen=True, slots=True)
 class _Sync:
     payload: bytes
+
+
+class RetainedWitness(Witness, Protocol):
+    """Who checks what gateways retain as well: `retained.RetainedTraffic`."""
+
+    def given_as_news(self, gateway_id: str, told: Retained) -> None:
+        """See what clients are given because a neighbour told of it."""
+
+    def wrote(self, gateway_id: str, topic: str, seen: Version | None, version: Version) -> None:
+        """See the version of a write, and of what its gateway had seen of the topic."""
 
 
 class RetainedGateway(ReplicatingGateway):
@@ -43,7 +50,7 @@ class RetainedGateway(ReplicatingGateway):
     """
 
     def __init__(
-        self, start: Start, disk: RetainedDisk, traffic: RetainedTraffic, wall_us: int
+        self, start: Start, disk: RetainedDisk, traffic: RetainedWitness, wall_us: int
     ) -> None:
         super().__init__(start, disk, traffic)
         self._retained_disk = disk
@@ -56,7 +63,7 @@ class RetainedGateway(ReplicatingGateway):
             self._hybrid.observe(version.stamp, self._wall_us)
         self._sync = RetainedSync(self.store, self.replication, SETTLE_S)
         self._sync_timer = self.timer(self._sync_due)
-        self.replication.trimmed(disk.kept_from())
+        self._replicate(self.replication.trimmed(disk.kept_from()))
 
     @property
     def _wall_us(self) -> int:
@@ -98,7 +105,7 @@ class RetainedGateway(ReplicatingGateway):
                     for frame, header in self._disk.read(stream, Intervals([(first, last)])):
                         self._hand_out(frame, header, max(first, header.first))
                 case Append() if self._retained_disk.trim():
-                    self.replication.trimmed(self._retained_disk.kept_from())
+                    super()._replicate(self.replication.trimmed(self._retained_disk.kept_from()))
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.control or header.passed:
@@ -106,6 +113,12 @@ class RetainedGateway(ReplicatingGateway):
         for number, entry in enumerate(batch.decode(frame, header), header.first):
             if number >= first and entry.retain:
                 self._retain(entry, header.stream, number)
+
+    def waits_for(self) -> Iterator[str]:
+        """See `ReplicatingGateway`."""
+        yield from super().waits_for()
+        if self._sync.is_fetching:
+            yield "retained messages of a neighbour"
 
     def link_up(self, end: End) -> None:
         """See `Gateway`."""
@@ -131,7 +144,7 @@ class RetainedGateway(ReplicatingGateway):
         else:
             super().take(end, message)
 
-    def _tell(self, sends: Iterable[Send]) -> None:
+    def _tell(self, sends: Iterable[SendRetained]) -> None:
         for send in sends:
             end = self.ends.get(send.link)
             if end is not None:

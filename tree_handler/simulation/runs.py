@@ -82,7 +82,6 @@ class Options:
 
     """
 
-    subject: ClassVar[str] = "tree"
     seed: int
     gateways: int = 5
     leaves: int = 0
@@ -101,6 +100,11 @@ class Options:
     settle_hellos: int = 14
     faults: FaultOptions = field(default_factory=FaultOptions)
     parameters: Parameters = field(default_factory=Parameters)
+
+    @property
+    def subject(self) -> str:
+        """What is simulated, as `hedgerow simulate --subject` has it."""
+        return "tree"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
@@ -135,7 +139,7 @@ class Options:
     def replay(self) -> str:
         """How to run this again: a command if the options are those drawn from the seed."""
         if self == self.drawn(self.seed, self.gateways):
-            subject = "" if self.subject == Options.subject else f" --subject {self.subject}"
+            subject = "" if self.subject == "tree" else f" --subject {self.subject}"
             same = f"--seed {self.seed} --gateways {self.gateways} --runs 1"
             return f"hedgerow simulate{subject} {same}"
         default = type(self)(self.seed)
@@ -267,6 +271,7 @@ class Simulation:
                 break
         check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
         self.traffic.check_quiet(sent_before)
+        self.traffic.check_nothing_open(self.gateways)
         self.traffic.check_all_arrived(self.gateways, self.network)
         self.check_more()
         return Report(

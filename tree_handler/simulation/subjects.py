@@ -9,7 +9,10 @@ from tree_handler.simulation.runs import Options
 from tree_handler.simulation.topics import TopicOptions
 
 SUBJECTS: dict[str, type[Options]] = {
-    options.subject: options
-    for options in (Options, RoutedOptions, TopicOptions, OverlayOptions, RetainedOptions)
+    "tree": Options,
+    "routed": RoutedOptions,
+    "topic": TopicOptions,
+    "overlays": OverlayOptions,
+    "retained": RetainedOptions,
 }
 """The options of a run of each."""

@@ -8,7 +8,7 @@ astray, each origin in its order), and of overlays what `simulation.overlay_chec
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, cast
 
 from tree_handler.batch import Entry, Header
 from tree_handler.overlays.overlays import Overlays, Settings
@@ -20,11 +20,11 @@ from tree_handler.simulation.overlay_checks import OverlayChecks
 from tree_handler.simulation.overlay_driver import OverlayDriver
 from tree_handler.simulation.routed import (
     FILTERS,
-    RoutedGateway,
     RoutedOptions,
     RoutedSimulation,
     RoutedTraffic,
 )
+from tree_handler.simulation.routed_gateway import RoutedGateway
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03
@@ -128,24 +128,27 @@ class TopicGateway(RoutedGateway):
 class TopicSimulation(RoutedSimulation):
     """A network in topic mode; see `Simulation`."""
 
-    traffic: TopicTraffic
     traffic_of = TopicTraffic
 
     def __init__(self, options: TopicOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
+        self._topic_traffic = cast(TopicTraffic, self.traffic)
         for gateway_id in self._identities:
-            self.traffic.subscriptions[gateway_id] += self._random.sample(FILTERS, 2)
+            self._topic_traffic.subscriptions[gateway_id] += self._random.sample(FILTERS, 2)
 
     def check_more(self) -> None:
         """See `Simulation`."""
         gateways = {i: g for i, g in self.gateways.items() if isinstance(g, TopicGateway)}
-        self.traffic.overlay_checks.check_settled(gateways)
+        self._topic_traffic.overlay_checks.check_settled(gateways)
 
 
 class TopicOptions(RoutedOptions):
     """A run of a `TopicSimulation`."""
 
-    subject = "topic"
+    @property
+    def subject(self) -> str:
+        """See `Options`."""
+        return "topic"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:

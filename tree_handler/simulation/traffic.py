@@ -25,10 +25,10 @@ from tree_handler.simulation.checks import Checks, component, linked, usable_pat
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
-from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
 
-SEEKING_S = 1.0
-"""A search takes no longer."""
+SEEKING_S = 0.5
+"""Who linked longer ago than this is asked, and what it has is here."""
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 
@@ -68,7 +68,7 @@ class Traffic:
         """A life of a gateway with replication under it, on its disk."""
         disk = self.disks[start.tree.identity.gateway_id]
         if self.log_batches:
-            disk.most_batches = self.log_batches
+            disk.most_batches = float(self.log_batches)
         return ReplicatingGateway(start, disk, self)
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
@@ -103,7 +103,7 @@ class Traffic:
         self.disks[gateway_id] = Disk()
         self._lost_disks.add(gateway_id)
 
-    def handed(self, gateway: ReplicatingGateway, header: Header, first: int) -> None:
+    def handed(self, gateway: Receiver, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
         gateway_id, numbers = gateway.gateway_id, gateway.handed(header)
         last = numbers.last
@@ -198,11 +198,18 @@ class Traffic:
             for at in component(gateway_id, onward)
         )
 
-    def check_bounded(self, gateway: ReplicatingGateway) -> None:
+    def check_bounded(self, gateway: Receiver) -> None:
         """Check what a gateway keeps in memory (invariant 6)."""
         held_bytes = gateway.replication._delivery.held_bytes
         if held_bytes > MAX_HELD_BYTES:
             self.checks.found(6, f"{gateway.gateway_id} holds {held_bytes} bytes behind gaps")
+
+    def check_nothing_open(self, gateways: dict[str, Gateway]) -> None:
+        """Check that no exchange is open at either end (invariant 7)."""
+        for gateway_id, gateway in gateways.items():
+            waits_for = gateway.waits_for() if isinstance(gateway, ReplicatingGateway) else ()
+            for what in waits_for:
+                self.checks.found(7, f"{gateway_id} still waits for {what}")
 
     def check_quiet(self, before: int) -> None:
         """Check that nothing was sent since ``sent`` was so many (invariant 7)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tree_handler.spanning.actions import Action, Send
-from tree_handler.spanning.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, Flags, Kind
+from tree_handler.spanning.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, BpduFlags, Kind
 from tree_handler.spanning.election import Identity, Root
 from tree_handler.spanning.feasibility import Distance
 from tree_handler.spanning.neighbour import Neighbour
@@ -32,11 +32,11 @@ class Announcer:
     ) -> None:
         """Announce the distance to a neighbour."""
         place = self._place
-        flags = Flags.TRANSIT if self._identity.transit else NO_FLAGS
+        flags = BpduFlags.TRANSIT if self._identity.transit else NO_FLAGS
         if seeking:
-            flags |= Flags.SEEKING
+            flags |= BpduFlags.SEEKING
         if agrees:
-            flags |= Flags.AGREEMENT
+            flags |= BpduFlags.AGREEMENT
         parent = "" if place.parent is None else place.parent.peer_id
         self.number += 1
         own = self._identity

@@ -49,7 +49,7 @@ class Kind(enum.IntEnum):
     SEQUENCE_REQUEST = 6
 
 
-class Flags(enum.IntFlag):
+class BpduFlags(enum.IntFlag):
     """Marks of the sender. Unknown bits are kept: a later version may set them."""
 
     TRANSIT = 1
@@ -60,7 +60,7 @@ class Flags(enum.IntFlag):
     """The sender forwards data over this link."""
 
 
-NO_FLAGS = Flags(0)
+NO_FLAGS = BpduFlags(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Bpdu:
         cost_ms: see the table of this module.
         hops: links between the sender and the root.
         parent: gateway id of the sender's parent, ``""`` if it has none.
-        flags: see `Flags`.
+        flags: see `BpduFlags`.
         answers: number of the JOIN that this answers or takes back, else 0.
 
     """
@@ -93,7 +93,7 @@ class Bpdu:
     cost_ms: int = UNREACHABLE_MS
     hops: int = 0
     parent: str = ""
-    flags: Flags = NO_FLAGS
+    flags: BpduFlags = NO_FLAGS
     answers: int = 0
 
     def encode(self) -> bytes:
@@ -177,7 +177,7 @@ class Bpdu:
             cost_ms,
             _whole("hops", row[12], MAX_HOPS),
             parent,
-            Flags(_whole("flags", row[14], 255)),
+            BpduFlags(_whole("flags", row[14], 255)),
             _whole("answers", row[15], MAX_NUMBER),
         )
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tree_handler.spanning.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, Flags
+from tree_handler.spanning.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, BpduFlags
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.feasibility import Distance
 from tree_handler.spanning.round_trip import RoundTrip
@@ -77,7 +77,11 @@ class Offer:
 
 
 # Arithmetic of enumerations is slow.
-_TRANSIT, _SEEKING, _AGREEMENT = int(Flags.TRANSIT), int(Flags.SEEKING), int(Flags.AGREEMENT)
+_TRANSIT, _SEEKING, _AGREEMENT = (
+    int(BpduFlags.TRANSIT),
+    int(BpduFlags.SEEKING),
+    int(BpduFlags.AGREEMENT),
+)
 
 Told = tuple[Root, int, bool, bool]
 """What a HELLO said that neighbours act on: root, sequence, whether finite, whether seeking."""
@@ -91,7 +95,7 @@ class Neighbour:
         link: the shell's number of the link.
         peer_id: gateway id of the neighbour, authenticated by the shell.
         round_trip: what the link costs.
-        last_heard_s: when the last BPDU came.
+        last_heard_s: when the last BPDU came, or bytes of what is before the next one.
         epoch: the neighbour's boot epoch, None before its first BPDU.
         capability: the neighbour's C.
         offer: its last HELLO.
@@ -176,7 +180,7 @@ class Snapshot:
         peer_capability: the neighbour's C.
         peer_root: gateway id of the root it announces, "" before its first HELLO.
         peer_cost_ms: its cost to that root, None if it has lost it or has said no HELLO.
-        last_heard: when its last BPDU came, on the clock of the caller.
+        last_heard: when its last BPDU or bytes before it came, on the clock of the caller.
 
     """
 

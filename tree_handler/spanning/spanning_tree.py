@@ -64,6 +64,7 @@ from tree_handler.spanning.parameters import Parameters
 from tree_handler.spanning.parent_choice import ParentChoice
 from tree_handler.spanning.place import Place
 from tree_handler.spanning.round_trip import RoundTrip
+from tree_handler.spanning.silence import Silence
 
 __all__ = [
     "Action",
@@ -109,8 +110,7 @@ class SpanningTree:
             self._place, self._neighbours, self._actions, self._announcer.say
         )
         self._choice = ParentChoice(self._place, self._offers, self._agreements, parameters)
-        self._silence_s = parameters.missed_hellos * parameters.hello_s
-        self._look_at = math.inf  # no neighbour is dead before
+        self._silence = Silence(self._neighbours, parameters)
         self._hello_at = now + parameters.hello_s
         self._raised_s = -math.inf
         self._raise_at = math.inf
@@ -140,7 +140,7 @@ class SpanningTree:
         margins = parameters.switch_margin, parameters.switch_margin_ms
         round_trip = RoundTrip(parameters.unmeasured_ms, *margins)
         self._neighbours[link] = Neighbour(link, peer_id, round_trip, now)
-        self._look_at = min(self._look_at, now + self._silence_s)
+        self._silence.begins(now)
         self._settle(now, f"link to {peer_id} up")
 
     def link_down(self, link: int, now: float) -> None:
@@ -171,6 +171,10 @@ class SpanningTree:
             self._take(neighbour, bpdu, now)
         self._settle(now, f"{bpdu.kind.name} from {neighbour.peer_id}")
 
+    def heard(self, link: int, at: float) -> None:
+        """Bytes came over a link at a time, though perhaps no BPDU: told before `handle_timer`."""
+        self._silence.heard(link, at)
+
     def measured(self, link: int, rtt_ms: float, now: float) -> None:
         """Take in one sample of a link's round-trip time.
 
@@ -190,18 +194,12 @@ class SpanningTree:
         """Do what is due. Calling it early does no harm."""
         late_s = now - self.next_timer()
         if late_s > self.parameters.hello_s:
-            # This process stood still: what neighbours said meanwhile is still to be read.
             self.counters["late_timer"] += 1
-            for neighbour in self._neighbours.values():
-                neighbour.last_heard_s += late_s
+            self._silence.stood_still(late_s)
         why = "timer"
-        if now >= self._look_at:
-            for neighbour in list(self._neighbours.values()):
-                if now >= neighbour.dead_at(self._silence_s):
-                    why = f"{neighbour.peer_id} is silent"
-                    self._forget(neighbour, "silent", why)
-            dead_at = (n.dead_at(self._silence_s) for n in self._neighbours.values())
-            self._look_at = min(dead_at, default=math.inf)
+        for neighbour in self._silence.dead(now):
+            why = f"{neighbour.peer_id} is silent"
+            self._forget(neighbour, "silent", why)
         if now >= self._hello_at:
             self._hello_at = now + self.parameters.hello_s
             self._sources.forget(now - self.parameters.remember_s, self._place.root.gateway_id)
@@ -214,7 +212,7 @@ class SpanningTree:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        return min(self._hello_at, self._raise_at, self._choice.give_up_at, self._look_at)
+        return min(self._hello_at, self._raise_at, self._choice.give_up_at, self._silence.look_at)
 
     def take_actions(self) -> list[Action]:
         """What to do now, in this order; the caller does it before the next event."""
@@ -237,8 +235,7 @@ class SpanningTree:
     @property
     def cost_ms(self) -> int | None:
         """Cost of the path to the root, None while there is none."""
-        place = self._place
-        return place.distance.cost_ms if place.holds else None
+        return self._place.distance.cost_ms if self._place.holds else None
 
     @property
     def hops(self) -> int:

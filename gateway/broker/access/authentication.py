@@ -9,33 +9,27 @@ nor leave for anonymous clients one of them must know the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
-from gateway.broker.access.attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import Client, Verdict
-from gateway.broker.limits import Limits
+from gateway.broker.limits import Limits, Refusals
+from gateway.failed_attempts import FailedAttempts
 
 MAX_VERIFYING = 2
 """Passwords that are verified at a time; each takes a core and some 64 MiB."""
 
-AskPlugins = Callable[[Client, bytes | None], Awaitable[bool | None]]
-"""What plugins say of a client: False if one refuses it, True if one knows it, else None."""
-
 
 class Authentication:
-    """Decides who comes in.
-
-    Attributes:
-        passwords: of the users; None where there is no password file.
+    """Decides who comes in: `hooks.Authenticator`.
 
     Args:
-        passwords: the same.
+        passwords: of the users; None where there is no password file.
         anonymous: whether clients come in without proof.
-        ask_plugins: None where there are no plugins.
+        plugins: are asked besides; None where there are none.
         limits: how often an address may fail.
-        now: the loop's clock.
-        refused: told of the kind and the client, where one is refused for failing too often.
+        refusals: counts those that are refused for failing too often.
 
     """
 
@@ -44,22 +38,25 @@ class Authentication:
         passwords: Passwords | None,
         *,
         anonymous: bool,
-        ask_plugins: AskPlugins | None,
+        plugins: AuthPlugins | None,
         limits: Limits,
-        now: Callable[[], float],
-        refused: Callable[[str, str], None],
+        refusals: Refusals,
     ) -> None:
-        self.passwords = passwords
+        self._passwords = passwords
         self._anonymous = anonymous
-        self._ask_plugins = ask_plugins
-        self._now = now
-        self._refused = refused
+        self._plugins = plugins
+        self._now = asyncio.get_running_loop().time
+        self._refusals = refusals
         self._verifying = asyncio.Semaphore(MAX_VERIFYING)
         self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
 
+    def follow(self, passwords: Passwords | None) -> None:
+        """Go by other passwords."""
+        self._passwords = passwords
+
     def user(self, client: Client) -> str | None:
         """The user name that an admitted client has proved; None if it proved none."""
-        if client.certificate is None and self._anonymous and self.passwords is None:
+        if client.certificate is None and self._anonymous and self._passwords is None:
             return None
         return client.username
 
@@ -69,9 +66,9 @@ class Authentication:
             return self._asked(client, password, is_known=True)
         if self._is_blocked(client):
             return False
-        if self.passwords is None or client.username is None:
+        if self._passwords is None or client.username is None:
             return self._asked(client, password, is_known=self._anonymous)
-        return self._verified(self.passwords, client.username, client, password or b"")
+        return self._verified(self._passwords, client.username, client, password or b"")
 
     async def _verified(
         self, passwords: Passwords, user: str, client: Client, password: bytes
@@ -87,9 +84,9 @@ class Authentication:
         return verdict if isinstance(verdict, bool) else await verdict
 
     def _asked(self, client: Client, password: bytes | None, *, is_known: bool) -> Verdict:
-        if self._ask_plugins is None:
+        if self._plugins is None:
             return is_known
-        return self._ask(self._ask_plugins(client, password), client, is_known=is_known)
+        return self._ask(self._plugins.knows(client, password), client, is_known=is_known)
 
     async def _ask(
         self, question: Awaitable[bool | None], client: Client, *, is_known: bool
@@ -109,5 +106,6 @@ class Authentication:
             return False
         if not self._failures.is_blocked(client.address, self._now()):
             return False
-        self._refused("authentication over the limit of an address", str(client))
+        kind = "authentication over the limit of an address"
+        self._refusals.count(kind, str(client))
         return True

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 
 from argon2 import PasswordHasher
 
+from gateway import replaced_file
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy_file import read_access_file
 
@@ -60,23 +58,6 @@ def change(path: Path, user: str, new: str | None) -> bool:
     text = read_access_file(path) if path.exists() else ""
     was_there = user in Passwords.parse(text, str(path))
     if was_there or new is not None:
-        _write(path, replaced(text, user, new))
+        data = replaced(text, user, new).encode()
+        replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=0o600)
     return was_there
-
-
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            if path.exists():
-                status = path.stat()
-                os.fchmod(file.fileno(), status.st_mode & 0o7777)
-                with contextlib.suppress(PermissionError):
-                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.broker.access.rules import RuleError, Rules, fill_in, is_readable
-from gateway.broker.topics.filters import FilterError, covers, filter_levels, matches, split_share
+from gateway.mqtt import FilterError, check_topic_filter
+from tree_handler.routing.topic_filters import covers, matches, proper
 
 __all__ = [
     "OPEN",
@@ -189,14 +190,13 @@ class ClientAccess:
     def may_subscribe(self, topic_filter: str) -> bool:
         """Whether it may subscribe to a filter, shared or not; False for one that is malformed."""
         try:
-            _, proper = split_share(topic_filter)
-            filter_levels(proper)
+            wanted = proper(check_topic_filter(topic_filter))
         except FilterError:
             return False
         return (
-            is_readable(proper)
-            and any(covers(rule, proper) for rule in self._subscribe)
-            and not self.is_concealed(proper)
+            is_readable(wanted)
+            and any(covers(rule, wanted) for rule in self._subscribe)
+            and not self.is_concealed(wanted)
         )
 
     def is_concealed(self, topic_filter: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.broker.topics.filters import FilterError, filter_levels
+from gateway.mqtt import FilterError, check_topic_filter
 
 _PLACEHOLDER = re.compile(r"%(.?)", re.DOTALL)
 
@@ -66,7 +66,7 @@ def is_readable(topic_or_filter: str) -> bool:
 
 def _check_rule(action: str, rule: str) -> None:
     try:
-        filter_levels(rule)
+        check_topic_filter(rule)
     except FilterError as error:
         raise RuleError(action, f"is no topic filter: {error.what}", rule) from error
     if any(placeholder[1] not in ("u", "c", "%") for placeholder in _PLACEHOLDER.finditer(rule)):

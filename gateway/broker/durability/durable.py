@@ -1,46 +1,33 @@
-"""Keeps durable sessions over a crash: journal, what waits for it, and checkpoints.
+"""Keeps durable sessions over a crash: the journal, and what waits for it.
 
 At the end of each loop turn what happened to durable sessions goes into the log as one frame
 (`journal`). Nothing that stands on a frame leaves before the frame is safe: a client must not be
 told, or sent, what a restart would not know. With durability ``write`` a frame is safe when the
 log has it and nobody waits; with ``sync`` the output of the connections concerned waits for
-`fdatasync`, in its order.
-
-Now and then a checkpoint is written to SQLite, so that a start reads little of the log and the
-log may be trimmed behind it. Time is the caller's.
+`fdatasync`, in its order. Time is the caller's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
 
+from gateway.broker.durability.changes import Changes
+from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.history import History
+from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
-from gateway.broker.durability.snapshot import Snapshots, Taken
-from gateway.broker.durability.standing_wills import StandingWills
-from gateway.broker.durability.store import Store, StoreError
-from gateway.broker.inbound.runs import one_by_one
-from gateway.broker.outbound.outgoing import flush
-from gateway.log.message_log import Done
-from tree_handler.batch import Epoch, Header
+from gateway.broker.durability.reading_back import ReadingBack
+from gateway.broker.durability.standing_wills import StandingWills, WillsAgain
+from gateway.broker.hooks import Client
+from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.sessions.session import Session
+from gateway.mqtt import Will
+from tree_handler.batch import Epoch
 from tree_handler.retained.message import Retained
 
-if TYPE_CHECKING:
-    from gateway.broker.durability.recovery import Recovered
-    from gateway.broker.inbound.runs import Run, Together
-    from gateway.broker.outbound.message import Message
-    from gateway.broker.outbound.outgoing import Outgoing
-    from gateway.broker.server import BrokerCore
-    from gateway.broker.sessions.session import Session
-
-CHECKPOINT_BYTES = 8 << 20
-"""A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
-CHECKPOINT_S = 300.0
-"""And when something has changed and so much time has passed."""
 MARK_S = 60.0
 """The journal is told the time so often while the log grows: a start knows no better when a
 neighbour's message came."""
@@ -48,101 +35,67 @@ QUIET_MARK_S = 3600.0
 """And so often while it does not: what a power cut may add to the time that a session lasts."""
 RETRY_WRITE_S = 0.05
 """A frame that the log did not take is tried again after so long."""
-RETRY_S = 10.0
-"""A checkpoint that failed is tried again after so long."""
 
 _log = logging.getLogger(__name__)
 
 
-class History(Protocol):
-    """The log as the broker sees it."""
-
-    own: Epoch
-    """This gateway's id and boot epoch, under which its frames stand in the log."""
-
-    @property
-    def position(self) -> int:
-        """Where the next frame will stand."""
-
-    def remember(self, frame: bytes, done: Done) -> None:
-        """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
-
-        Raises:
-            LogError: the log did not take it; ``done`` is not called.
-
-        """
-
-    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        """All frames of the log from a position on."""
-
-    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers, in sequence."""
-
-    def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients.
-
-        Earlier epochs of an origin come first.
-        """
-
-    def start_sync(self) -> Callable[[], None]:
-        """Force to the disk all that the log has; a call for a thread."""
-
-    def may_trim(self, before: int) -> None:
-        """What stands before this position is in a checkpoint."""
-
-
-class Durable:
+class Durable(Durability):
     """The durable side of one broker.
 
     Args:
-        core: the broker.
         history: its log.
-        store: its checkpoints.
-        found: what recovery found.
+        clock: goes on over restarts.
+        now: the loop's clock, in seconds.
+
+    Attributes:
+        journal: what is to be written.
+        wills: those that stand.
+        changes: what the next checkpoint has to say.
+        clock: as given.
 
     """
 
-    def __init__(self, core: BrokerCore, history: History, store: Store, found: Recovered) -> None:
-        self.journal = found.journal
-        self._clock: LastingClock = found.clock
-        self.wills = StandingWills(found.journal, found.wills)
-        self._core = core
+    def __init__(self, history: History, clock: LastingClock, now: Callable[[], float]) -> None:
+        self.own = history.own
+        self.journal = Journal(history.own)
+        self.wills = StandingWills(self.journal)
+        self.changes = Changes()
+        self.clock = clock
+        self.logged = ReadingBack(history, now)
         self._history = history
-        self._store = store
-        self._snapshots = Snapshots(core, found, self.wills)
+        self._now = now
         self._safe = 0
-        self._held: deque[tuple[int, Outgoing, bytes]] = deque()
+        self._held: deque[tuple[int, Channel, bytes]] = deque()
         self._failure: OSError | None = None
         """Why the log did not take the last frame."""
         self._retry_at_s = 0.0
         self._told_early: tuple[int, OSError | None] | None = None
-        self._position = 0
-        self._checkpoint_at_s = core.now()
-        self._saving: asyncio.Task[None] | None = None
-        self._wall_ahead_s: float
+        self._wall_ahead_s = 0.0
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
-        self._tell_time()
 
-    def start(self, position: int) -> None:
-        """Go on behind the checkpoint of this position.
+    def go_on(self, ended: list[int], retained: set[str], wills: WillsAgain) -> None:
+        """The journal goes on from the life before.
 
-        Raises:
-            StoreError: the log ends before it, and a new one can't be written.
+        Args:
+            ended: numbers of sessions that have ended since the last checkpoint.
+            retained: topics whose retained message has changed since.
+            wills: those that stand.
 
         """
-        self._position = position
-        self._history.may_trim(position)
-        if position > self._history.position:
-            # The log has lost its end. What comes now must not stand where nobody will look.
-            taken = self._snapshots.take(self._history.position)
-            self._store.save(taken.checkpoint())
-            self._has_saved(taken)
+        self.changes.ended, self.changes.retained = ended, retained
+        self.wills.go_on(wills)
+        self._tell_time()
+
+    def take_changes(self) -> Changes:
+        """What the next checkpoint has to say; it is said now."""
+        changes, self.changes = self.changes, Changes()
+        return changes
 
     # -- what happens to sessions ----------------------------------------------------------------
 
     def session_opened(self, session: Session) -> None:
-        """A session has a client, an expiry: if it is to outlive its connection, note it."""
+        """See `Durability`: note it if the session is to outlive its channel."""
         if session.record is None:
             if not session.expiry_s:
                 return
@@ -155,77 +108,119 @@ class Durable:
         session.record.known = (session.client, session.expiry_s)
         self.journal.opened(session.record, session.client, session.expiry_s)
 
+    def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
+        """See `Durability`: ask the log."""
+        record = session.record
+        if record is None and not expiry_s:
+            return True  # it ends with its connection
+        before = session.client, session.expiry_s
+        session.client, session.expiry_s = client, expiry_s
+        self.session_opened(session)
+        if self.write() is None:
+            return True
+        session.client, session.expiry_s = before
+        if record is None:
+            self.session_ended(session)
+        else:
+            self.session_opened(session)
+            self.session_away(session)
+        return False
+
     def session_away(self, session: Session) -> None:
-        """A session's client has gone."""
+        """See `Durability`."""
         if session.record is not None:
-            self.journal.away(session.record, self._clock.now_us())
+            self.journal.away(session.record, self.clock.now_us())
 
     def session_ended(self, session: Session) -> None:
-        """A session is no more."""
+        """See `Durability`."""
         if session.record is not None:
             self.journal.ended(session.record)
-            self._snapshots.ended(session.record)
+            self.changes.ended.append(session.record.number)
             session.record = None
 
-    def retained_changed(self, topic: str) -> None:
-        """A topic has another retained message, or none."""
-        self._snapshots.retained_changed(topic)
+    def will_stands(self, client: Client, will: Will | None) -> None:
+        """See `Durability`."""
+        self.wills.connected(client, will)
 
-    def retained_placed(self, message: Message) -> None:
-        """A message of QoS 0 that was retained before the log had it has its place there now."""
-        self._core.retention.placed(message)
-        self._snapshots.retained_changed(message.topic)
+    def will_ended(self, client_id: str) -> None:
+        """See `Durability`."""
+        self.wills.ended(client_id)
+
+    def will_published(self, client_id: str) -> int:
+        """See `Durability`."""
+        return self.wills.published(client_id)
+
+    def retained_changed(self, topic: str) -> None:
+        """See `Durability`."""
+        self.changes.retained.add(topic)
 
     def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
-        """A neighbour told of a retained message, and it is taken."""
+        """See `Durability`."""
         self.journal.learnt(retained.row(), is_news=is_news)
 
     @property
     def is_refused(self) -> bool:
-        """Whether the log did not take what was last noted."""
+        """See `Durability`."""
         return self._failure is not None
+
+    @property
+    def numbers_messages(self) -> bool:
+        """See `Durability`."""
+        return self.journal.has_sessions
+
+    def was_refused(self) -> None:
+        """See `Durability`."""
+        self.journal.was_refused()
+
+    def has_delivered(self, stream: Epoch, last: int) -> None:
+        """See `Durability`."""
+        self.journal.has_delivered(stream, last)
+
+    def delivered(self, stream: Epoch) -> int:
+        """See `Durability`."""
+        return self.journal.delivered.get(stream, 0)
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, runs: Sequence[Run | Together]) -> OSError | None:
-        """Write what must be in the log before a batch of these messages; the error if it can't.
+    def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
+        """See `Durability`.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
         together, and so must a will and that it is published; a No Local subscription must know
         whose a message was.
         """
         journal = self.journal
-        if abs(self._clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
-            self._tell_time()  # what follows has the new time in its headers
+        self._look_at_clock()
         index = 0
-        matters = journal.has_sessions or any(run.will for run in runs)
-        for run in one_by_one(runs) if matters else ():
-            session = run.session
-            if run.will:
-                journal.publishes_will(run.will, index)
+        for one in accepted:
+            if one.message is None:
+                continue
+            session = one.session
+            if one.will:
+                journal.publishes_will(one.will, index)
             if session is not None and session.record is not None:
-                for at in range(len(run.messages)):
-                    packet_id = run.packet_id_of_2(at)
-                    if packet_id or session.no_local:
-                        journal.publishes(session.record, index + at, packet_id)
-            index += len(run.messages)
+                packet_id = one.packet_id if one.message.qos == 2 else 0
+                if packet_id or session.no_local:
+                    journal.publishes(session.record, index, packet_id)
+            index += 1
         return self.write() if journal.precedes else None
 
     def write(self) -> OSError | None:
-        """Write a frame if there is anything to say; the error if the log does not take it."""
+        """See `Durability`: write a frame if there is anything to say."""
         journal = self.journal
         if journal.is_empty:
             return None
-        if self._failure is not None and self._core.now() < self._retry_at_s:
+        self._look_at_clock()
+        if self._failure is not None and self._now() < self._retry_at_s:
             journal.was_refused()
             return self._failure
         ticket = journal.written + 1
         try:
-            self._history.remember(journal.frame(), partial(self._told, ticket))
+            self._history.remember(journal.frame(), lambda error: self._told(ticket, error))
         except OSError as error:
             journal.was_refused()
             self._failure = error
-            self._retry_at_s = self._core.now() + RETRY_WRITE_S
+            self._retry_at_s = self._now() + RETRY_WRITE_S
             return error
         journal.has_written()
         if self._marked[1] < 0:
@@ -236,36 +231,27 @@ class Durable:
             self._told(*told)
         return None
 
-    def flush(self, dirty: Sequence[Outgoing]) -> None:
-        """At the end of a turn: write the frame, then the output of those who need not wait."""
+    def hold_back(self, channels: Sequence[Channel]) -> None:
+        """See `Durability`."""
         self.write()
         if self._safe < self.journal.written or not self.journal.is_empty:
-            for connection in dirty:
-                session = connection.session
-                if session is not None and session.record is not None:
-                    self._hold_back(connection)
-        flush(dirty, self._core.traffic)
-
-    def _hold_back(self, connection: Outgoing) -> None:
-        """Keep the output of a connection if it stands on what is not safe yet."""
-        if self._stands_on(connection) > self._safe and (packets := connection.take()):
             ticket = self.journal.written + (not self.journal.is_empty)
-            connection.held_ticket = ticket
-            connection.hold(len(packets))
-            self._held.append((ticket, connection, packets))
+            for channel in channels:
+                if channel.stands_on() > self._safe and (packets := channel.take(ticket)):
+                    self._held.append((ticket, channel, packets))
 
-    def may_leave(self, connection: Outgoing) -> bool:
-        """Whether a connection's output stands on nothing that a crash could take back."""
+    def may_leave(self, channel: Channel) -> bool:
+        """See `Durability`."""
         self.write()
-        return self._stands_on(connection) <= self._safe
+        return channel.stands_on() <= self._safe
 
-    @staticmethod
-    def _stands_on(connection: Outgoing) -> int:
-        session = connection.session
-        record = None if session is None else session.record
-        return (
-            connection.held_ticket if record is None else max(record.ticket, connection.held_ticket)
-        )
+    def sweep(self, now_s: float) -> None:
+        """See `Durability`: write what the log did not take, and the time now and then."""
+        marked_at_s, position = self._marked
+        has_grown = 0 <= position < self._history.position
+        if now_s - marked_at_s >= (MARK_S if has_grown else QUIET_MARK_S):
+            self._tell_time()
+        self.write()
 
     def _told(self, ticket: int, error: OSError | None) -> None:
         if ticket > self.journal.written:
@@ -279,77 +265,14 @@ class Durable:
         self._safe = ticket
         held = self._held
         while held and held[0][0] <= ticket:
-            _, connection, packets = held.popleft()
-            connection.let_go(packets)
+            _, channel, packets = held.popleft()
+            channel.let_go(packets)
+
+    def _look_at_clock(self) -> None:
+        if abs(self.clock.wall_ahead_s() - self._wall_ahead_s) > STEP_S:
+            self._tell_time()  # what follows has the new time in its headers
 
     def _tell_time(self) -> None:
-        self._wall_ahead_s = self._clock.wall_ahead_s()
-        self._marked = (self._core.now(), -1)
-        self.journal.marked(self._clock.mark())
-
-    # -- checkpoints -----------------------------------------------------------------------------
-
-    def sweep(self, now_s: float) -> None:
-        """Twice a second: write what the log did not take, make a checkpoint if one is due."""
-        marked_at_s, position = self._marked
-        has_grown = 0 <= position < self._history.position
-        if now_s - marked_at_s >= (MARK_S if has_grown else QUIET_MARK_S):
-            self._tell_time()
-        self.write()
-        if self._saving is not None or now_s < self._checkpoint_at_s:
-            return
-        grown = self._history.position - self._position
-        aged = now_s - self._checkpoint_at_s >= CHECKPOINT_S and grown > 0
-        if grown >= CHECKPOINT_BYTES or aged:
-            self._saving = asyncio.ensure_future(self._save(now_s))
-
-    async def _save(self, now_s: float) -> None:
-        try:
-            await self.checkpoint()
-            self._checkpoint_at_s = now_s
-        except OSError as error:
-            _log.error("checkpoint: %s", error)
-            self._checkpoint_at_s = now_s + RETRY_S
-        finally:
-            self._saving = None
-
-    async def checkpoint(self) -> None:
-        """Write one now.
-
-        Raises:
-            LogError, StoreError: disk full or failing; the one before it holds.
-
-        """
-        self._core.acceptance.commit()
-        error = self.write()
-        if error is not None:
-            raise error
-        taken = self._snapshots.take(self._history.position)
-        sync = self._history.start_sync()
-
-        def save() -> None:
-            # A checkpoint that knows more than the disk would leave a hole in the history.
-            sync()
-            self._store.save(taken.checkpoint())
-
-        try:
-            await asyncio.to_thread(save)
-        except BaseException:
-            self._snapshots.failed(taken)
-            raise
-        self._has_saved(taken)
-
-    def _has_saved(self, taken: Taken) -> None:
-        self._snapshots.saved(taken)
-        self._position = taken.position
-        self._history.may_trim(self._position)
-
-    async def stop(self) -> None:
-        """Make a last checkpoint, so that the next start reads nothing of the log."""
-        while self._saving is not None:
-            await asyncio.wait({self._saving})
-        try:
-            await self.checkpoint()
-        except (OSError, StoreError) as error:
-            _log.error("checkpoint: %s", error)
-        self._store.close()
+        self._wall_ahead_s = self.clock.wall_ahead_s()
+        self._marked = (self._now(), -1)
+        self.journal.marked(self.clock.mark())

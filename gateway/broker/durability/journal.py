@@ -8,7 +8,8 @@ form of a frame and what its order means:
 
 * `events` concern the broker, in their order. Before one that changes who gets what, marks tell up
   to which number each origin's messages had been delivered, so that a subscription gets later
-  messages and no earlier ones.
+  messages and no earlier ones. So they do before the first message of an origin's next life, for
+  lives follow each other and their numbers do not tell how.
 * `operations` concern one session each, in its order: the exchange of QoS 1 and 2.
 * `publishers` name, for the batch that follows the frame in the log, who published which of its
   messages under which QoS 2 identifier, and which of them are wills. They hold only if that batch
@@ -20,18 +21,17 @@ Of sessions only durable ones are in it, which outlive their connection. Nothing
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack
 
 from gateway.broker.durability.lasting_clock import Mark
-from tree_handler.batch import Epoch
-
-if TYPE_CHECKING:
-    from gateway.broker.hooks import Client
-    from gateway.broker.retained.owed import Wanted
-    from gateway.broker.sessions.session import Subscription
+from gateway.broker.hooks import Client
+from gateway.broker.retained.owed import Wanted
+from gateway.broker.sessions.subscription import Subscription
+from tree_handler.batch import Epoch, Ref
 
 
 class Event(enum.IntEnum):
@@ -87,9 +87,6 @@ class Operation(enum.IntEnum):
 
 _ANSWERED = frozenset((Operation.PUBREC, Operation.RELEASED))
 """What the client is told of: PUBREL and PUBCOMP stand on them."""
-
-Ref = tuple[Epoch, int]
-"""Which logged message: origin and epoch of its batch, and its number there."""
 
 
 class JournalError(ValueError):
@@ -201,7 +198,6 @@ class Journal:
 
     Args:
         own: this gateway's id and boot epoch.
-        next_session: the number of the next new session.
 
     Attributes:
         own: as given.
@@ -212,16 +208,17 @@ class Journal:
 
     """
 
-    def __init__(self, own: Epoch, next_session: int = 1) -> None:
+    def __init__(self, own: Epoch) -> None:
         self.own = own
         self.touched: list[SessionRecord] = []
         self.delivered: dict[Epoch, int] = {}
         self.precedes = False
         self.written = 0
-        self._next_session = next_session
+        self._next_session = 1
         self._events: list[tuple[Any, ...]] = []
         self._publishers: list[tuple[int, int, int]] = []
-        self._unmarked: set[Epoch] = set()
+        self._unmarked: dict[Epoch, None] = {}
+        """In the order in which messages of them were given."""
 
     @property
     def is_empty(self) -> bool:
@@ -301,8 +298,25 @@ class Journal:
 
     def has_delivered(self, key: Epoch, last: int) -> None:
         """Local sessions are given an origin's messages up to this number now."""
+        if key not in self.delivered:  # whatever came of the origin's earlier lives came before
+            self._mark([one for one in self._unmarked if one[0] == key[0]])
         self.delivered[key] = last
-        self._unmarked.add(key)
+        self._unmarked[key] = None
+
+    def goes_on(
+        self, next_session: int, delivered: Mapping[Epoch, int], marked: Mapping[Epoch, int]
+    ) -> None:
+        """A start found out how far local sessions were given each stream.
+
+        Args:
+            next_session: the number of the next new session.
+            delivered: the last number of each, an origin's earlier lives first.
+            marked: what the last checkpoint says of it.
+
+        """
+        self._next_session = next_session
+        self.delivered = dict(delivered)
+        self._mark([key for key, last in delivered.items() if marked.get(key) != last])
 
     def noted(self, event: Event, *fields: Any) -> None:
         """Something happened that depends on nothing else."""
@@ -319,11 +333,14 @@ class Journal:
 
     def _decisive(self, record: SessionRecord | None, *event: Any) -> None:
         """Note what depends on what has been delivered, or changes who gets which message."""
-        for key in self._unmarked:
-            self._events.append((int(Event.DELIVERED), *key, self.delivered[key]))
-        self._unmarked.clear()
+        self._mark(list(self._unmarked))
         self.precedes = True
         self._event(record, *event)
+
+    def _mark(self, keys: Sequence[Epoch]) -> None:
+        for key in keys:
+            self._event(None, Event.DELIVERED, *key, self.delivered[key])
+            self._unmarked.pop(key, None)
 
     def _event(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
         if record is not None:

@@ -14,32 +14,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gateway.broker.durability.durable import History
+from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import (
     Event,
     Frame,
-    Journal,
     JournalError,
     Operation,
-    Ref,
 )
-from gateway.broker.durability.lasting_clock import Dating, LastingClock
+from gateway.broker.durability.lasting_clock import Dating
+from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
-from gateway.broker.durability.sessions_again import SessionsAgain
-from gateway.broker.durability.standing_wills import WillsAgain
+from gateway.broker.durability.sessions_again import Restorable, SessionsAgain
+from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
 from gateway.broker.outbound.message import EXPIRY, Message
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
-
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
 
 _UNLIMITED = 1 << 62
 
@@ -51,25 +48,15 @@ class Recovered:
     """What was found.
 
     Attributes:
-        journal: to go on with.
         sessions: how many durable sessions there are.
         waiting: messages that wait for them or are on their way to them.
-        ended: sessions that have ended since the checkpoint, by number.
-        retained: topics whose retained message has changed since.
-        wills: those that stand.
-        clock: goes on from the life before.
         odd: records that did not fit; each is in the log as a warning.
 
     """
 
-    journal: Journal
-    clock: LastingClock
     sessions: int = 0
     waiting: int = 0
-    ended: list[int] = field(default_factory=list)
-    retained: set[str] = field(default_factory=set)
     odd: int = 0
-    wills: WillsAgain = field(default_factory=WillsAgain)
 
 
 @dataclass(slots=True)
@@ -95,30 +82,38 @@ class Recovery:
     """Restores one broker that has no connections yet.
 
     Args:
-        core: the broker, empty.
+        parts: what is restored, empty.
         history: its log.
-        clock: not yet gone on from the life before.
+        durable: goes on with what was found; its clock not yet from the life before.
+        now_s: on the loop's clock.
 
     """
 
-    def __init__(self, core: BrokerCore, history: History, clock: LastingClock) -> None:
-        self._core = core
+    def __init__(self, parts: Restorable, history: History, durable: Durable, now_s: float) -> None:
+        self._parts = parts
         self._history = history
-        self._now_s = core.now()
-        self._clock = clock
+        self._durable = durable
+        self._now_s = now_s
+        self._clock = clock = durable.clock
         self._dating = Dating(clock, None)
         self._undated: list[_Batch] = []
         self._origins: dict[Epoch, _Origin] = {}
+        self._lives = Lives(history.own[0])
         self._wills = WillsAgain()
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery()
-        self._sessions = SessionsAgain(core, self._delivery, self._strange)
+        self._sessions = SessionsAgain(parts, self._delivery, self._strange, durable.logged, now_s)
         self._retained: set[str] = set()
         self._odd = 0
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
+
+    @property
+    def wills_standing(self) -> list[SavedWill]:
+        """The wills of clients that were there, or away with a delay, when the process ended."""
+        return list(self._wills.standing.values())
 
     def run(self, saved: Checkpoint) -> Recovered:
         """Restore; ``saved`` is the last checkpoint."""
@@ -132,9 +127,12 @@ class Recovery:
                 self._frame(frame, header)
             elif header.clients:
                 self._batch(frame, header)
-        for key, last in self._history.due().items():
-            self._advance(key, last)
-        return self._finish()
+            else:
+                self._lives.noted(header)
+        due = self._history.due()
+        for key in self._lives.in_order(due):
+            self._advance(key, due[key])
+        return self._finish(saved)
 
     # -- the checkpoint --------------------------------------------------------------------------
 
@@ -142,18 +140,19 @@ class Recovery:
         self._sessions.next_number = saved.next_session
         for key, last in saved.delivered.items():
             self._origins[key] = _Origin(last)
+            self._lives.was_given(key)
         messages: dict[Ref, Message] = {}
         for one in saved.messages():
             if one.ref not in messages:
                 messages[one.ref] = self._message(one)
         for session in saved.sessions:
-            self._sessions.load(session, messages)
+            self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
             assert retained is not None
-            self._core.retention.retain(messages[retained.ref])
+            self._parts.retention.retain(messages[retained.ref])
         for topic, grave in saved.tombstones.items():
             assert grave is not None
-            self._core.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
+            self._parts.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
 
     def _message(self, saved: SavedMessage) -> Message:
         message = Message.of(saved.entry, self._now_s)
@@ -176,6 +175,7 @@ class Recovery:
 
     def _batch(self, frame: bytes, header: Header) -> None:
         key = header.stream
+        self._lives.came(key)
         if key == self._frames_key:
             self._wills.batch(header.first, header.last)
             for number in range(header.first, header.last + 1) if self._expected else ():
@@ -209,6 +209,7 @@ class Recovery:
         origin = self._origin(key)
         if last <= origin.delivered:
             return
+        self._lives.was_given(key)
         for one in self._due(key, origin, last):
             header = one.header
             entries = self._entries(one)
@@ -251,7 +252,7 @@ class Recovery:
         publisher = self._publishers.pop(ref, None)
         try:
             message = Message.of(entry, self._now_s)
-            route = self._core.route(message.key)
+            route = self._parts.routes.of(message.key)
         except PacketError as error:
             self._strange(f"{ref}: {error}")
             return
@@ -260,8 +261,8 @@ class Recovery:
             left_s = float(message.properties[EXPIRY]) - self._waited_s(came_us)
             self._expire(message, left_s)
         if message.retain:
-            if self._core.retention.retain(message) and message.qos:
-                self._core.owing.replaced(message.topic)
+            if self._parts.retention.retain(message) and message.qos:
+                self._parts.owing.replaced(message.topic)
             self._retained.add(message.topic)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
@@ -321,15 +322,15 @@ class Recovery:
     def _learnt(self, fields: list[Any]) -> None:
         try:
             learnt = Learnt.of(fields, self._waited_s(self._read_at_us), self._now_s)
-            route = self._core.route(learnt.message.key)
+            route = self._parts.routes.of(learnt.message.key)
         except (ProtocolError, PacketError) as error:
             self._strange(f"{fields}: {error}")
             return
-        learnt.retain(self._core.retention)
+        learnt.retain(self._parts.retention)
         self._retained.add(learnt.message.topic)
         if learnt.is_news:
             if learnt.message.qos:
-                self._core.owing.replaced(learnt.message.topic)
+                self._parts.owing.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
 
     def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
@@ -354,17 +355,20 @@ class Recovery:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _finish(self) -> Recovered:
+    def _finish(self, saved: Checkpoint) -> Recovered:
         """Hand over to the new journal, which begins with what was decided here."""
-        journal = Journal(self._history.own, self._sessions.next_number)
-        for key, origin in self._origins.items():
-            journal.has_delivered(key, origin.delivered)
-        found = Recovered(journal, self._clock, len(self._sessions), 0, self._sessions.ended)
-        found.retained, found.odd, found.wills = self._retained, self._odd, self._wills
+        delivered = {
+            key: self._origins[key].delivered
+            for key in self._lives.in_order(self._origins)
+            if self._origins[key].delivered
+        }
+        journal = self._durable.journal
+        journal.goes_on(self._sessions.next_number, delivered, saved.delivered)
+        self._durable.go_on(self._sessions.ended, self._retained, self._wills)
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
-        found.waiting = sum(s.queued_count + s.inflight_count for s in self._sessions)
-        return found
+        waiting = sum(s.queued_count + s.inflight_count for s in self._sessions)
+        return Recovered(len(self._sessions), waiting, self._odd)
 
     def _strange(self, what: str) -> None:
         self._odd += 1

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from gateway.broker.durability.journal import Ref
 from gateway.broker.outbound.delivery import Delivery, grant_of
 from gateway.broker.outbound.message import Message
-from gateway.broker.outbound.targets import Members
+from gateway.broker.outbound.routes import Members
 from gateway.broker.sessions.session import Session
+from tree_handler.batch import Ref
 
 
 class ReplayedDelivery(Delivery):
     """Delivers what was accepted; who of a shared subscription got it, the journal tells later."""
 
     def __init__(self) -> None:
-        super().__init__([])
+        super().__init__()
         self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
 
     def _give_one(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.retention import Retention, grave_of, message_of
+from gateway.broker.retained.neighbours import grave_of, message_of
+from gateway.broker.retained.retention import Retention
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import Retained
 from tree_handler.retained.versions import Tombstone

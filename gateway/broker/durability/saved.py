@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.broker.durability.journal import Ref
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.retained.owed import Owed
-from gateway.broker.sessions.session import Subscription
-from tree_handler.batch import Entry, Epoch
+from gateway.broker.sessions.subscription import Subscription
+from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.retained.hybrid_clock import Version
 
 
@@ -53,7 +52,6 @@ class SavedDelivery:
     """A message on its way to one session.
 
     Attributes:
-        place: its place in the session's queue, or among the messages in flight.
         packet_id: the identifier under which it was sent, 0 while it waits.
         message: None once it is released (QoS 2, after PUBREC).
         flags: what it is delivered with.
@@ -61,11 +59,30 @@ class SavedDelivery:
 
     """
 
-    place: int
     packet_id: int
     message: SavedMessage | None
     flags: int
     identifiers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlaces:
+    """Messages that wait for one session in the log (`backlog.Places`).
+
+    Attributes:
+        key: their stream.
+        ranges: first and last numbers in turn.
+        flags: what they are delivered with.
+        identifiers: subscription identifiers.
+        expires_us: when they expire, on the lasting clock, or None.
+
+    """
+
+    key: Epoch
+    ranges: tuple[int, ...]
+    flags: int
+    identifiers: tuple[int, ...]
+    expires_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +96,7 @@ class SavedSession:
         incoming: QoS 2 identifiers of the client's that are not released.
         subscriptions: by filter.
         inflight: all that was sent and not acknowledged to the end, in order.
-        queue_from: the place of the first message that still waits.
-        queue: messages that wait; without those of the checkpoint before if it is not `is_whole`.
-        is_whole: whether the queue is, as after a start; else only what is new is in it.
+        queue: what waits, in order.
         away_us: when its client went, on the lasting clock; None if it was there.
         owed: what is retained for it and was not sent yet.
 
@@ -97,9 +112,7 @@ class SavedSession:
     incoming: tuple[int, ...]
     subscriptions: dict[str, Subscription]
     inflight: list[SavedDelivery]
-    queue_from: int
-    queue: list[SavedDelivery]
-    is_whole: bool = True
+    queue: list[SavedDelivery | SavedPlaces]
     away_us: int | None = None
     owed: Owed | None = None
 
@@ -137,6 +150,6 @@ class Checkpoint:
         found = [message for message in self.retained.values() if message is not None]
         for session in self.sessions:
             for delivery in (*session.inflight, *session.queue):
-                if delivery.message is not None:
+                if isinstance(delivery, SavedDelivery) and delivery.message is not None:
                     found.append(delivery.message)
         return found

@@ -5,22 +5,48 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from gateway.broker.durability.journal import Event, Journal, Ref, SessionRecord
-from gateway.broker.durability.saved import SavedSession
+from gateway.broker.durability.journal import Event, Journal, SessionRecord
+from gateway.broker.durability.replayed_delivery import ReplayedDelivery
+from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
-from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import FilterError
+from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.backlog import Logged, Places
+from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.mqtt import FilterError
+from tree_handler.batch import Ref
 
-if TYPE_CHECKING:
-    from gateway.broker.durability.replayed_delivery import ReplayedDelivery
-    from gateway.broker.server import BrokerCore
 
-_UNLIMITED = 1 << 62
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """What a start restores.
+
+    Attributes:
+        sessions: those of all clients.
+        subscriptions: theirs.
+        routes: where topics go.
+        retention: what is retained.
+        owing: which sessions are owed what is retained.
+        budget: what queues share, and the limits of each.
+
+    """
+
+    sessions: Sessions
+    subscriptions: Subscriptions
+    routes: Routes
+    retention: Retention
+    owing: Owing
+    budget: Budget
 
 
 class SessionsAgain:
@@ -30,9 +56,11 @@ class SessionsAgain:
     for its record.
 
     Args:
-        core: the broker.
+        parts: what is restored.
         delivery: is told which sessions have ended.
         strange: is told what does not fit.
+        logged: from which queues read.
+        now_s: on the loop's clock.
 
     Attributes:
         next_number: of the next new session.
@@ -41,18 +69,25 @@ class SessionsAgain:
     """
 
     def __init__(
-        self, core: BrokerCore, delivery: ReplayedDelivery, strange: Callable[[str], None]
+        self,
+        parts: Restorable,
+        delivery: ReplayedDelivery,
+        strange: Callable[[str], None],
+        logged: Logged | None,
+        now_s: float,
     ) -> None:
-        self._core = core
-        self._now_s = core.now()
+        self._parts = parts
+        self._now_s = now_s
         self._delivery = delivery
         self._strange = strange
+        self._logged = logged
         self._limits = dataclasses.replace(
-            core.limits,
+            parts.budget.limits,
             queue_messages=int(RANGES["queue_messages"][1]),
             queue_bytes=int(RANGES["queue_bytes"][1]),
+            all_queues_bytes=int(RANGES["all_queues_bytes"][1]),
         )
-        self._budget = Budget(_UNLIMITED)
+        self._budget = Budget(self._limits)
         self._sessions: dict[int, Session] = {}
         self._away_us: dict[int, int] = {}
         """Since when sessions' clients were away, on the lasting clock."""
@@ -74,15 +109,22 @@ class SessionsAgain:
 
     # -- the checkpoint --------------------------------------------------------------------------
 
-    def load(self, saved: SavedSession, messages: Mapping[Ref, Message]) -> None:
-        """A session of the checkpoint, and the messages that it names."""
+    def load(self, saved: SavedSession, messages: Mapping[Ref, Message], lasting_us: int) -> None:
+        """A session of the checkpoint, and the messages that it names.
+
+        Args:
+            saved: the session.
+            messages: those of the checkpoint.
+            lasting_us: now, on the lasting clock.
+
+        """
         client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
         session = self._open(saved.number, client, saved.expiry_s)
         session.incoming.update(saved.incoming)
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
         if saved.owed is not None:
-            self._core.owing.owe(session, saved.owed)
+            self._parts.owing.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
         for delivery in saved.inflight:
@@ -94,10 +136,16 @@ class SessionsAgain:
                     delivery.packet_id, (message, delivery.flags, delivery.identifiers)
                 )
         session.last_packet_id = saved.last_packet_id
-        for delivery in saved.queue:
-            assert delivery.message is not None
-            message = messages[delivery.message.ref]
-            session.deliver(message, delivery.flags, delivery.identifiers, self._now_s)
+        for one in saved.queue:
+            if isinstance(one, SavedPlaces):
+                expires_at_s = None
+                if one.expires_us is not None:
+                    expires_at_s = self._now_s + (one.expires_us - lasting_us) / 1_000_000
+                where = (one.key, one.flags, one.identifiers, expires_at_s)
+                session.backlog.restore(Places(*where, list(one.ranges)))
+            elif one.message is not None:
+                message = messages[one.message.ref]
+                session.backlog.restore((message, one.flags, one.identifiers))
 
     # -- the journal -----------------------------------------------------------------------------
 
@@ -126,24 +174,22 @@ class SessionsAgain:
             case Event.SUBSCRIBED:
                 self._subscribe(session, fields[1], Subscription(*fields[2:]))
             case Event.UNSUBSCRIBED:
-                if session.subscriptions.pop(fields[1], None) is not None:
-                    self._core.routes.touched(fields[1])
-                    self._core.leave(session, fields[1])
+                self._parts.subscriptions.withdraw(session, fields[1])
             case Event.RETAINED:
                 number, topic, flags, identifiers = fields
                 self._given[number].add(topic)
                 if session.owed is not None:
                     session.owed.given.add(topic)
-                message = self._core.retained.get(topic)
+                message = self._parts.retention.get(topic)
                 if message is not None:
                     session.deliver(message, flags, tuple(identifiers), self._now_s)
 
     def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
         if wanted:
             owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
-            self._core.owing.owe(session, owed)
+            self._parts.owing.owe(session, owed)
         else:
-            self._core.owing.settled(session)
+            self._parts.owing.settled(session)
 
     def _opened(self, session: Session | None, number: int, *fields: Any) -> None:
         *of_client, expiry_s = fields
@@ -157,27 +203,22 @@ class SessionsAgain:
         self.next_number = max(self.next_number, number + 1)
 
     def _open(self, number: int, client: Client, expiry_s: int) -> Session:
-        session = Session(client, self._limits, self._budget)
+        session = Session(client, self._limits, self._budget, self._logged)
         session.expiry_s = expiry_s
         self._sessions[number] = session
-        self._core.sessions[client.client_id] = session
+        self._parts.sessions.restore(session)
         return session
 
     def _end(self, session: Session, number: int) -> None:
-        self._core.routes.touched_by(session.subscriptions)
-        for topic_filter in session.subscriptions:
-            self._core.leave(session, topic_filter)
         del self._sessions[number]
-        self._core.owing.settled(session)
         self._away_us.pop(number, None)
         self.ended.append(number)
         self._delivery.ended(session)
-        if self._core.sessions.get(session.client_id) is session:
-            del self._core.sessions[session.client_id]
+        self._parts.sessions.forget(session)
 
     def _subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> None:
         try:
-            self._core.place(session, topic_filter, subscription)
+            self._parts.subscriptions.restore(session, topic_filter, subscription)
         except FilterError as error:
             self._strange(f"{session.client}: {error}")
 
@@ -191,12 +232,13 @@ class SessionsAgain:
             lasting_us: now, on the lasting clock.
 
         """
+        self._parts.budget.trimmed += self._budget.trimmed
         for number, session in self._sessions.items():
-            session.adopt(self._core.limits, self._core.budget)
+            session.adopt(self._parts.budget.limits, self._parts.budget)
             session.record = SessionRecord(number, journal)
             session.record.known = (session.client, session.expiry_s)
             away_us = session.record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended
                 away_us = lasting_us
                 journal.away(session.record, lasting_us)
-            self._core.is_offline(session, self._now_s - (lasting_us - away_us) / 1_000_000)
+            self._parts.sessions.wait(session, self._now_s - (lasting_us - away_us) / 1_000_000)

@@ -7,41 +7,40 @@ thread: a message that is accepted does not change any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
 
+from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import SessionRecord
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
     SavedMessage,
+    SavedPlaces,
     SavedSession,
     SavedTombstone,
 )
-from gateway.broker.durability.standing_wills import SavedWill, StandingWills
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
-from gateway.broker.sessions.in_flight import Delivery
-from gateway.broker.sessions.session import Session, Subscription
+from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.backlog import Delivery, Places
+from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Entry, Epoch
 from tree_handler.retained.versions import Tombstone
-
-if TYPE_CHECKING:
-    from gateway.broker.durability.recovery import Recovered
-    from gateway.broker.server import BrokerCore
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session is in the last checkpoint: its last frame, and its queue's ends."""
+    """What the last checkpoint has of a session: up to which frame, and which part of its queue."""
 
     version: int
-    queue_from: int
-    queue_to: int
+    taken: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,7 @@ class _Copy:
     incoming: tuple[int, ...]
     subscriptions: dict[str, Subscription]
     inflight: list[tuple[int, Delivery | None]]
-    queue_from: int
-    new_from: int
-    fresh: list[Delivery]
-    is_whole: bool
+    queue: list[Delivery | Places]
     away_us: int | None
     owed: Owed | None
 
@@ -115,117 +111,110 @@ class Taken:
             copy.last_packet_id,
             copy.incoming,
             copy.subscriptions,
-            self._deliveries(copy.inflight, 0),
-            copy.queue_from,
-            self._deliveries(((0, delivery) for delivery in copy.fresh), copy.new_from),
-            copy.is_whole,
+            [one for sent in copy.inflight if (one := self._delivery(*sent))],
+            [saved for item in copy.queue if (saved := self._waiting(item))],
             copy.away_us,
             copy.owed,
         )
 
-    def _deliveries(
-        self, deliveries: Iterable[tuple[int, Delivery | None]], place: int
-    ) -> list[SavedDelivery]:
-        """Those with a message that was logged, and those that are released, in their order."""
-        found: list[SavedDelivery] = []
-        for at, (packet_id, delivery) in enumerate(deliveries, place):
-            if delivery is None:
-                found.append(SavedDelivery(at, packet_id, None, 0, ()))
-                continue
-            message, flags, identifiers = delivery
-            saved = self._message(message)
-            if saved is not None:
-                found.append(SavedDelivery(at, packet_id, saved, flags, identifiers))
-        return found
+    def _waiting(self, item: Delivery | Places) -> SavedDelivery | SavedPlaces | None:
+        if not isinstance(item, Places):
+            return self._delivery(0, item)
+        expires_us = self._lasting_us(item.expires_at_s)
+        return SavedPlaces(item.key, tuple(item.ranges()), item.flags, item.identifiers, expires_us)
+
+    def _delivery(self, packet_id: int, delivery: Delivery | None) -> SavedDelivery | None:
+        """One that is released, or whose message was logged; None for any other."""
+        if delivery is None:
+            return SavedDelivery(packet_id, None, 0, ())
+        message, flags, identifiers = delivery
+        saved = self._message(message)
+        return None if saved is None else SavedDelivery(packet_id, saved, flags, identifiers)
 
     def _message(self, message: Message) -> SavedMessage | None:
         """A message as it is saved; None for one that was never logged."""
         if message.ref is None:
             return None
-        expires_us = None
-        if message.expires_at_s is not None:
-            expires_us = int((message.expires_at_s + self.ahead_s) * 1_000_000)
+        expires_us = self._lasting_us(message.expires_at_s)
         entry = Entry(
             message.topic, message.payload, message.qos, message.retain, message.properties
         )
         return SavedMessage(message.ref, entry, expires_us)
+
+    def _lasting_us(self, at_s: float | None) -> int | None:
+        return None if at_s is None else int((at_s + self.ahead_s) * 1_000_000)
 
 
 class Snapshots:
     """Remembers what the last checkpoint holds.
 
     Args:
-        core: the broker.
-        found: what has happened since the last checkpoint was made.
-        wills: those that stand.
+        sessions: those of the broker.
+        retention: its retained messages.
+        durable: knows what has changed.
+        now: the loop's clock, in seconds.
 
     """
 
-    def __init__(self, core: BrokerCore, found: Recovered, wills: StandingWills) -> None:
-        self._core = core
-        self._journal = found.journal
-        self._clock = found.clock
+    def __init__(
+        self,
+        sessions: Sessions,
+        retention: Retention,
+        durable: Durable,
+        now: Callable[[], float],
+    ) -> None:
+        self._sessions = sessions
+        self._retention = retention
+        self._durable = durable
+        self._now = now
         self._cursors: dict[int, Cursor] = {}
-        self._ended = found.ended
-        self._retained = found.retained
-        self._wills = wills
-
-    def ended(self, record: SessionRecord) -> None:
-        """A session is no more."""
-        self._ended.append(record.number)
-        self._cursors.pop(record.number, None)
-
-    def retained_changed(self, topic: str) -> None:
-        """A topic has another retained message, or none."""
-        self._retained.add(topic)
 
     def take(self, position: int) -> Taken:
         """The state now, as far as it is not in the last checkpoint."""
-        core = self._core
+        durable, versions = self._durable, self._retention.versions
+        changes = durable.take_changes()
+        for number in changes.ended:
+            self._cursors.pop(number, None)
         copies: list[_Copy] = []
         cursors: dict[int, Cursor] = {}
-        for session in core.sessions.values():
+        for session in self._sessions.values():
             record = session.record
             if record is None:
                 continue
-            cursor = Cursor(record.version, *session.queue_places)
-            before = self._cursors.get(record.number)
-            if cursor != before:
-                copies.append(_copy(session, record, before))
+            backlog = session.backlog
+            cursor = Cursor(record.version, backlog.taken, backlog.count)
+            if cursor != self._cursors.get(record.number):
+                copies.append(_copy(session, record))
                 cursors[record.number] = cursor
-        retained, self._retained = self._retained, set()
-        ended, self._ended = self._ended, []
-        wills, self._wills.changed = self._wills.changed, set()
-        mark = self._clock.mark()
+        wills, durable.wills.changed = durable.wills.changed, set()
+        mark = durable.clock.mark()
         return Taken(
             position,
-            self._journal.next_session,
-            dict(self._journal.delivered),
-            ended,
-            {topic: core.retained.get(topic) for topic in retained},
-            {topic: core.retention.versions.tombstone(topic) for topic in retained},
-            self._wills.saved(wills),
+            durable.journal.next_session,
+            dict(durable.journal.delivered),
+            changes.ended,
+            {topic: self._retention.get(topic) for topic in changes.retained},
+            {topic: versions.tombstone(topic) for topic in changes.retained},
+            durable.wills.saved(wills),
             copies,
             cursors,
             mark,
-            mark.lasting_us / 1_000_000 - core.now(),
+            mark.lasting_us / 1_000_000 - self._now(),
         )
 
     def saved(self, taken: Taken) -> None:
         """It is written."""
-        gone = set(self._ended)
-        self._cursors.update((n, c) for n, c in taken.cursors.items() if n not in gone)
+        self._cursors.update(taken.cursors)  # what has ended since goes with the next one
 
     def failed(self, taken: Taken) -> None:
         """It is not: the next one must say the same again."""
-        self._ended = taken.ended + self._ended
-        self._retained |= taken.retained.keys()
-        self._wills.changed |= taken.wills.keys()
+        durable = self._durable
+        durable.changes.ended[:0] = taken.ended
+        durable.changes.retained |= taken.retained.keys()
+        durable.wills.changed |= taken.wills.keys()
 
 
-def _copy(session: Session, record: SessionRecord, before: Cursor | None) -> _Copy:
-    start, _ = session.queue_places
-    new_from = start if before is None else max(start, before.queue_to)
+def _copy(session: Session, record: SessionRecord) -> _Copy:
     return _Copy(
         record.number,
         session.client,
@@ -234,10 +223,7 @@ def _copy(session: Session, record: SessionRecord, before: Cursor | None) -> _Co
         tuple(session.incoming),
         dict(session.subscriptions),
         list(session.inflight.items()),
-        start,
-        new_from,
-        list(islice(session.queue, new_from - start, None)),
-        before is None,
+        session.backlog.saved(),
         record.away_us,
         None if session.owed is None else Owed(session.owed.wanted, set(session.owed.given)),
     )

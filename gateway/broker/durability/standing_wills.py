@@ -56,22 +56,27 @@ class StandingWills:
 
     Args:
         journal: is told.
-        found: what stood when the process before ended.
 
     Attributes:
         changed: numbers of those that are new or ended since the last checkpoint.
 
     """
 
-    def __init__(self, journal: Journal, found: WillsAgain) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._by_client = {saved.client_id: saved for saved in found.standing.values()}
-        self._next = found.highest + 1
-        self.changed = found.changed
+        self._by_client: dict[str, SavedWill] = {}
+        self._next = 1
+        self.changed: set[int] = set()
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._by_client)
+
+    def go_on(self, found: WillsAgain) -> None:
+        """These stood when the process before ended."""
+        self._by_client = {saved.client_id: saved for saved in found.standing.values()}
+        self._next = found.highest + 1
+        self.changed = found.changed
 
     def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:
         """These wills; None for those that stand no more."""

@@ -11,27 +11,28 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgpack
+from mypy_extensions import mypyc_attr
 
-from gateway.broker.durability.journal import Ref
+from gateway.broker.durability import packed
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
     SavedMessage,
+    SavedPlaces,
     SavedSession,
     SavedTombstone,
 )
-from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.retained.owed import Owed, Wanted
-from gateway.broker.sessions.session import Subscription
-from tree_handler.batch import Entry
+from gateway.broker.sessions.subscription import Subscription
+from tree_handler.batch import Entry, Ref
 from tree_handler.retained.hybrid_clock import Version
 
 _log = logging.getLogger(__name__)
@@ -44,10 +45,12 @@ DELETE FROM message WHERE id NOT IN (
 """
 
 
+@mypyc_attr(native_class=False)
 class StoreError(OSError):
     """The file can't be read or written; the message names it and the reason."""
 
 
+@mypyc_attr(native_class=False)
 class DamagedStoreError(StoreError):
     """The file is there and holds no checkpoint that can be read."""
 
@@ -71,17 +74,36 @@ class Store:
         self._one_call = threading.Lock()
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
-            found = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, FORMAT):
-                raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
-            self._db.executescript(TABLES)
-            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+        try:
+            self._open(sync)
         except sqlite3.OperationalError as error:
+            self._db.close()
             raise StoreError(f"{path}: {error}") from error
         except sqlite3.Error as error:
+            self._db.close()
             raise DamagedStoreError(f"{path}: {error}") from error
+        except DamagedStoreError:
+            self._db.close()
+            raise
+
+    def _open(self, sync: bool) -> None:
+        db, path = self._db, self._path
+        # Before anything is written: it may be another program's.
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        is_ours = found == FORMAT and {"checkpoint", "message", "delivery"} <= tables
+        if not is_ours and (tables or found):
+            raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
+        if (why := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise DamagedStoreError(f"{path}: {why}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+        with _transaction(db):
+            for statement in TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         """Let go of the file, once nothing is being written."""
@@ -104,26 +126,16 @@ class Store:
             raise StoreError(f"{self._path}: {error}") from error
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(self._db):
             self._write(checkpoint)
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
 
     def _write(self, checkpoint: Checkpoint) -> None:
         db = self._db
         ids = self._write_messages(checkpoint.messages())
         for number in checkpoint.ended:
-            for table, column in (
-                ("session", "number"),
-                ("subscription", "session"),
-                ("delivery", "session"),
-                ("away", "session"),
-                ("owed", "session"),
-            ):
-                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  # names of ours
+            db.execute("DELETE FROM session WHERE number = ?", (number,))
+            for table in ("subscription", "delivery", "places", "away", "owed"):
+                db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608  # names of ours
         for session in checkpoint.sessions:
             self._write_session(session, ids)
         for topic, message in checkpoint.retained.items():
@@ -144,10 +156,10 @@ class Store:
             if will is None:
                 db.execute("DELETE FROM will WHERE number = ?", (number,))
             else:
-                packed = will._replace(
+                row = will._replace(
                     roles=msgpack.packb(will.roles), properties=msgpack.packb(will.properties)
                 )
-                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", packed)
+                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         db.executemany(
             "REPLACE INTO delivered VALUES (?, ?, ?)",
             ((*key, last) for key, last in checkpoint.delivered.items()),
@@ -219,25 +231,28 @@ class Store:
                 for name, s in session.subscriptions.items()
             ),
         )
-        # What waits keeps its row from checkpoint to checkpoint; what is in flight changes fast.
-        db.execute(
-            "DELETE FROM delivery WHERE session = ? AND (? OR packet_id > 0 OR place < ?)",
-            (number, session.is_whole, session.queue_from),
-        )
-        db.executemany(
-            "REPLACE INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    number,
-                    delivery.packet_id,
-                    delivery.place,
-                    None if delivery.message is None else ids[delivery.message.ref],
-                    delivery.flags,
-                    msgpack.packb(delivery.identifiers),
+        self._write_deliveries(session, ids)
+
+    def _write_deliveries(self, session: SavedSession, ids: dict[Ref, int]) -> None:
+        db, number = self._db, session.number
+        db.execute("DELETE FROM delivery WHERE session = ?", (number,))
+        db.execute("DELETE FROM places WHERE session = ?", (number,))
+        for place, one in enumerate((*session.inflight, *session.queue)):
+            identifiers = msgpack.packb(one.identifiers)
+            if isinstance(one, SavedPlaces):
+                db.execute(
+                    "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(number, place, *one.key, msgpack.packb(one.ranges)),
+                        *(one.flags, identifiers, one.expires_us),
+                    ),
                 )
-                for delivery in (*session.inflight, *session.queue)
-            ),
-        )
+            else:
+                message = None if one.message is None else ids[one.message.ref]
+                db.execute(
+                    "INSERT INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
+                    (number, one.packet_id, place, message, one.flags, identifiers),
+                )
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -268,7 +283,7 @@ class Store:
         messages = {
             row[0]: SavedMessage(
                 ((row[1], row[2]), row[3]),
-                Entry(row[4], row[5], row[6], bool(row[7]), _properties(row[8])),
+                Entry(row[4], row[5], row[6], bool(row[7]), packed.properties(row[8])),
                 row[9],
             )
             for row in self._rows("SELECT * FROM message")
@@ -287,7 +302,7 @@ class Store:
                 row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
-            {row[0]: _will(row) for row in self._rows("SELECT * FROM will")},
+            {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},
             mark,
         )
 
@@ -301,19 +316,26 @@ class Store:
                 "SELECT * FROM subscription WHERE session = ?", number
             )
         }
-        deliveries = [
-            SavedDelivery(
-                place,
-                packet_id,
-                None if message is None else messages[message],
-                flags,
-                msgpack.unpackb(identifiers, use_list=False),
+        found: dict[int, SavedDelivery | SavedPlaces] = {}
+        sent: list[SavedDelivery] = []
+        for _, packet_id, place, message, flags, identifiers in self._rows(
+            "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
+        ):
+            of = None if message is None else messages[message]
+            one = SavedDelivery(packet_id, of, flags, packed.numbers(identifiers))
+            if packet_id:
+                sent.append(one)
+            elif of is None:
+                raise ValueError(f"session {number}: nothing waits at {place}")
+            else:
+                found[place] = one
+        for _, place, origin, epoch, ranges, flags, identifiers, expires_us in self._rows(
+            "SELECT * FROM places WHERE session = ?", number
+        ):
+            where = packed.ranges(ranges)
+            found[place] = SavedPlaces(
+                (origin, epoch), where, flags, packed.numbers(identifiers), expires_us
             )
-            for _, packet_id, place, message, flags, identifiers in self._rows(
-                "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
-            )
-        ]
-        queue = [delivery for delivery in deliveries if not delivery.packet_id]
         return SavedSession(
             number,
             client_id,
@@ -322,11 +344,10 @@ class Store:
             version,
             expiry_s,
             last_packet_id,
-            msgpack.unpackb(incoming, use_list=False),
+            packed.numbers(incoming),
             subscriptions,
-            [delivery for delivery in deliveries if delivery.packet_id],
-            queue[0].place if queue else 0,
-            queue,
+            sent,
+            [found[place] for place in sorted(found)],
             away_us=away_us,
             owed=self._owed(number),
         )
@@ -364,12 +385,13 @@ def open_store(path: Path) -> tuple[Store, Checkpoint]:
         return Store(path), Checkpoint()
 
 
-def _will(row: tuple[Any, ...]) -> SavedWill:
-    saved = SavedWill(*row)
-    roles = msgpack.unpackb(row[3], use_list=False)
-    return saved._replace(roles=roles, retain=bool(saved.retain), properties=_properties(row[9]))
-
-
-def _properties(packed: bytes) -> dict[int, Any]:
-    properties: dict[int, Any] = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
-    return properties
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise

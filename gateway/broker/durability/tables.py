@@ -39,6 +39,11 @@ CREATE TABLE IF NOT EXISTS delivery (
     message INTEGER, flags INTEGER NOT NULL, identifiers BLOB NOT NULL,
     PRIMARY KEY (session, packet_id, place)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (
+    session INTEGER NOT NULL, place INTEGER NOT NULL, origin TEXT NOT NULL, epoch INTEGER NOT NULL,
+    ranges BLOB NOT NULL, flags INTEGER NOT NULL, identifiers BLOB NOT NULL, expires_us INTEGER,
+    PRIMARY KEY (session, place)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS tombstone (
     topic TEXT PRIMARY KEY,

@@ -1,13 +1,10 @@
-"""A loop turn's accepted messages: into the log together, and only then acknowledged.
+"""What a turn of the event loop accepted: into the log together, and only then acknowledged.
 
 A QoS 1, 2 or retained message is delivered and acknowledged from the callback of the commit
 that took it, in the order of arrival; a QoS 0 message has been delivered already and is handed
 in for the tree alone. If the log refuses, nobody is acknowledged: a 5.0 client is told the
 reason, a 3.1.1 client is disconnected and sends again [MQTT-3.3.5-2]. QoS 0 goes on: a message
 that was to be retained is delivered all the same.
-
-What one client published in a row is kept together as a run: it is answered by one write and
-delivered topic by topic, so that a message of many costs little more than its bytes.
 """
 
 from __future__ import annotations
@@ -16,112 +13,80 @@ import asyncio
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
-from gateway.broker.hooks import Commit
-from gateway.broker.inbound.runs import PUBACK, PUBREC, Alone, Run, Together, batches, one_by_one
+from gateway.broker.durability.durability import Durability
+from gateway.broker.hooks import Tree
+from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.sessions.session import Session
+from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
-from tree_handler.batch import Row
-
-if TYPE_CHECKING:
-    from gateway.broker.durability.durable import Durable
-    from gateway.broker.durability.journal import Ref
-    from gateway.broker.inbound.connection import Connection
+from tree_handler.batch import Row, cut
 
 TURN_S = 0.01
 """Delivering goes on for so long before others have their turn."""
 PORTION = 32
-"""Messages before the first look at the clock; more while they cost little."""
+"""Messages between two looks at the clock."""
 
 
-@dataclass(slots=True)
 class _Commit:
-    """What is left to deliver of a commit.
+    """A part of a turn that the log takes or refuses as a whole; then what is left to deliver.
 
     Attributes:
-        runs: in their order.
-        first: the number of their first message in the log.
+        accepted: in their order.
+        first: the number of their first message in the log; 0 if it has none.
         size_bytes: of all that was committed.
 
     """
 
-    runs: deque[Run | Together]
-    first: int
-    size_bytes: int
+    def __init__(self, accepted: deque[Accepted], size_bytes: int) -> None:
+        self.accepted = accepted
+        self.first = 0
+        self.size_bytes = size_bytes
 
 
 class Acceptance:
     """Gathers what is accepted during a turn of the event loop.
 
     Args:
-        commit: takes messages and calls back when they are durable.
-        deliver: hands the messages of a run to their subscribers.
-        settled: called when a commit is dealt with.
-        now: the loop's clock, in seconds.
+        tree: takes messages and calls back when they are durable.
+        outlet: gives them to their subscribers.
+        durability: writes what must be in the log before them.
+        turns: is told that a turn needs an end.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
-        deliver_together: does it with messages that came alone, and acknowledges them.
-        stamp: gives a message that is to be retained its version.
-
-    Attributes:
-        run: the last run, if more plain messages may be added to it, and to `rows`.
-        rows: what the log gets, in the order of arrival: a row for each message of each run.
-        unlogged: QoS 0 messages for the tree.
-        durable: keeps durable sessions, where there are any.
+        now: the loop's clock, in seconds.
 
     """
 
-    __slots__ = (
-        "_commit",
-        "_deliver",
-        "_deliver_together",
-        "_limit_bytes",
-        "_now",
-        "_refused",
-        "_runs",
-        "_settled",
-        "_settling",
-        "_stalled",
-        "_stamp",
-        "_to_retain",
-        "_waiting_bytes",
-        "durable",
-        "rows",
-        "run",
-        "unlogged",
-    )
-
     def __init__(
         self,
-        commit: Commit,
-        deliver: Callable[[Run, float], None],
-        settled: Callable[[], None],
-        now: Callable[[], float],
+        tree: Tree,
+        outlet: Outlet,
+        durability: Durability,
+        turns: Turns,
         limit_bytes: int,
-        *,
-        deliver_together: Callable[[Sequence[Alone], float], None],
-        stamp: Callable[[Message], None],
+        now: Callable[[], float],
     ) -> None:
-        self._commit = commit
-        self._deliver = deliver
-        self._deliver_together = deliver_together
-        self._settled = settled
-        self._now = now
+        self._tree = tree
+        self._outlet = outlet
+        self._durability = durability
+        self._turns = turns
         self._limit_bytes = limit_bytes
-        self._stamp = stamp
-        self._runs: list[Run | Together] = []
-        self.run: Run | None = None
-        self.rows: list[Row] = []
-        self.unlogged: list[Row] = []
+        self._now = now
+        self._accepted: list[Accepted] = []
+        self._rows: list[Row] = []
+        """What the log gets: a row for each message of `_accepted`."""
+        self._unlogged: list[Row] = []
+        """QoS 0 messages for the tree."""
+        self._gathers_unlogged = tree.carries_unlogged
         self._waiting_bytes = 0
-        self._stalled: set[Connection] = set()
+        self._stalled: set[Publisher] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
         self._to_retain: Counter[str] = Counter()
-        self.durable: Durable | None = None
+        """Messages that wait for the log and are then to be retained, by topic."""
         self._settling: deque[_Commit] = deque()
         """Those that are durable and not delivered to the end, in their order."""
 
@@ -131,115 +96,119 @@ class Acceptance:
         return self._waiting_bytes
 
     @property
-    def has_due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether there is anything to hand in."""
-        return bool(self._runs or self.unlogged)
+        return bool(self._accepted or self._unlogged)
 
-    def is_to_retain(self, topic: str) -> bool:
-        """Whether a message that waits for the log is to be retained on a topic."""
-        return topic in self._to_retain
+    @property
+    def gathers_unlogged(self) -> bool:
+        """Whether QoS 0 messages are wanted by the tree."""
+        return self._gathers_unlogged
 
-    def begin(self, run: Run) -> None:
-        """Take a run of plain messages, whose rows the caller adds."""
-        self._runs.append(run)
-        self.run = run
+    # -- what comes in -------------------------------------------------------------------------
 
-    def begin_together(self) -> list[Alone]:
-        """Take plain messages that came alone, which the caller adds, and their rows."""
-        members: list[Alone] = []
-        self._runs.append(Together(members))
-        self.run = None
-        return members
+    def publish(self, message: Message, publisher: Publisher, packet_id: int) -> None:
+        """Take a client's QoS 1 or 2 message."""
+        self._add(Accepted(message, publisher, publisher.session, packet_id))
 
-    def add(
-        self,
-        message: Message,
-        session: Session | None,
-        connection: Connection | None = None,
-        packet_id: int = 0,
-        *,
-        is_delivered: bool = False,
-        will: int = 0,
-    ) -> None:
-        """Take any message that is to be logged.
-
-        Args:
-            message: the message.
-            session: its publisher's; None for the broker's own.
-            connection: where it is acknowledged.
-            packet_id: negative for QoS 2, 0 if nobody waits.
-            is_delivered: it is of QoS 0 and has been.
-            will: the number of the will that it is.
-
-        """
-        if message.retain:
-            self._stamp(message)
-        answers: list[bytes] = []
-        if packet_id:
-            answers.append(
-                (PUBACK if packet_id > 0 else PUBREC) + abs(packet_id).to_bytes(2, "big")
-            )
-        run = Run(connection, session, [message], answers)
-        run.is_delivered = is_delivered
-        run.will = will
-        if run.retains:
-            self._to_retain[run.retains] += 1
-        self._runs.append(run)
-        self.rows.append(message.row())
-        self.run = None
-
-    def again(self, session: Session, connection: Connection, packet_id: int) -> None:
+    def again(self, publisher: Publisher, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        self._runs.append(Run(connection, session, [], [PUBREC + packet_id.to_bytes(2, "big")]))
-        self.run = None
+        self._accepted.append(Accepted(None, publisher, publisher.session, packet_id))
+        self._turns.need()
+
+    def retain(self, message: Message, session: Session) -> None:
+        """Take a client's QoS 0 message that is to be retained.
+
+        Nobody waits for the log, so neither does it; unless an earlier message does that is to be
+        retained on the same topic.
+        """
+        self._outlet.stamp(message)
+        is_delivered = message.topic not in self._to_retain
+        if is_delivered:
+            self._outlet.give_out(message, session, self._now())
+        self._add(Accepted(message, None, session, 0, is_delivered))
+
+    def publish_own(self, message: Message, will: int = 0) -> None:
+        """Publish for the broker itself, or for a client that has gone: then its will's number."""
+        if message.qos or message.retain:
+            self._add(Accepted(message, None, None, 0, False, will))
+        else:
+            self._outlet.give_out(message, None, self._now())
+            self.pass_on(message.row())
+
+    def pass_on(self, row: Row) -> None:
+        """Let the tree have a QoS 0 message that subscribers here have been given."""
+        if self._gathers_unlogged:
+            self._unlogged.append(row)
+            self._turns.need()
+
+    def _add(self, accepted: Accepted) -> None:
+        message = accepted.message
+        assert message is not None
+        if message.retain:
+            self._outlet.stamp(message)
+            if not accepted.is_delivered:
+                self._to_retain[message.topic] += 1
+        self._accepted.append(accepted)
+        self._rows.append(message.row())
+        self._turns.need()
+
+    # -- into the log --------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Hand in what the log is to have."""
-        if not self._runs:
+        if not self._accepted:
             return
-        runs, self._runs = self._runs, []
-        rows, self.rows = self.rows, []
-        self.run = None
-        for some, some_rows in batches(runs, rows):
-            self._commit_runs(some, some_rows)
+        accepted, self._accepted = self._accepted, []
+        rows, self._rows = self._rows, []
+        parts = cut(rows)
+        if len(parts) <= 1:
+            self._commit(deque(accepted), rows)
+            return
+        left = deque(accepted)
+        for part in parts:  # the log takes or refuses each as a whole, as one batch
+            some: deque[Accepted] = deque()
+            count = len(part)
+            while left and (count or left[0].message is None):
+                count -= left[0].message is not None
+                some.append(left.popleft())
+            self._commit(some, part)
 
-    def _commit_runs(self, runs: Sequence[Run | Together], rows: Sequence[Row]) -> None:
-        size_bytes = sum([len(row[2]) for row in rows]) + len(runs)
-        self._waiting_bytes += size_bytes
-        error = None
-        if self.durable is not None and rows:
-            error = self.durable.precede(runs)
-        if error is None:
-            self._commit(rows, (), partial(self._committed, runs, size_bytes))
-        else:
-            self._committed(runs, size_bytes, 0, error)
-        if self._waiting_bytes > self._limit_bytes:
-            self._stall(runs)
-
-    def pass_on(self) -> None:
+    def hand_on(self) -> None:
         """Hand in what the tree alone gets; those here have it already."""
-        if not self.unlogged:
-            return
-        unlogged, self.unlogged = self.unlogged, []
-        self._commit((), unlogged, None)
+        if self._unlogged:
+            unlogged, self._unlogged = self._unlogged, []
+            self._tree.publish_all((), unlogged, None)
+        self._gathers_unlogged = self._tree.carries_unlogged
 
-    def _stall(self, runs: Sequence[Run | Together]) -> None:
-        for run in one_by_one(runs):
-            if run.connection is not None and run.connection not in self._stalled:
-                self._stalled.add(run.connection)
-                run.connection.stall()
+    def _commit(self, accepted: deque[Accepted], rows: Sequence[Row]) -> None:
+        size_bytes = len(accepted)
+        for row in rows:
+            size_bytes += len(row[2])
+        self._waiting_bytes += size_bytes
+        commit = _Commit(accepted, size_bytes)
+        stalled = accepted.copy() if self._waiting_bytes > self._limit_bytes else ()
+        error = self._durability.precede(accepted) if rows else None
+        if error is None:
+            self._tree.publish_all(rows, (), lambda first, error: self._told(commit, first, error))
+        else:
+            self._told(commit, 0, error)
+        for one in stalled:
+            if one.publisher is not None and one.publisher not in self._stalled:
+                self._stalled.add(one.publisher)
+                one.publisher.channel.stall()
 
-    def _committed(
-        self, runs: Sequence[Run | Together], size_bytes: int, first: int, error: OSError | None
-    ) -> None:
+    def _told(self, commit: _Commit, first: int, error: OSError | None) -> None:
+        commit.first = first
         if error is not None:
-            if self.durable is not None:
-                self.durable.journal.was_refused()
-            self._refuse(runs)
-            runs = ()
-        self._settling.append(_Commit(deque(runs), first, size_bytes))
+            self._durability.was_refused()
+            self._refuse(commit.accepted)
+            commit.accepted = deque()
+        self._settling.append(commit)
         if len(self._settling) == 1:
             self._go_on()
+
+    # -- out again -----------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Deliver and acknowledge all that is durable, however long it takes."""
@@ -255,7 +224,7 @@ class Acceptance:
         while self._settling:
             commit = self._settling[0]
             self._settle_some(commit, until_s)
-            if commit.runs:
+            if commit.accepted:
                 break
             self._settling.popleft()
             self._waiting_bytes -= commit.size_bytes
@@ -263,98 +232,71 @@ class Acceptance:
             self._refused.clear()
         if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
-            for connection in stalled:
-                connection.resume()
-        self._settled()
+            for publisher in stalled:
+                publisher.channel.resume()
 
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
+        durability, accepted = self._durability, commit.accepted
         now_s = self._now()
-        journal = None if self.durable is None or not commit.first else self.durable.journal
-        runs = commit.runs
-        portion = unlooked = PORTION
-        while runs:
-            run = runs.popleft()
-            count = len(run)
-            if count > unlooked:
-                run, rest = run.split(unlooked)
-                runs.appendleft(rest)
-                count = unlooked
-            if journal is not None:
-                if journal.has_sessions or (count == 1 and run.messages[0].retain):
-                    _number(run, (journal.own, commit.first))
-                commit.first += count
-            if isinstance(run, Together):
-                self._settle_together(run, now_s)
-            else:
-                self._settle_run(run, now_s)
-            unlooked -= count
-            if unlooked <= 0 and runs:
-                left_s = until_s - self._now()
-                if left_s < 0:
-                    break
-                if left_s > TURN_S / 2:
-                    portion *= 2
-                unlooked = portion
-        if journal is not None:
-            journal.has_delivered(journal.own, commit.first - 1)
+        numbers_all = durability.numbers_messages
+        own, number = durability.own, commit.first
+        count = 0
+        while accepted:
+            one = accepted.popleft()
+            message = one.message
+            if message is not None:
+                if number:
+                    if numbers_all or message.retain:
+                        message.ref = (own, number)
+                    number += 1
+                self._settle_one(one, message, now_s)
+            elif one.publisher is not None:
+                self._answer_again(one, one.publisher)
+            count += 1
+            if not count % PORTION and accepted and self._now() > until_s:
+                break
+        if commit.first:
+            commit.first = number
+            durability.has_delivered(own, number - 1)
 
-    def _settle_run(self, run: Run, now_s: float) -> None:
-        if not run.messages:
-            self._answer_again(run)
-            return
+    def _settle_one(self, one: Accepted, message: Message, now_s: float) -> None:
         if self._to_retain:
-            self._is_dealt_with(run)
-        if self._refused:
-            self._refused.difference_update(run.exchanges)
-        if not run.is_delivered:  # first: who waits for it waits longer than its publisher
-            self._deliver(run, now_s)
-        elif self.durable is not None:
-            self.durable.retained_placed(run.messages[0])
-        if run.answers and run.connection is not None:
-            run.connection.answer(run.answers)
+            self._is_dealt_with(one)
+        if self._refused and (exchange := one.exchange) is not None:
+            self._refused.discard(exchange)
+        if one.is_delivered:
+            self._outlet.placed(message)
+        else:  # first: who waits for it waits longer than its publisher
+            self._outlet.give_out(message, one.session, now_s)
+        if one.publisher is not None:
+            one.publisher.acknowledge(message.qos, one.packet_id)
 
-    def _settle_together(self, together: Together, now_s: float) -> None:
-        if self._refused:
-            for run in one_by_one((together,)):
-                self._refused.difference_update(run.exchanges)
-        self._deliver_together(together.members, now_s)
-
-    def _answer_again(self, run: Run) -> None:
+    def _answer_again(self, one: Accepted, publisher: Publisher) -> None:
         """What came before says whether it is in the log."""
-        connection = run.connection
-        assert connection is not None
-        for exchange in run.exchanges:
-            if exchange in self._refused:
-                connection.refuse(-exchange[1], ReasonCode.QUOTA_EXCEEDED)
-            else:
-                connection.answer(run.answers)
+        if one.exchange in self._refused:
+            publisher.refuse(2, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
+        else:
+            publisher.acknowledge(2, one.packet_id)
 
-    def _is_dealt_with(self, run: Run) -> None:
-        if (topic := run.retains) is not None and topic in self._to_retain:
+    def _is_dealt_with(self, one: Accepted) -> None:
+        topic = one.retains
+        if topic is not None and topic in self._to_retain:
             self._to_retain[topic] -= 1
             if not self._to_retain[topic]:
                 del self._to_retain[topic]
 
-    def _refuse(self, runs: Sequence[Run | Together]) -> None:
-        for run in one_by_one(runs):
-            self._is_dealt_with(run)
-            if not run.messages:
-                self._answer_again(run)
-            elif not run.messages[0].qos:  # it was to be retained; QoS 0 goes on
-                if not run.is_delivered:
-                    self._deliver(run, self._now())
-            elif run.connection is not None and run.session is not None:
-                exchanges = run.exchanges
-                self._refused.update(exchanges)
-                run.session.refuse_incoming(*(packet_id for _, packet_id in exchanges))
-                for answer in run.answers:
-                    number = int.from_bytes(answer[2:], "big")
-                    packet_id = -number if answer.startswith(PUBREC) else number
-                    run.connection.refuse(packet_id, ReasonCode.QUOTA_EXCEEDED)
-
-
-def _number(run: Run | Together, first: Ref) -> None:
-    """Tell messages where they stand in the log; those of them that anybody may ask."""
-    own, first_number = first
-    for number, message in enumerate(run.messages, first_number):
-        message.ref = (own, number)
+    def _refuse(self, accepted: Sequence[Accepted]) -> None:
+        for one in accepted:
+            self._is_dealt_with(one)
+            message, publisher = one.message, one.publisher
+            if message is None:
+                if publisher is not None:
+                    self._answer_again(one, publisher)
+            elif not message.qos:  # it was to be retained; QoS 0 goes on
+                if not one.is_delivered:
+                    self._outlet.give_out(message, one.session, self._now())
+            elif publisher is not None:
+                if message.qos == 2:
+                    self._refused.add((publisher.session, one.packet_id))
+                    publisher.session.refuse_incoming(one.packet_id)
+                publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)

@@ -1,16 +1,28 @@
-"""CONNECT: who comes in, into which session, and what the CONNACK says (sections 3.1 and 3.2)."""
+"""CONNECT: who comes in, into which session, and what the CONNACK says (sections 3.1 and 3.2).
+
+Another broker's bridge (Mosquitto's, with the bridge bit) is a client as any: a leaf, authenticated
+and held to the rules. What sets it apart: it gets none of its own messages back, whatever it
+subscribes to, and messages keep their RETAIN flag, as if it had asked for No Local and Retain As
+Published, which MQTT 3.1.1 can't say (5.0, section 3.8.3.1).
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from gateway.broker.hooks import Client
-from gateway.broker.inbound import bridges
-from gateway.broker.inbound.aliases import OutgoingAliases
-from gateway.broker.sessions import wills
-from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
+from gateway.broker.hooks import Client, Hooks
+from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.peer import Peer
+from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.inbound.reasons import with_reason
+from gateway.broker.limits import Limits, Refusals
+from gateway.broker.outbound.aliases import OutgoingAliases
+from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import NEVER_EXPIRES_S
+from gateway.broker.sessions.wills import Wills, size_bytes
 from gateway.mqtt import (
     ConnAck,
     Connect,
@@ -22,193 +34,228 @@ from gateway.mqtt import (
     refusal,
 )
 
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
-
 CLIENT_ID_BYTES_MAX = 1_024
+BRIDGE_ROLE = "bridge"
+"""What a certificate must say that a bridge shows."""
+_NO_ROOM = "no room to keep the session"
+_NOTIFICATIONS = "$SYS/broker/connection/"
 
 
-def refuse(connection: Connection, reason: int, why: str = "") -> None:
-    """Answer a CONNECT with a failure, where the version has a code for it, and close."""
-    kind = f"connection refused ({ReasonCode(reason).name.lower()})"
-    connection.core.refused(kind, f"{connection.address}: {why}")
-    answer = refusal(reason, connection.version)
-    if answer and connection.version == Version.V5:
-        answer = connection.with_reason(ConnAck(False, reason), why)
-    if answer:
-        connection.send(answer)
-    connection.close(linger=True)  # [MQTT-3.2.2-7]
+class Admission:
+    """Lets clients in.
 
+    Args:
+        sessions: those of all clients.
+        wills: those of all clients.
+        departures: ends the connection of a client that comes again.
+        sending: goes on with what is retained that a session was not sent.
+        hooks: who says which client may come in, and with which will.
+        limits: of clients.
+        refusals: is told who was refused.
 
-def admit(connection: Connection, connect: Connect) -> None:
-    """Decide on a CONNECT; the CONNACK may come later."""
-    core = connection.core
-    properties = connect.properties
-    connection.packet_bytes_max = properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
-    if core.is_closed_to_clients:
-        is_new = connect.version == Version.V5
-        reason = ReasonCode.USE_ANOTHER_SERVER if is_new else ReasonCode.SERVER_UNAVAILABLE
-        refuse(connection, reason, "this gateway is draining")
-        return
-    if PropertyId.AUTHENTICATION_METHOD in properties:  # none is supported (section 4.12)
-        refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method")
-        return
-    client_id = connect.client_id
-    if len(client_id.encode()) > CLIENT_ID_BYTES_MAX:
-        refuse(connection, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "client identifier too long")
-        return
-    if not client_id:
-        if connect.version == Version.V311 and not connect.clean_start:  # [MQTT-3.1.3-8]
-            refuse(connection, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier")
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        wills: Wills,
+        departures: Departures,
+        sending: RetainedSending,
+        hooks: Hooks,
+        limits: Limits,
+        refusals: Refusals,
+    ) -> None:
+        self._sessions = sessions
+        self._wills = wills
+        self._departures = departures
+        self._sending = sending
+        self._hooks = hooks
+        self._limits = limits
+        self._refusals = refusals
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let no client in any more."""
+        self._is_closed = True
+
+    def refuse(self, peer: Peer, reason: int, why: str = "") -> None:
+        """Answer a CONNECT with a failure, where the version has a code for it, and close."""
+        channel = peer.channel
+        kind = f"connection refused ({ReasonCode(reason).name.lower()})"
+        self._refusals.count(kind, f"{channel.address}: {why}")
+        answer = refusal(reason, channel.version)
+        if answer and channel.version == Version.V5:
+            answer = with_reason(ConnAck(False, reason), why, channel.packet_bytes_max)
+        channel.close(answer, linger=True)  # [MQTT-3.2.2-7]
+
+    def admit(self, peer: Peer, connect: Connect) -> None:
+        """Decide on a CONNECT; the CONNACK may come later."""
+        peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
+        refused = self._why_not(peer, connect)
+        if refused is not None:
+            self.refuse(peer, *refused)
             return
-        client_id = f"auto-{secrets.token_hex(12)}"
-    if why := bridges.why_no_bridge(connection):
-        refuse(connection, ReasonCode.NOT_AUTHORIZED, why)
-        return
-    certificate, name = connection.certificate, connect.username
-    if certificate is not None:
-        if name is not None and name != certificate.name:
+        client_id = connect.client_id or f"auto-{secrets.token_hex(12)}"
+        certificate = peer.certificate
+        name = connect.username if certificate is None else certificate.name
+        client = Client(
+            *(client_id, name, peer.channel.address, int(connect.version)),
+            certificate,
+            connect.bridge,
+        )
+
+        def decided(allowed: bool | None) -> None:
+            if allowed:
+                self._check_will(peer, connect, client)
+                return
+            is_named = connect.username is not None
+            reason = ReasonCode.BAD_USER_NAME_OR_PASSWORD if is_named else ReasonCode.NOT_AUTHORIZED
+            self.refuse(peer, reason, "not authenticated")
+
+        _then(peer, self._hooks.authenticator.decide(client, connect.password), decided)
+
+    def _why_not(  # noqa: PLR0911  # one for each reason
+        self, peer: Peer, connect: Connect
+    ) -> tuple[int, str] | None:
+        """Reason code and reason why a CONNECT is refused as it is; None if it is not."""
+        is_311 = connect.version == Version.V311
+        certificate = peer.certificate
+        if self._is_closed:
+            reason = ReasonCode.SERVER_UNAVAILABLE if is_311 else ReasonCode.USE_ANOTHER_SERVER
+            return reason, "this gateway is draining"
+        if PropertyId.AUTHENTICATION_METHOD in connect.properties:  # none is known (section 4.12)
+            return ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method"
+        if len(connect.client_id.encode()) > CLIENT_ID_BYTES_MAX:
+            return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "client identifier too long"
+        if not connect.client_id and is_311 and not connect.clean_start:  # [MQTT-3.1.3-8]
+            return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier"
+        if certificate is None:
+            return None
+        if connect.bridge and BRIDGE_ROLE not in certificate.roles:
+            return ReasonCode.NOT_AUTHORIZED, f"the bridge bit without the role {BRIDGE_ROLE}"
+        if connect.username is not None and connect.username != certificate.name:
             why = "user name other than its certificate's"
-            refuse(connection, ReasonCode.BAD_USER_NAME_OR_PASSWORD, why)
-            return
-        name = certificate.name
-    client = Client(client_id, name, connection.address, int(connect.version), certificate)
+            return ReasonCode.BAD_USER_NAME_OR_PASSWORD, why
+        return None
 
-    def decided(allowed: bool | None) -> None:
-        if not allowed:
-            reason = (
-                ReasonCode.BAD_USER_NAME_OR_PASSWORD
-                if connect.username is not None
-                else ReasonCode.NOT_AUTHORIZED
-            )
-            refuse(connection, reason, "not authenticated")
+    def _check_will(self, peer: Peer, connect: Connect, client: Client) -> None:
+        will = connect.will
+        if will is not None and client.is_bridge and will.topic.startswith(_NOTIFICATIONS):
+            # What a bridge says of its own connection is left out, not refused.
+            connect.will = will = None
+
+        def decided(allowed: bool | None) -> None:
+            if allowed:
+                self._open(peer, connect, client)
+            else:
+                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic")
+
+        permissions = self._hooks.permissions
+        if will is None:
+            decided(True)
+        elif will.topic.startswith("$"):
+            decided(False)
+        elif not self._is_within_limits(will):
+            self.refuse(peer, ReasonCode.PACKET_TOO_LARGE, "will over a limit")
+        elif self._wills.bytes_held + size_bytes(will) > self._limits.all_wills_bytes:
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "all wills over the limit")
+        elif permissions is None:
+            decided(True)
         else:
-            _check_will(connection, connect, client)
+            _then(peer, permissions.may_publish(client, will.topic), decided)
 
-    verdict = core.hooks.authenticate(client, connect.password)
+    def _is_within_limits(self, will: Will) -> bool:
+        limits = self._limits
+        return (
+            len(will.payload) <= limits.payload_bytes
+            and len(will.topic.encode()) <= limits.topic_bytes
+            and will.topic.count("/") < limits.topic_levels
+        )
+
+    def _open(self, peer: Peer, connect: Connect, client: Client) -> None:
+        """Find or make the session, answer, and send what waits."""
+        sessions, channel = self._sessions, peer.channel
+        old = sessions.get(client.client_id)
+        if old is not None and old.client.owner != client.owner:
+            # Another user's session is not handed over, and a live one is not ended either.
+            if old.channel is not None:
+                why = "another user's client identifier"
+                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why)
+                return
+            sessions.end(old)
+            old = None
+        if old is None and sessions.is_full:
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "too many sessions")
+            return
+        expiry_s = self._expiry_s(connect)
+        if expiry_s and not self._sessions.can_be_noted():
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM)
+            return
+        if old is not None:
+            self._departures.disconnect(old, ReasonCode.SESSION_TAKEN_OVER)  # [MQTT-3.1.4-3]
+            if connect.clean_start or not old.expiry_s:
+                sessions.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
+                old = None
+        properties, limits = connect.properties, self._limits
+        channel.version = int(connect.version)
+        peer.keep_alive_s = self._keep_alive_s(connect)
+        aliases = min(properties.get(PropertyId.TOPIC_ALIAS_MAXIMUM, 0), limits.topic_aliases)
+        if aliases:
+            channel.aliases = OutgoingAliases(aliases)
+        session = old or sessions.new(client)
+        if not sessions.takes(session, client, expiry_s):
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM)
+            return
+        peer.publisher = Publisher(channel, session, peer.waiting, limits)
+        channel.send(self._connack(peer, connect, client, expiry_s, present=old is not None))
+        sessions.attach(
+            *(session, client, channel),
+            will=connect.will,
+            expiry_s=expiry_s,
+            receive_maximum=int(properties.get(PropertyId.RECEIVE_MAXIMUM, 65_535)),
+        )
+        self._sending.go_on(session, peer.waiting)
+
+    def _expiry_s(self, connect: Connect) -> int:
+        longest = self._limits.session_expiry_s
+        if connect.version == Version.V311:
+            return 0 if connect.clean_start else longest
+        asked = int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0))
+        return min(asked, longest) if longest < NEVER_EXPIRES_S else asked
+
+    def _keep_alive_s(self, connect: Connect) -> int:
+        longest = self._limits.keep_alive_s
+        if connect.version == Version.V5 and longest:
+            return min(connect.keep_alive_s, longest)
+        return connect.keep_alive_s
+
+    def _connack(
+        self, peer: Peer, connect: Connect, client: Client, expiry_s: int, *, present: bool
+    ) -> bytes:
+        if connect.version == Version.V311:
+            return bytes((0x20, 2, present, 0))  # [MQTT-3.2.2-2]
+        limits = self._limits
+        properties: dict[int, Any] = {
+            PropertyId.RECEIVE_MAXIMUM: limits.receive_maximum,
+            PropertyId.MAXIMUM_PACKET_SIZE: limits.packet_bytes,
+            PropertyId.TOPIC_ALIAS_MAXIMUM: limits.topic_aliases,
+        }
+        if client.client_id != connect.client_id:  # [MQTT-3.2.2-16]
+            properties[PropertyId.ASSIGNED_CLIENT_IDENTIFIER] = client.client_id
+        if connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0) != expiry_s:
+            properties[PropertyId.SESSION_EXPIRY_INTERVAL] = expiry_s
+        if peer.keep_alive_s != connect.keep_alive_s:  # [MQTT-3.2.2-21]
+            properties[PropertyId.SERVER_KEEP_ALIVE] = peer.keep_alive_s
+        if connect.properties.get(PropertyId.REQUEST_RESPONSE_INFORMATION):
+            properties[PropertyId.RESPONSE_INFORMATION] = f"response/{client.client_id}"
+        return encode(ConnAck(present, ReasonCode.SUCCESS, properties), Version.V5)
+
+
+def _then(
+    peer: Peer, verdict: bool | Awaitable[bool], decided: Callable[[bool | None], None]
+) -> None:
+    """Go on with a verdict, at once or when it is there."""
     if isinstance(verdict, Awaitable):
-        connection.wait_for(verdict, decided)
+        peer.waiting.for_verdict(verdict, decided)
     else:
         decided(verdict)
-
-
-def _check_will(connection: Connection, connect: Connect, client: Client) -> None:
-    will = connect.will
-    may_publish = connection.core.hooks.may_publish
-
-    def decided(allowed: bool | None) -> None:
-        if allowed:
-            _open(connection, connect, client)
-        else:
-            refuse(connection, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic")
-
-    if will is not None and bridges.is_notification(connection, will):
-        connect.will = will = None
-    if will is None:
-        decided(True)
-    elif will.topic.startswith("$"):
-        decided(False)
-    elif not _is_within_limits(connection, will):
-        refuse(connection, ReasonCode.PACKET_TOO_LARGE, "will over a limit")
-    elif not _is_room_for(connection, will):
-        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "all wills over the limit")
-    elif may_publish is None:
-        decided(True)
-    else:
-        verdict = may_publish(client, will.topic)
-        if isinstance(verdict, Awaitable):
-            connection.wait_for(verdict, decided)
-        else:
-            decided(verdict)
-
-
-def _is_within_limits(connection: Connection, will: Will) -> bool:
-    limits = connection.core.limits
-    return (
-        len(will.payload) <= limits.payload_bytes
-        and len(will.topic.encode()) <= limits.topic_bytes
-        and will.topic.count("/") < limits.topic_levels
-    )
-
-
-def _is_room_for(connection: Connection, will: Will) -> bool:
-    core = connection.core
-    return core.upkeep.wills_bytes + wills.size_bytes(will) <= core.limits.all_wills_bytes
-
-
-def _open(connection: Connection, connect: Connect, client: Client) -> None:
-    """Find or make the session, answer, and send what waits."""
-    core = connection.core
-    old = core.sessions.get(client.client_id)
-    if old is not None and old.client.owner != client.owner:
-        # Another user's session is not handed over, and a live one is not ended either.
-        if old.connection is not None:
-            refuse(connection, ReasonCode.NOT_AUTHORIZED, "another user's client identifier")
-            return
-        core.end(old)
-        old = None
-    if old is None and len(core.sessions) >= core.limits.sessions:
-        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "too many sessions")
-        return
-    if old is not None and old.connection is not None:
-        core.take_over(old, connect.clean_start)
-    if old is not None and (connect.clean_start or not old.expiry_s):
-        core.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
-        old = None
-    session = old or Session(client, core.limits, core.budget)
-    session.will = None
-    if connect.will is not None:
-        core.upkeep.wills_bytes += wills.size_bytes(connect.will)
-    expiry_s = _expiry_s(connection, connect)
-    properties = connect.properties
-    connection.version = connect.version
-    connection.keep_alive_s = _keep_alive_s(connection, connect)
-    aliases = min(properties.get(PropertyId.TOPIC_ALIAS_MAXIMUM, 0), core.limits.topic_aliases)
-    if aliases:
-        connection.outgoing_aliases = OutgoingAliases(aliases)
-    connection.is_particular = bool(aliases) or connection.packet_bytes_max is not None
-    connection.will = connect.will
-    connection.session = session
-    connection.send(_connack(connection, connect, client, expiry_s, present=old is not None))
-    core.attach(session, connection, client, expiry_s, _receive_maximum(connect))
-
-
-def _expiry_s(connection: Connection, connect: Connect) -> int:
-    longest = connection.core.limits.session_expiry_s
-    if connect.version == Version.V311:
-        return 0 if connect.clean_start else longest
-    asked = int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0))
-    return min(asked, longest) if longest < NEVER_EXPIRES_S else asked
-
-
-def _keep_alive_s(connection: Connection, connect: Connect) -> int:
-    longest = connection.core.limits.keep_alive_s
-    if connect.version == Version.V5 and longest:
-        return min(connect.keep_alive_s, longest)
-    return connect.keep_alive_s
-
-
-def _receive_maximum(connect: Connect) -> int:
-    return int(connect.properties.get(PropertyId.RECEIVE_MAXIMUM, 65_535))
-
-
-def _connack(
-    connection: Connection, connect: Connect, client: Client, expiry_s: int, *, present: bool
-) -> bytes:
-    if connect.version == Version.V311:
-        return bytes((0x20, 2, present, 0))  # [MQTT-3.2.2-2]
-    limits = connection.core.limits
-    properties: dict[int, Any] = {
-        PropertyId.RECEIVE_MAXIMUM: limits.receive_maximum,
-        PropertyId.MAXIMUM_PACKET_SIZE: limits.packet_bytes,
-        PropertyId.TOPIC_ALIAS_MAXIMUM: limits.topic_aliases,
-    }
-    if client.client_id != connect.client_id:  # [MQTT-3.2.2-16]
-        properties[PropertyId.ASSIGNED_CLIENT_IDENTIFIER] = client.client_id
-    if connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0) != expiry_s:
-        properties[PropertyId.SESSION_EXPIRY_INTERVAL] = expiry_s
-    if connection.keep_alive_s != connect.keep_alive_s:  # [MQTT-3.2.2-21]
-        properties[PropertyId.SERVER_KEEP_ALIVE] = connection.keep_alive_s
-    if connect.properties.get(PropertyId.REQUEST_RESPONSE_INFORMATION):
-        properties[PropertyId.RESPONSE_INFORMATION] = f"response/{client.client_id}"
-    return encode(ConnAck(present, ReasonCode.SUCCESS, properties), Version.V5)

@@ -1,10 +1,8 @@
-"""Topic aliases of MQTT 5.0 (section 3.3.2.3.4), one table for each direction of a connection."""
+"""Topic aliases that a client of MQTT 5.0 sets (section 3.3.2.3.4)."""
 
 from __future__ import annotations
 
-from gateway.mqtt import PacketError, ReasonCode, encode_length
-
-_TOPIC_ALIAS = b"\x23"
+from gateway.mqtt import PacketError, ReasonCode
 
 
 class IncomingAliases:
@@ -34,50 +32,3 @@ class IncomingAliases:
             raise PacketError(
                 ReasonCode.PROTOCOL_ERROR, "topic alias that was never set", alias
             ) from None
-
-
-class OutgoingAliases:
-    """Shortens the topics sent to a client that allows it: the first ones get an alias each."""
-
-    __slots__ = ("_aliases", "_limit")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._aliases: dict[bytes, int] = {}
-
-    def shorten(self, packet: bytes) -> bytes:
-        """The PUBLISH packet to send instead; it must be sent, or the alias is not known."""
-        at = 2
-        while packet[at - 1] & 0x80:
-            at += 1
-        topic_end = at + 2 + int.from_bytes(packet[at : at + 2], "big")
-        topic = packet[at:topic_end]
-        properties_at = topic_end + (2 if packet[0] & 6 else 0)
-        alias = self._aliases.get(topic)
-        field = b"\0\0"
-        if alias is None:
-            if len(self._aliases) >= self._limit:
-                return packet
-            alias = self._aliases[topic] = len(self._aliases) + 1
-            field = topic
-        length, values_at = _variable_length(packet, properties_at)
-        rest = b"%b%b%b%b%b%b" % (
-            field,
-            packet[topic_end:properties_at],
-            encode_length(length + 3),
-            _TOPIC_ALIAS,
-            alias.to_bytes(2, "big"),
-            packet[values_at:],
-        )
-        return packet[:1] + encode_length(len(rest)) + rest
-
-
-def _variable_length(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7

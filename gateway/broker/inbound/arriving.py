@@ -6,80 +6,116 @@ their route, and QoS 0 ones their packet's head.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
-from gateway.broker.outbound.message import Message, plain_head
-from gateway.mqtt import PacketError, Version
-from tree_handler.batch import Entry, Epoch, Row
-
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
+from gateway.broker.durability.durability import Durability
+from gateway.broker.limits import Refusals
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.outlet import Outlet
+from gateway.broker.outbound.routes import Routes
+from gateway.broker.retained.retention import Retention
+from gateway.mqtt import PacketError
+from tree_handler.batch import Entry, Epoch, Ref, Row
 
 _RETAIN_BIT = 4
-_V311 = Version.V311 << 4
 _by_topic = itemgetter(0)
 
 
-def publish(core: BrokerCore, rows: Sequence[Row], key: Epoch, last: int) -> None:
-    """Give local subscribers the messages of a batch.
+class Arriving:
+    """Gives local subscribers what comes from elsewhere.
 
     Args:
-        core: the broker.
-        rows: messages that follow each other in the log of their origin.
-        key: the origin and its epoch.
-        last: the number of the last one; 0 for QoS 0 messages.
+        routes: where topics go.
+        delivery: hands over QoS 0 messages of one topic.
+        outlet: gives out any other message.
+        retention: counts the version of a message that has expired on its way.
+        durability: remembers what was given out.
+        refusals: is told of messages that no packet can carry.
+        now: the loop's clock, in seconds.
 
     """
-    now_s = core.now()
-    if last and core.durable is not None:
-        # After a restart a gap may be given up once more, and what is behind it handed out again.
-        had = core.durable.journal.delivered.get(key, 0) - (last - len(rows))
-        rows = rows[max(0, had) :]
-        if not rows:
+
+    def __init__(
+        self,
+        routes: Routes,
+        delivery: Delivery,
+        outlet: Outlet,
+        retention: Retention,
+        durability: Durability,
+        refusals: Refusals,
+        now: Callable[[], float],
+    ) -> None:
+        self._routes = routes
+        self._delivery = delivery
+        self._outlet = outlet
+        self._retention = retention
+        self._durability = durability
+        self._refusals = refusals
+        self._now = now
+
+    def publish(self, entries: Iterable[Entry]) -> None:
+        """Give local subscribers what no log has (plugins)."""
+        now_s = self._now()
+        for entry in entries:
+            self._publish_one(entry, None, now_s)
+
+    def publish_batch(self, rows: Sequence[Row], stream: Epoch, last: int) -> None:
+        """Give local subscribers the messages of a batch.
+
+        Args:
+            rows: messages that follow each other in the log of their origin.
+            stream: the origin and its epoch.
+            last: the number of the last one; 0 for QoS 0 messages.
+
+        """
+        now_s = self._now()
+        if last:
+            # After a restart a gap may be given up once more, and what is behind it come again.
+            had = self._durability.delivered(stream) - (last - len(rows))
+            rows = rows[max(0, had) :]
+            if not rows:
+                return
+            self._durability.has_delivered(stream, last)
+        number = last - len(rows) + 1
+        for topic, of_topic in groupby(rows, _by_topic):
+            some = list(of_topic)
+            if any(len(row) > 3 or row[1] & _RETAIN_BIT for row in some):
+                for at, row in enumerate(some, number):
+                    self._publish_one(Entry.of(row), (stream, at) if last else None, now_s)
+            else:
+                self._publish_plain(topic, some, (stream, number if last else 0), now_s)
+            number += len(some)
+
+    def _publish_one(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+        try:
+            message = Message.of(entry, now_s)
+            message.ref = ref
+            if not message.expired(now_s):
+                self._outlet.give_out(message, None, now_s)
+            elif message.retain:  # it waited too long on its way; its version counts
+                self._retention.retain(message)
+        except PacketError as error:
+            self._no_packet(error)
+
+    def _publish_plain(self, topic: str, rows: Sequence[Row], first: Ref, now_s: float) -> None:
+        key = topic.encode()
+        try:
+            route = self._routes.of(key)
+        except PacketError as error:
+            for _ in rows:
+                self._no_packet(error)
             return
-        core.durable.journal.has_delivered(key, last)
-    number = last - len(rows) + 1
-    for topic, of_topic in groupby(rows, _by_topic):
-        some = list(of_topic)
-        # What is logged without being retained is of QoS 1 or 2.
-        if any(len(row) > 3 or row[1] & _RETAIN_BIT or (last and not row[1]) for row in some):
-            for at, row in enumerate(some, number):
-                core.publish_one(Entry.of(row), (key, at) if last else None, now_s)
-        else:
-            _publish_plain(core, topic, some, (key, number if last else 0), now_s)
-        number += len(some)
-    core.turns.has_read()
+        stream, number = first
+        if not number:
+            self._delivery.deliver_plain(route, [row[2] for row in rows], now_s)
+        elif route.has_receivers:
+            for at, (_, qos, payload) in enumerate(rows, number):
+                message = Message(topic, key, payload, qos, False)
+                message.ref = stream, at
+                self._delivery.deliver(message, route, None, now_s)
 
-
-def _publish_plain(
-    core: BrokerCore, topic: str, rows: list[Row], first: tuple[Epoch, int], now_s: float
-) -> None:
-    encoded = topic.encode()
-    try:
-        route = core.routes.get(encoded) or core.route(encoded)
-    except PacketError as error:
-        for _ in rows:
-            core.refused("message of the tree that no packet can carry", str(error))
-        return
-    epoch, number = first
-    if not number:
-        core.delivery.deliver_plain(route, [row[2] for row in rows], now_s)
-        return
-    if not (route.queued or route.zero_311 or route.zero_5 or route.special or route.shared):
-        return
-    heads: dict[tuple[int, int], bytes] = {}
-    messages = []
-    for at, (_, qos, payload) in enumerate(rows, number):
-        like = qos, len(payload)
-        head = heads.get(like)
-        if head is None:
-            head = heads[like] = plain_head(encoded, *like)
-        message = Message(
-            *(topic, encoded, payload, qos, False, None, now_s), _V311 | qos << 1, head, payload
-        )
-        message.ref = epoch, at
-        messages.append(message)
-    core.delivery.deliver_all(messages, route, None, now_s)
+    def _no_packet(self, error: PacketError) -> None:
+        self._refusals.count("message of the tree that no packet can carry", str(error))

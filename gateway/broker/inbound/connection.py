@@ -1,421 +1,230 @@
-"""One client's connection: bytes in, bytes out.
+"""One client's connection: bytes in, packets handed on in turns.
 
-The hot loop walks over what was read with integer positions. The commonest packets (PUBLISH,
-PUBACK, PUBREC, PUBREL, PUBCOMP without anything special) are told by their first byte and handled
-without an object for the packet; all others go through the codec. A QoS 0 message goes on as the
-very bytes that came; of QoS 1 and 2 messages and of acknowledgements, those of one type in a row
-are handled together.
+What a read brought is handled at once, but for what has to wait: all packets behind a decision that
+takes time, and all that would keep the event loop from its other connections for longer than
+`TURN_S`. While anything waits the socket is not read: a flooding client is slowed by TCP.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
-from gateway.broker.inbound.acknowledgements import ACKNOWLEDGEMENTS, answered, identifiers, run_end
-from gateway.broker.inbound.admission import admit, refuse
-from gateway.broker.inbound.aliases import IncomingAliases
-from gateway.broker.inbound.alone import ALONE_BYTES, OFTEN_ALONE
-from gateway.broker.inbound.incoming import Incoming
-from gateway.broker.inbound.publishing import Publishing
-from gateway.broker.inbound.requests import check_size, disconnected_by, subscribe, unsubscribe
-from gateway.broker.listeners import handover
+from gateway.broker.inbound.connections import Connections
+from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.greeting import Greeting
+from gateway.broker.inbound.peer import Peer
+from gateway.broker.inbound.reception import Reception
+from gateway.broker.limits import Limits, Refusals
 from gateway.broker.listeners.half_open import keep_watch
-from gateway.broker.statistics.traffic import ACKNOWLEDGEMENT_BYTES
-from gateway.mqtt import (
-    Auth,
-    Connect,
-    Disconnect,
-    PacketError,
-    PacketType,
-    PingReq,
-    PubAck,
-    PubComp,
-    PubRec,
-    PubRel,
-    ReasonCode,
-    Subscribe,
-    Unsubscribe,
-    Version,
-    Will,
-    check_sent_by_client,
-    decode,
-    encode_length,
-)
+from gateway.broker.outbound.channel import Channel, Output
+from gateway.broker.statistics.traffic import Traffic
+from gateway.broker.turns import Turns
+from gateway.mqtt import PacketError, Scanner
 
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
-    from gateway.tls.certificates import PeerCertificate
-
-_V311 = int(Version.V311)  # comparing with an enum's member is slow
-_PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
+TURN_S = 0.01
+"""A connection's packets are handled for so long before others have their turn."""
+PORTION = 64
+"""PUBLISHes and acknowledgements between two looks at the clock."""
+_PUBCOMP_END = 0x7F
+"""Other packets of a client have a higher first byte."""
 
 
-class Connection(Incoming, asyncio.Protocol):
-    """Serves one client.
+class Service:
+    """What serves connections: makes them, and is what they all share.
 
-    Attributes:
-        will: to be published unless the client says DISCONNECT.
-        keep_alive_s: 0 for none.
-        certificate: what the client proved in the TLS handshake.
-        takes_links: whether a neighbour may come this way.
-        is_bridge: another broker's bridge, which must not get back what it sends.
-        publishing: its publishing side.
+    Args:
+        greeting: looks at first packets.
+        reception: deals with those of accepted clients.
+        departures: ends connections.
+        connections: all that are open.
+        output: what all channels share.
+        turns: of the event loop.
+        limits: of packets.
 
     """
 
-    __slots__ = (
-        *("_at_hand", "certificate", "is_bridge", "keep_alive_s", "publishing", "takes_links"),
-    )
+    def __init__(
+        self,
+        greeting: Greeting,
+        reception: Reception,
+        departures: Departures,
+        connections: Connections,
+        output: Output,
+        turns: Turns,
+        limits: Limits,
+    ) -> None:
+        self.greeting = greeting
+        self.reception = reception
+        self.departures = departures
+        self.connections = connections
+        self.output = output
+        self.turns = turns
+        self.limits = limits
 
-    def __init__(self, core: BrokerCore) -> None:
-        super().__init__(core)
-        self.will: Will | None = None
-        self.keep_alive_s = 0
-        self.certificate: PeerCertificate | None = None
-        self.takes_links = True
-        self.is_bridge = False
-        publishing = Publishing(self, IncomingAliases(core.limits.topic_aliases))
-        self.publishing = publishing
-        self._at_hand = (
-            *(publishing, publishing.permitted, core.routes.get, core.dirty),
-            *(core.limits.packet_bytes, core.limits.payload_bytes),
-        )
-        """What the hot loop needs at each read: looked up here once."""
+    @property
+    def now(self) -> Callable[[], float]:
+        """The loop's clock, in seconds."""
+        return self.output.now
+
+    @property
+    def traffic(self) -> Traffic:
+        """Counts what has come and gone."""
+        return self.output.traffic
+
+    @property
+    def refusals(self) -> Refusals:
+        """Is told what was refused."""
+        return self.output.refusals
+
+
+class Connection(asyncio.Protocol):
+    """Serves one client.
+
+    Args:
+        service: what all connections share.
+
+    Attributes:
+        peer: who is at the other end.
+
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        scanner = Scanner(service.limits.connect_bytes)
+        self.peer = Peer(Channel(service.output), scanner, self._go_on, self._fail)
+        self._packets: list[bytes] = []
+        """Whole packets that are not handled yet, from `_at` on."""
+        self._at = 0
+        self._is_greeted = False
 
     # -- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop, and again when TLS has come between."""
-        is_new = self.transport is None
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self.core.limits.write_buffer_bytes)
-        peer = transport.get_extra_info("peername")
-        if isinstance(peer, tuple) and peer:
-            self.address = str(peer[0])
+        channel = self.peer.channel
+        is_new = channel.transport is None
+        channel.opened(cast(asyncio.Transport, transport))
         if is_new:
             keep_watch(transport.get_extra_info("socket"))
-            self.core.opened(self)
+            self._service.connections.opened(self.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
-        self.core.turns.read_gathered()
-        self.is_closing = True
-        self.transport = None
-        self.out.clear()
-        self._forget()
-        self.core.closed(self)
-        del self.publishing, self._at_hand  # which refer to this connection: no cycle is left
+        peer = self.peer
+        peer.channel.gone()
+        peer.waiting.end()
+        self._packets, self._at = [], 0
+        session = peer.session
+        if session is not None:
+            self._service.departures.lost(session)
+        self._service.connections.closed(peer)
 
-    # -- reading -------------------------------------------------------------------------------
+    def pause_writing(self) -> None:
+        """Called by the event loop: the client does not read."""
+        self.peer.channel.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop: the client reads again."""
+        self.peer.channel.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
-        turns, size = self.core.turns, len(data)
-        if (
-            ACKNOWLEDGEMENT_BYTES <= size <= ALONE_BYTES
-            and data[0] in OFTEN_ALONE
-            and self.session is not None
-        ):
-            turns.gather(self, data)
+        peer, service = self.peer, self._service
+        if peer.channel.is_closing:
             return
-        turns.read_gathered()  # which came before
-        super().data_received(data)
+        service.traffic.bytes_read += len(data)
+        now_s = service.now()
+        if peer.publisher is not None:  # before that, what counts is when it was opened
+            peer.channel.heard_at_s = now_s
+        self.peer.scanner.feed(data)
+        if not peer.waiting.is_waiting:
+            service.turns.read_begins()
+            try:
+                self._serve(now_s)
+            finally:
+                service.turns.read_ends()
 
-    def _walk(self, data: bytes, at: int, stop: int) -> int:  # noqa: PLR0912, PLR0915  # a call costs more
-        """Handle every whole packet that begins before ``stop``, and the run that goes beyond it.
+    # -- packets -------------------------------------------------------------------------------
 
-        Returns:
-            Where to go on: at the end of the data if what is left of it has been kept.
+    def _go_on(self) -> None:
+        """What the packets waited for is there."""
+        if not self.peer.channel.is_closing and not self.peer.waiting.is_waiting:
+            self._serve(self._service.now())
+
+    def _serve(self, now_s: float) -> None:
+        """Handle what is there, until it is done or has to wait."""
+        peer, service = self.peer, self._service
+        channel, waiting = peer.channel, peer.waiting
+        until_s = now_s + TURN_S
+        try:
+            while not channel.is_closing and not waiting.is_waiting and self._find():
+                self._handle()
+                if service.now() > until_s and not waiting.is_waiting and self._has_more():
+                    waiting.for_others()
+        except PacketError as error:
+            self._fail(error)
+        publisher = peer.publisher
+        if publisher is not None and publisher.session.is_busy:
+            publisher.session.go_on(now_s)  # what acknowledgements have made room for
+
+    def _find(self) -> bool:
+        """Have packets to handle; whether there are any.
+
+        Raises:
+            PacketError: what comes next is none.
+
+        """
+        if self._at < len(self._packets):
+            return True
+        if self.peer.publisher is not None:
+            self._packets = self.peer.scanner.take(PORTION)
+        elif self._is_greeted:
+            return False
+        else:
+            self._service.greeting.check_begins(self.peer.scanner)
+            self._packets = self.peer.scanner.take(1)
+        self._at = 0
+        self._service.traffic.packets_read += len(self._packets)
+        return bool(self._packets)
+
+    def _has_more(self) -> bool:
+        return self._at < len(self._packets) or self.peer.scanner.buffered_bytes > 0
+
+    def _handle(self) -> None:
+        """Handle the packets found, as far as they need not wait.
 
         Raises:
             PacketError: the client broke the protocol.
 
         """
-        core = self.core
-        session = self.session
-        size = len(data)
-        if session is None:
-            at = self._greet(data)
-            session = self.session
-            if session is None:
-                if not self.is_closing:
-                    self._keep(data, max(at, 0))
-                return size
-        publishing, permitted, find_route, dirty, limit, payload_limit = self._at_hand
-        is_311 = self.version == _V311
-        last = stop if stop < size else size - 1
-        began = at
-        wanted_bytes = count = others = other_bytes = ones = twos = 0
-        while at < last:
-            first = data[at]
-            length = data[at + 1]
-            body = at + 2
-            if length > 127:
-                length &= 127
-                shift = 7
-                while body < size:
-                    byte = data[body]
-                    body += 1
-                    length |= (byte & 127) << shift
-                    if byte < 128:
-                        break
-                    shift += 7
-                    if shift > 21:
-                        raise PacketError(ReasonCode.MALFORMED_PACKET, "remaining length")
-                else:
-                    break
-                if body + length - at > limit:
-                    size_bytes = body + length - at
-                    raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", size_bytes)
-                if not byte and body + length <= size:  # in more bytes than needed
-                    end = body + length
-                    self._walk_shortened(first, data[body:end])
-                    began += end - at  # it has been counted
-                    at = end
-                    if self.is_closing or self.verdict is not None:
-                        break
-                    continue
-            end = body + length
-            if end > size:
-                wanted_bytes = end - at
-                break
-            if first == 0x30:
-                if length < 3:
-                    raise PacketError(ReasonCode.MALFORMED_PACKET, "PUBLISH cut short")
-                topic_end = body + 2 + (data[body] << 8 | data[body + 1])
-                route = find_route(data[body + 2 : topic_end])
-                if (
-                    route is not None
-                    and (permitted is None or permitted.get(route.topic))
-                    and route.is_plain
-                    and end - topic_end <= payload_limit
-                    and (topic_end <= end if is_311 else topic_end < end and not data[topic_end])
-                ):
-                    same, other = (
-                        (route.live_311, route.live_5) if is_311 else (route.live_5, route.live_311)
-                    )
-                    if same:
-                        packet = data[at:end]
-                        for receiver in same:
-                            out = receiver.out
-                            if not out:
-                                dirty.append(receiver)
-                            elif receiver.is_paused:
-                                receiver.offer(packet)
-                                continue
-                            out.append(packet)
-                    if other or core.gathers_unlogged:
-                        payload = data[topic_end if is_311 else topic_end + 1 : end]
-                        if other:
-                            core.forward(route, data[body + 2 : topic_end], payload, other)
-                        if core.gathers_unlogged:
-                            core.acceptance.unlogged.append((route.topic, 0, payload))
-                elif not publishing.receive(data, first, body, end):
-                    break
-            elif first in {0x32, 0x34}:
-                before = len(core.acceptance.rows)
-                after = publishing.receive_run(data, at, body, end)
-                run = 1
-                if after > at:
-                    end = after
-                    run = len(core.acceptance.rows) - before
-                    count += run - 1
-                elif not publishing.receive(data, first, body, end):
-                    break
-                if first == 0x32:
-                    ones += run
-                else:
-                    twos += run
-            elif length == 2 and first in ACKNOWLEDGEMENTS:
-                if data[end : end + 2] == data[at:body]:
-                    end = run_end(data, at)
-                    self._acknowledged_all(first, data[at:end])
-                    run = end - at >> 2
-                    others += run
-                    count += run - 1
-                else:
-                    others += 1
-                    self.acknowledged(first, data[body] << 8 | data[body + 1])
-            elif first & 0xF0 == 0x30:
-                if not publishing.receive(data, first, body, end):
-                    break
-                ones += first >> 1 & 1
-                twos += first >> 2 & 1
-            else:
-                self._control(first, data[body:end])
-                others += 1
-                other_bytes += end - at - ACKNOWLEDGEMENT_BYTES
-                if self.verdict is not None:
-                    at = end
-                    count += 1
-                    break
-            at = end
-            count += 1
-            if self.is_closing:
-                break
-        traffic = core.traffic
-        traffic.packets_read += count
-        published_bytes = at - began
-        if others:
-            traffic.others_read += others
-            published_bytes -= others * ACKNOWLEDGEMENT_BYTES + other_bytes
-        if ones or twos:
-            traffic.received_qos_1 += ones
-            traffic.received_qos_2 += twos
-        traffic.published_bytes += published_bytes
-        if at < stop and not self.is_closing:
-            self._keep(data, at, wanted_bytes)
-            return size
-        return at
-
-    def _walk_shortened(self, first: int, body: bytes) -> None:
-        """Handle a packet whose length has more bytes than needed; nobody is sent it like that.
-
-        Raises:
-            PacketError: in 5.0; MQTT 3.1.1 allows it.
-
-        """
-        if self.version == Version.V5:
-            raise handover.long_length(len(body))
-        packet = b"%c%b%b" % (first, encode_length(len(body)), body)
-        self._walk(packet, 0, len(packet))
-
-    def _control(self, first: int, body: bytes) -> None:
-        if first >> 4 == PacketType.CONNECT:  # whatever it says
-            raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
-        check_size(body, first, self.version, self.core.limits)
-        packet = decode(first, body, self.version)
-        check_sent_by_client(packet)
-        session = self.session
-        assert session is not None
-        match packet:
-            case PubAck():
-                session.puback(packet.packet_id)
-            case PubRec() if packet.reason >= 0x80:
-                session.pubrec(packet.packet_id, failed=True)
-            case PubRec():
-                self.acknowledged(_PUBREC, packet.packet_id)
-            case PubRel():
-                self.acknowledged(_PUBREL, packet.packet_id)
-            case PubComp():
-                session.pubcomp(packet.packet_id)
-            case PingReq():
-                self.send(b"\xd0\0")  # [MQTT-3.12.4-1]
-            case Subscribe():
-                subscribe(self, packet)
-            case Unsubscribe():
-                unsubscribe(self, packet)
-            case Disconnect():
-                disconnected_by(self, packet)
-            case Auth():  # no exchange was begun (section 4.12)
-                raise PacketError(ReasonCode.PROTOCOL_ERROR, "AUTH without a method")
-            case _:
-                raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")
-
-    def acknowledged(self, first: int, packet_id: int) -> None:
-        """The client acknowledges, without a reason."""
-        session = self.session
-        assert session is not None
-        if first == _PUBACK:
-            session.puback(packet_id)
-        elif first == _PUBCOMP:
-            session.pubcomp(packet_id)
-        elif first == _PUBREL:
-            self.publishing.release(packet_id)
-        elif session.pubrec(packet_id, failed=False) or self.version == _V311:
-            self.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
-        else:
-            self.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
-
-    def _acknowledged_all(self, first: int, run: bytes) -> None:
-        session = self.session
-        assert session is not None
-        if first == _PUBACK:
-            session.puback(*identifiers(run))
-        elif first == _PUBCOMP:
-            session.pubcomp(*identifiers(run))
-        elif first == _PUBREL:
-            self.publishing.release_all(run)
-        elif session.pubrec(*identifiers(run), failed=False) or self.version == _V311:
-            self.send(answered(run, _PUBREL), len(run) >> 2)
-        else:
-            for packet_id in identifiers(run):
-                self.acknowledged(first, packet_id)
-
-    def _greet(self, data: bytes) -> int:
-        """Handle a CONNECT; return where the next packet starts, -1 if it is not all there."""
-        start = handover.first_packet(data, self.core.limits.connect_bytes)
-        if start is None:
-            return -1
-        self.version = start.version
-        traffic = self.core.traffic
-        traffic.connects += 1
-        traffic.packets_read += 1
-        traffic.others_read += 1
+        peer, packets, at = self.peer, self._packets, self._at
+        publisher, channel, waiting = peer.publisher, peer.channel, peer.waiting
+        if publisher is None:
+            self._is_greeted = True
+            self._packets = []
+            self._service.greeting.receive(peer, packets[0])
+            return
+        receive = self._service.reception.receive
         try:
-            packet = decode(data[0], data[start.body : start.end], start.version)
-        except PacketError as error:
-            refuse(self, error.reason, str(error))
-            return 0
-        if not isinstance(packet, Connect):  # [MQTT-3.1.0-1]
-            raise PacketError(
-                ReasonCode.PROTOCOL_ERROR, "packet before CONNECT", data[0], "MQTT-3.1.0-1"
-            )
-        if packet.is_link:
-            why = self._why_no_link(packet)
-            if why:
-                refuse(self, ReasonCode.NOT_AUTHORIZED, why)
-                return 0
-            self.is_closing = True
-            handover.hand_over(self, data)
-            return 0
-        self.is_bridge = packet.bridge
-        admit(self, packet)
-        return start.end
+            while at < len(packets):
+                packet = packets[at]
+                if not receive(publisher, packet):
+                    break
+                at += 1
+                if channel.is_closing or waiting.is_waiting or packet[0] > _PUBCOMP_END:
+                    break  # of the others each may take long: look at the clock
+        finally:
+            self._at = at
 
-    def _why_no_link(self, packet: Connect) -> str:
-        """Why a gateway may not open a link on this connection; nothing if it may."""
-        if not self.takes_links:
-            return "a link over a websocket"
-        why_no_link = self.core.hooks.why_no_link
-        return why_no_link(packet, self.certificate, self.address) if why_no_link else ""
-
-    def forget_decisions(self) -> None:
-        """Decide anew what the client may publish."""
-        self.publishing.forget_decisions()
-
-    # -- answers to a PUBLISH -----------------------------------------------------------------
-
-    def answer(self, answers: Sequence[bytes]) -> None:
-        """Messages are in the log: send these PUBACKs and PUBRECs without reason."""
-        if self.is_closing:
-            return
-        if self.version != _V311:
-            self.publishing.unacknowledged -= sum([answer[0] == _PUBACK for answer in answers])
-        count = len(answers)
-        self.send(answers[0] if count == 1 else b"".join(answers), count)
-
-    def answer_alone(self, answer: bytes) -> None:
-        """The same for the PUBACK or PUBREC of a message that came alone."""
-        if self.is_closing:
-            return
-        if self.version != _V311 and answer[0] == _PUBACK:
-            self.publishing.unacknowledged -= 1
-        self.send(answer)
-
-    def refuse(self, packet_id: int, reason: int) -> None:
-        """A message was not accepted."""
-        if not self.is_closing:
-            self.publishing.refuse(packet_id, reason)
-
-    # -- the end -------------------------------------------------------------------------------
-
-    def fail(self, error: PacketError) -> None:
+    def _fail(self, error: PacketError) -> None:
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""
-        self.core.refused(f"protocol error ({error.reason.name.lower()})", f"{self}: {error}")
-        if self.session is None:
-            self.abort()
+        peer, service = self.peer, self._service
+        kind = f"protocol error ({error.reason.name.lower()})"
+        service.refusals.count(kind, f"{peer}: {error}")
+        session = peer.session
+        if session is None:
+            peer.channel.abort()
         else:
-            self.disconnect(error.reason, str(error), linger=True)
+            service.departures.disconnect(session, error.reason, str(error), linger=True)

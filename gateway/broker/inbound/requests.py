@@ -1,17 +1,19 @@
-"""SUBSCRIBE, UNSUBSCRIBE and DISCONNECT of a client (sections 3.8, 3.10, 3.14)."""
+"""SUBSCRIBE and UNSUBSCRIBE of a client (sections 3.8 and 3.10)."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
-from gateway.broker.hooks import Verdict
-from gateway.broker.limits import Limits
+from gateway.broker.hooks import TopicPermissions, Verdict
+from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.limits import Limits, Refusals
+from gateway.broker.retained.owed import Wanted
 from gateway.broker.retained.sending import RetainedSending
-from gateway.broker.sessions.session import Session, Subscription
-from gateway.broker.topics import FilterError, split_share
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import (
-    Disconnect,
+    FilterError,
     PacketError,
     PropertyId,
     ReasonCode,
@@ -24,9 +26,7 @@ from gateway.mqtt import (
     encode,
 )
 from gateway.mqtt.primitives import read_length
-
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
+from tree_handler.routing.topic_filters import split_share
 
 _AT_SUBSCRIBE = 0
 _IF_NEW = 1
@@ -36,34 +36,12 @@ _SUBSCRIBE = 0x82
 _UNSUBSCRIBE = 0xA2
 
 
-def subscribe(connection: Connection, packet: Subscribe) -> None:
-    """Answer a SUBSCRIBE, perhaps after the decisions that it needs."""
-    session = connection.session
-    may_subscribe = connection.core.hooks.may_subscribe
-    assert session is not None
-    connection.core.routes.expect(len(packet.requests))
-    if may_subscribe is None:
-        _grant(connection, packet, [True] * len(packet.requests))
-        return
-    verdicts = [
-        may_subscribe(session.client, _proper(request.filter)) for request in packet.requests
-    ]
-    decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
-    if len(decided) == len(verdicts):
-        _grant(connection, packet, decided)
-        return
-    connection.wait_for(
-        _decisions(verdicts),
-        lambda allowed: _grant(connection, packet, allowed or [False] * len(verdicts)),
-    )
-
-
-def check_size(body: bytes, first: int, version: int, limits: Limits) -> None:
+def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:
     """Refuse a packet that is no PUBLISH and would take long to look at.
 
     Args:
-        body: of the packet.
-        first: the first byte of the packet.
+        packet: the whole packet.
+        body: where its body starts.
         version: of the protocol.
         limits: in bytes, and for SUBSCRIBE and UNSUBSCRIBE in filters.
 
@@ -71,21 +49,149 @@ def check_size(body: bytes, first: int, version: int, limits: Limits) -> None:
         PacketError: it is too large, or the property length is malformed.
 
     """
+    first, end = packet[0], len(packet)
     if first not in {_SUBSCRIBE, _UNSUBSCRIBE}:
-        if len(body) > limits.request_bytes:
-            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", len(body))
+        if end - body > limits.request_bytes:
+            raise PacketError(ReasonCode.PACKET_TOO_LARGE, "packet of bytes", end)
         return
-    at, end = 2, len(body)
+    at = body + 2
     if version == Version.V5 and end > at:
-        length, at = read_length("property length", body, at, end)
+        length, at = read_length("property length", packet, at, end)
         at += length
     options = 1 if first == _SUBSCRIBE else 0
     count = 0
     while at < end - 1:
-        at += 2 + (body[at] << 8 | body[at + 1]) + options
+        at += 2 + (packet[at] << 8 | packet[at + 1]) + options
         count += 1
         if count > limits.subscriptions_per_session:
             raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
+
+
+class Requests:
+    """Answers them.
+
+    Args:
+        subscriptions: those of all sessions.
+        sending: sends new subscribers what is retained.
+        permissions: which topics clients may use; None for all.
+        limits: of filters and subscriptions.
+        refusals: is told what was refused.
+
+    """
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        sending: RetainedSending,
+        permissions: TopicPermissions | None,
+        limits: Limits,
+        refusals: Refusals,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._sending = sending
+        self._permissions = permissions
+        self._limits = limits
+        self._refusals = refusals
+
+    def subscribe(self, publisher: Publisher, packet: Subscribe) -> None:
+        """Answer a SUBSCRIBE, perhaps after the decisions that it needs."""
+        self._subscriptions.expect(len(packet.requests))
+        if self._permissions is None:
+            self._grant(publisher, packet, [True] * len(packet.requests))
+            return
+        client = publisher.session.client
+        verdicts = [
+            self._permissions.may_subscribe(client, _proper(request.filter))
+            for request in packet.requests
+        ]
+        decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
+        if len(decided) == len(verdicts):
+            self._grant(publisher, packet, decided)
+            return
+        none = [False] * len(verdicts)
+        publisher.waiting.for_verdict(
+            _decisions(verdicts), lambda allowed: self._grant(publisher, packet, allowed or none)
+        )
+
+    def unsubscribe(self, publisher: Publisher, packet: Unsubscribe) -> None:
+        """Answer an UNSUBSCRIBE."""
+        self._subscriptions.expect(len(packet.filters))
+        reasons: list[int] = []
+        for topic_filter in packet.filters:
+            existed = self._subscriptions.remove(publisher.session, topic_filter)
+            reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        publisher.channel.send(encode(UnsubAck(packet.packet_id, reasons, {}), publisher.version))
+
+    def _grant(self, publisher: Publisher, packet: Subscribe, allowed: list[bool]) -> None:
+        session = publisher.session
+        identifiers = packet.properties.get(PropertyId.SUBSCRIPTION_IDENTIFIER) or [0]
+        reasons: list[int] = []
+        wanted: list[Wanted] = []
+        for request, may in zip(packet.requests, allowed, strict=True):
+            reason, is_new = self._one(session, request, identifiers[0], may=may)
+            is_refused = reason >= _REFUSED_311
+            reasons.append(
+                _REFUSED_311 if is_refused and publisher.version == Version.V311 else reason
+            )
+            # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
+            if (
+                not is_refused
+                and request.retain_handling <= (_IF_NEW if is_new else _AT_SUBSCRIBE)
+                and not request.filter.startswith("$share/")
+            ):
+                wanted.append(Wanted(request.filter, request.qos, identifiers[0]))
+        # The answer goes first, then what is retained, in one write.
+        publisher.channel.send(encode(SubAck(packet.packet_id, reasons, {}), publisher.version))
+        self._sending.start(session, publisher.waiting, wanted)
+
+    def _one(
+        self, session: Session, request: SubscriptionRequest, identifier: int, *, may: bool
+    ) -> tuple[int, bool]:
+        """The reason code for one filter, and whether it is a new subscription."""
+        limits, client = self._limits, session.client
+        if not may or not _is_open(_proper(request.filter)):
+            self._refusals.count("subscription to a forbidden filter", str(client))
+            return self._why_not(session, request), False
+        if (over := self._over_limit(session, request)) is not None:
+            self._refusals.count(over, str(client))
+            return ReasonCode.QUOTA_EXCEEDED, False
+        try:
+            share, proper = split_share(request.filter)
+            if share and request.no_local:  # [MQTT-3.8.3-4]
+                raise PacketError(
+                    ReasonCode.PROTOCOL_ERROR, "shared subscription", request.filter, "MQTT-3.8.3-4"
+                )
+            if len(proper) > limits.topic_bytes or proper.count("/") >= limits.topic_levels:
+                self._refusals.count("filter over the limit", str(client))
+                return ReasonCode.TOPIC_FILTER_INVALID, False
+            subscription = Subscription(
+                request.qos,
+                request.no_local or (client.is_bridge and not share),
+                request.retain_as_published or client.is_bridge,
+                identifier,
+            )
+            is_new = self._subscriptions.add(session, request.filter, subscription)
+        except FilterError:
+            return ReasonCode.TOPIC_FILTER_INVALID, False
+        return request.qos, is_new
+
+    def _why_not(self, session: Session, request: SubscriptionRequest) -> int:
+        permissions = self._permissions
+        if permissions is not None and permissions.is_concealed(
+            session.client, _proper(request.filter)
+        ):
+            return ReasonCode.UNSPECIFIED_ERROR  # "does not wish to reveal" (section 3.9.3)
+        return ReasonCode.NOT_AUTHORIZED
+
+    def _over_limit(self, session: Session, request: SubscriptionRequest) -> str | None:
+        """Which limit a subscription would break; None for one that is only replaced."""
+        if request.filter in session.subscriptions:
+            return None
+        if len(session.subscriptions) >= self._limits.subscriptions_per_session:
+            return "subscription over the limit of a session"
+        if self._subscriptions.bytes_held > self._limits.subscriptions_bytes:
+            return "subscription over the limit of all"
+        return None
 
 
 async def _decisions(verdicts: list[Verdict]) -> list[bool]:
@@ -100,114 +206,6 @@ def _proper(topic_filter: str) -> str:
         return topic_filter
 
 
-def _grant(connection: Connection, packet: Subscribe, allowed: list[bool]) -> None:
-    session = connection.session
-    assert session is not None
-    identifiers = packet.properties.get(PropertyId.SUBSCRIPTION_IDENTIFIER) or [0]
-    reasons: list[int] = []
-    granted: list[tuple[SubscriptionRequest, bool]] = []
-    for request, may in zip(packet.requests, allowed, strict=True):
-        reason, is_new = _one(connection, session, request, identifiers[0], may=may)
-        reasons.append(reason)
-        if reason < _REFUSED_311:
-            granted.append((request, is_new))
-        elif connection.version == Version.V311:
-            reasons[-1] = _REFUSED_311
-    # The answer goes first, then what is retained, in one write.
-    connection.send(encode(SubAck(packet.packet_id, reasons, {}), connection.version))
-    retained = RetainedSending(connection, session)
-    for request, is_new in granted:
-        # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
-        if request.retain_handling <= (_IF_NEW if is_new else _AT_SUBSCRIBE) and not (
-            request.filter.startswith("$share/")
-        ):
-            retained.add(request.filter, request.qos, identifiers[0])
-    retained.start()
-
-
-def _one(
-    connection: Connection,
-    session: Session,
-    request: SubscriptionRequest,
-    identifier: int,
-    *,
-    may: bool,
-) -> tuple[int, bool]:
-    core, limits = connection.core, connection.core.limits
-    if not may or not _is_open(_proper(request.filter)):
-        core.refused("subscription to a forbidden filter", str(connection))
-        return _why_not(connection, session, request), False
-    if (over := _over_limit(connection, session, request)) is not None:
-        core.refused(over, str(connection))
-        return ReasonCode.QUOTA_EXCEEDED, False
-    try:
-        share, proper = split_share(request.filter)
-        if share and request.no_local:  # [MQTT-3.8.3-4]
-            raise PacketError(
-                ReasonCode.PROTOCOL_ERROR, "shared subscription", request.filter, "MQTT-3.8.3-4"
-            )
-        if len(proper) > limits.topic_bytes or proper.count("/") >= limits.topic_levels:
-            core.refused("filter over the limit", str(connection))
-            return ReasonCode.TOPIC_FILTER_INVALID, False
-        subscription = Subscription(
-            request.qos,
-            request.no_local or (connection.is_bridge and not share),
-            request.retain_as_published or connection.is_bridge,
-            identifier,
-        )
-        is_new = core.subscribe(session, request.filter, subscription)
-    except FilterError:
-        return ReasonCode.TOPIC_FILTER_INVALID, False
-    return request.qos, is_new
-
-
-def _why_not(connection: Connection, session: Session, request: SubscriptionRequest) -> int:
-    is_concealed = connection.core.hooks.is_concealed
-    if is_concealed is not None and is_concealed(session.client, _proper(request.filter)):
-        return ReasonCode.UNSPECIFIED_ERROR  # "does not wish to reveal" (section 3.9.3)
-    return ReasonCode.NOT_AUTHORIZED
-
-
-def _over_limit(
-    connection: Connection, session: Session, request: SubscriptionRequest
-) -> str | None:
-    """Which limit a subscription would break; None for one that is only replaced."""
-    core = connection.core
-    if request.filter in session.subscriptions:
-        return None
-    if len(session.subscriptions) >= core.limits.subscriptions_per_session:
-        return "subscription over the limit of a session"
-    if core.tree.bytes_held > core.limits.subscriptions_bytes:
-        return "subscription over the limit of all"
-    return None
-
-
 def _is_open(topic_filter: str) -> bool:
     """Of the topics that start with ``$`` clients may read the broker's statistics."""
     return not topic_filter.startswith("$") or topic_filter.startswith("$SYS/")
-
-
-def unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
-    """Answer an UNSUBSCRIBE."""
-    session = connection.session
-    assert session is not None
-    connection.core.routes.expect(len(packet.filters))
-    reasons: list[int] = []
-    for topic_filter in packet.filters:
-        existed = connection.core.unsubscribe(session, topic_filter)
-        reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
-    connection.send(encode(UnsubAck(packet.packet_id, reasons, {}), connection.version))
-
-
-def disconnected_by(connection: Connection, packet: Disconnect) -> None:
-    """The client leaves: its will is not published, unless it says so (section 3.14.2.1)."""
-    session = connection.session
-    assert session is not None
-    expiry_s = packet.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL)
-    if expiry_s is not None:
-        if expiry_s and not session.expiry_s:  # section 3.14.2.2.2
-            raise PacketError(ReasonCode.PROTOCOL_ERROR, "session expiry set at the end", expiry_s)
-        connection.core.set_expiry(session, expiry_s)
-    if packet.reason != ReasonCode.DISCONNECT_WITH_WILL_MESSAGE:
-        connection.will = None  # [MQTT-3.14.4-3]
-    connection.close()

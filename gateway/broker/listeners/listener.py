@@ -8,13 +8,17 @@ handshake is limited as one that says nothing is.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from gateway.broker.inbound.connection import Connection
+from mypy_extensions import mypyc_attr
+
+from gateway.broker.inbound.connection import Connection, Service
+from gateway.broker.limits import Refusals
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
-from gateway.broker.server import BrokerCore
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
@@ -49,6 +53,7 @@ class Listener:
         return self.scheme in ("ws", "wss")
 
 
+@mypyc_attr(native_class=False)
 class ListenError(OSError):
     """An address can't be listened on.
 
@@ -63,55 +68,120 @@ class ListenError(OSError):
         self.listener = listener
 
 
-async def listen(
-    listener: Listener, core: BrokerCore, tls: Callable[[], Tls | None], rules: WebSocketRules
-) -> asyncio.Server:
-    """Listen on an address.
+class NoCertificateError(ValueError):
+    """A listener is secure and there is no certificate for it.
 
     Args:
-        listener: where, and for what.
-        core: serves the connections.
-        tls: what holds for new connections, if it is secure.
-        rules: which websockets are granted.
-
-    Raises:
-        ListenError: the address is in use or not this machine's.
+        listener: which.
 
     """
 
-    def accepted() -> asyncio.Protocol:
-        connection = Connection(core)
-        carried = WebSocket(connection, rules) if listener.is_websocket else connection
-        if not listener.is_secure:
-            return carried
-        current = tls()
-        assert current is not None
-        return _tls_layer(connection, carried, current)
-
-    loop = asyncio.get_running_loop()
-    try:
-        return await loop.create_server(accepted, listener.host, listener.port, reuse_address=True)
-    except OSError as error:
-        raise ListenError(listener, error) from error
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(f"{listener.scheme} on {listener}: no certificate")
+        self.listener = listener
 
 
-def _tls_layer(connection: Connection, carried: asyncio.Protocol, tls: Tls) -> TlsLayer:
+class Listeners:
+    """All that a broker listens on.
+
+    Args:
+        service: serves the connections.
+        tls: what holds for new connections of those that are secure; None if none is.
+        rules: which websockets are granted.
+
+    """
+
+    def __init__(self, service: Service, tls: Tls | None, rules: WebSocketRules) -> None:
+        self._service = service
+        self._tls = tls
+        self._rules = rules
+        self._servers: dict[str, asyncio.Server] = {}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are listened on, by scheme."""
+        return {
+            scheme: int(_sockets(server)[0].getsockname()[1])
+            for scheme, server in self._servers.items()
+        }
+
+    def follow(self, tls: Tls | None) -> None:
+        """Go by other certificates from the next connection on."""
+        self._tls = tls
+
+    async def open(self, listener: Listener) -> None:
+        """Listen on an address.
+
+        Args:
+            listener: where, and for what; the only one of its scheme.
+
+        Raises:
+            NoCertificateError: it is secure, and nothing holds for it.
+            ListenError: the address is in use or not this machine's.
+
+        """
+
+        def accepted() -> asyncio.Protocol:
+            service = self._service
+            connection = Connection(service)
+            carried: asyncio.Protocol = connection
+            if listener.is_websocket:
+                carried = WebSocket(connection, self._rules, service.limits, service.refusals)
+            if not listener.is_secure:
+                return carried
+            tls = self._certificates(listener)
+            return _tls_layer(connection, carried, tls, service.refusals)
+
+        if listener.is_secure:
+            self._certificates(listener)
+        create = asyncio.get_running_loop().create_server
+        try:
+            server = await create(accepted, listener.host, listener.port, reuse_address=True)
+        except OSError as error:
+            raise ListenError(listener, error) from error
+        self._servers[listener.scheme] = server
+
+    def _certificates(self, listener: Listener) -> Tls:
+        if self._tls is None:
+            raise NoCertificateError(listener)
+        return self._tls
+
+    def close(self) -> None:
+        """Listen no more; connections stay.
+
+        It is not waited for: since Python 3.12 that would wait for links too, which end later.
+        """
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+
+def _sockets(server: Any) -> Sequence[socket.socket]:
+    """A server's sockets: a tuple, says asyncio; uvloop's are in a list."""
+    found: Sequence[socket.socket] = server.sockets
+    return found
+
+
+def _tls_layer(
+    connection: Connection, carried: asyncio.Protocol, tls: Tls, refusals: Refusals
+) -> TlsLayer:
     """TLS under a connection, or under its websocket."""
+    peer = connection.peer
 
     def accepted(transport: asyncio.Transport) -> bool:
         connection.connection_made(transport)  # counted, and may be over a limit
-        return not connection.is_closing
+        return not peer.channel.is_closing
 
     def secured(der: bytes | None) -> bool:
         try:
-            connection.certificate = None if der is None else identify(der)
+            peer.certificate = None if der is None else identify(der)
         except CertificateError as error:
             failed(error)
             return False
         return True
 
     def failed(error: Exception) -> None:
-        connection.core.refused("TLS handshake failed", f"{connection.address}: {_why(error)}")
+        refusals.count("TLS handshake failed", f"{peer.channel.address}: {_why(error)}")
 
     return TlsLayer(carried, tls.context, accepted=accepted, secured=secured, failed=failed)
 

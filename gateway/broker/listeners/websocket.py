@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
@@ -19,10 +19,9 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
-from gateway.broker.listeners.layers import LayerTransport
-
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.limits import Limits, Refusals
+from gateway.tls.layer_transport import LayerTransport
 
 HANDSHAKE_BYTES_MAX = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
@@ -50,15 +49,20 @@ class WebSocket(asyncio.Protocol):
     Args:
         connection: what serves the client.
         rules: which requests are granted.
+        limits: of packets.
+        refusals: is told what was refused.
 
     """
 
-    def __init__(self, connection: Connection, rules: WebSocketRules) -> None:
+    def __init__(
+        self, connection: Connection, rules: WebSocketRules, limits: Limits, refusals: Refusals
+    ) -> None:
         self.carried: asyncio.Protocol = connection
         self._connection = connection
-        connection.takes_links = False
+        connection.peer.takes_links = False
         self._rules = rules
-        self._limits = connection.core.limits
+        self._limits = limits
+        self._refusals = refusals
         origins = [*(Origin(origin) for origin in rules.origins), None] if rules.origins else None
         self._frames = ServerProtocol(
             origins=origins, subprotocols=[_MQTT], max_size=self._limits.connect_bytes
@@ -99,7 +103,7 @@ class WebSocket(asyncio.Protocol):
                 self._refused("websocket request too large")
                 self._end()
                 return
-        elif self._connection.session is not None:
+        elif self._connection.peer.publisher is not None:
             frames.max_size = self._limits.packet_bytes
         frames.receive_data(data)
         payloads: list[bytes] = []
@@ -177,4 +181,4 @@ class WebSocket(asyncio.Protocol):
             self._transport.close()
 
     def _refused(self, kind: str) -> None:
-        self._connection.core.refused(kind, str(self._connection))
+        self._refusals.count(kind, str(self._connection.peer))

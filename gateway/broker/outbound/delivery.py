@@ -4,106 +4,81 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets
-from gateway.broker.outbound.targets import Grant, Members, Route
-from gateway.broker.sessions.in_flight import Ready
-from gateway.broker.sessions.session import Session, Subscription
+from gateway.broker.outbound.routes import Grant, Members, Route
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import Version
 
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
-    from gateway.broker.outbound.outgoing import Outgoing
+_V311, _V5 = int(Version.V311), int(Version.V5)
 
 
 class Delivery:
-    """Delivers; keeps whose turn it is in each shared subscription.
+    """Delivers; keeps whose turn it is in each shared subscription."""
 
-    Args:
-        dirty: connections that have something to send; each stands in it once.
-
-    """
-
-    def __init__(self, dirty: list[Outgoing]) -> None:
-        self._dirty = dirty
+    def __init__(self) -> None:
         self._turns: Counter[tuple[str, str]] = Counter()
 
     def deliver(
         self, message: Message, route: Route, publisher: Session | None, now_s: float
     ) -> None:
-        """Give a message to every receiver of the route."""
-        qos = message.qos
-        if qos and route.sole is not None:
-            session, granted = route.sole
-            # At the lower of the two QoS [MQTT-3.8.4-8].
-            packet = session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
-            if packet is not None:
-                connection = session.connection
-                assert connection is not None
-                out = connection.out
-                if not out:
-                    self._dirty.append(connection)
-                out.append(packet)
-            return
-        if qos:
-            if route.zero_311:
-                self._send_all(route.zero_311, message, Version.V311, now_s)
-            if route.zero_5:
-                self._send_all(route.zero_5, message, Version.V5, now_s)
-            if route.queued:
-                self._queue((message,), route.queued, now_s)
-        else:
-            self._send_all(route.live_311, message, Version.V311, now_s)
-            self._send_all(route.live_5, message, Version.V5, now_s)
-        if route.special or route.shared:
-            self.deliver_special(message, route, publisher, now_s)
+        """Give a message to every receiver of the route.
 
-    def deliver_all(
-        self, messages: Sequence[Message], route: Route, publisher: Session | None, now_s: float
-    ) -> None:
-        """Give QoS 1 and 2 messages to every receiver of their route, in their order."""
-        if route.zero_311 or route.zero_5 or route.special or route.shared:
-            for message in messages:
-                self.deliver(message, route, publisher, now_s)
-        elif route.queued:
-            self._queue(messages, route.queued, now_s)
+        Args:
+            message: the message.
+            route: of its topic.
+            publisher: who published it; None for the broker itself and for other gateways.
+            now_s: on the loop's clock.
+
+        """
+        qos = message.qos
+        if not qos:
+            _send_all(route.live_311, message, _V311, now_s)
+            _send_all(route.live_5, message, _V5, now_s)
+        else:
+            _send_all(route.zero_311, message, _V311, now_s)
+            _send_all(route.zero_5, message, _V5, now_s)
+            for session, granted in route.queued:  # at the lower of the two QoS [MQTT-3.8.4-8]
+                session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
+        if route.special or route.shared:
+            self._deliver_special(message, route, publisher, now_s)
+
+    def forward(self, route: Route, packet: bytes, payload: bytes, version: int) -> None:
+        """Give a QoS 0 message without properties to everyone, as the very packet that came.
+
+        Args:
+            route: of its topic; it is plain.
+            packet: the whole PUBLISH.
+            payload: its payload.
+            version: of the protocol, the publisher's.
+
+        """
+        is_311 = version == _V311
+        for channel in route.live_311 if is_311 else route.live_5:
+            channel.offer(packet)
+        others = route.live_5 if is_311 else route.live_311
+        if others:
+            message = Message(route.topic, route.key, payload, 0, False)
+            _send_all(others, message, _V5 if is_311 else _V311, 0.0)
 
     def deliver_plain(self, route: Route, payloads: Sequence[bytes], now_s: float) -> None:
         """Give QoS 0 messages of one topic, which are not retained and have no properties, to
         every receiver of their route, in their order."""
-        if route.special or route.shared:
+        if not route.is_plain:
             for payload in payloads:
                 message = Message(route.topic, route.key, payload, 0, False)
                 self.deliver(message, route, None, now_s)
             return
-        for receivers, version in ((route.live_311, Version.V311), (route.live_5, Version.V5)):
+        for receivers, version in ((route.live_311, _V311), (route.live_5, _V5)):
             if receivers:
                 packets = plain_packets(route.key, payloads, version)
-                for receiver in receivers:
-                    receiver.offer_all(packets)
+                for channel in receivers:
+                    for packet in packets:
+                        channel.offer(packet)
 
-    def _queue(
-        self, messages: Sequence[Message], queued: list[tuple[Session, int]], now_s: float
-    ) -> None:
-        made: dict[tuple[int, int], list[Ready]] = {}
-        for session, granted in queued:
-            version = session.client.version
-            ready = made.get((version, granted))
-            if ready is None:
-                ready = _made_ready(messages, version, granted, now_s)
-                made[version, granted] = ready
-            pieces, packets = session.deliver_all(ready, now_s)
-            if pieces:
-                connection = session.connection
-                assert connection is not None
-                out = connection.out
-                if not out:
-                    self._dirty.append(connection)
-                out += pieces
-                connection.joined += packets - len(pieces)
-
-    def deliver_special(
+    def _deliver_special(
         self, message: Message, route: Route, publisher: Session | None, now_s: float
     ) -> None:
         """Give a message to those who are served one by one."""
@@ -138,16 +113,13 @@ class Delivery:
         flags = qos << 1
         if retained or (message.retain and grant.retain_as_published):
             flags |= RETAIN
-        connection = session.connection
+        channel = session.channel
         if qos:
             if retained and session.record is not None and message.ref is not None:
                 session.record.given_retained(message.topic, flags, grant.identifiers)
-            packet = session.deliver(message, flags, grant.identifiers, now_s)
-            if packet is not None and connection is not None:
-                connection.send_message(packet)
-        elif connection is not None:
-            packet = message.packet(connection.version, flags, 0, grant.identifiers, now_s)
-            connection.offer(packet)
+            session.deliver(message, flags, grant.identifiers, now_s)
+        elif channel is not None:
+            channel.offer(message.packet(channel.version, flags, 0, grant.identifiers, now_s))
 
     def _give_one(
         self, group: tuple[str, str], members: Members, message: Message, now_s: float
@@ -159,7 +131,7 @@ class Delivery:
         online = away = None
         for i in range(count):
             member = members[(turn + i) % count]
-            if member[0].connection is not None:
+            if member[0].channel is not None:
                 online = member
                 break
             if away is None and min(member[1].qos, message.qos):
@@ -177,29 +149,12 @@ class Delivery:
         """A shared subscription has no members left."""
         self._turns.pop(group, None)
 
-    def _send_all(
-        self, connections: list[Connection], message: Message, version: int, now_s: float
-    ) -> None:
-        if not connections:
-            return
+
+def _send_all(channels: list[Channel], message: Message, version: int, now_s: float) -> None:
+    if channels:
         packet = message.packet(version, 0, 0, (), now_s)
-        for connection in connections:
-            connection.offer(packet)
-
-
-def _made_ready(
-    messages: Sequence[Message], version: int, granted: int, now_s: float
-) -> list[Ready]:
-    ready: list[Ready] = []
-    for message in messages:
-        qos = message.qos
-        flags = (granted if granted < qos else qos) << 1  # the lower of the two [MQTT-3.8.4-8]
-        kind = version << 4 | flags
-        if message.kind == kind:
-            ready.append(((message, flags, ()), message.head, message.tail))
-        else:
-            ready.append(((message, flags, ()), *message.pieces(kind, now_s)))
-    return ready
+        for channel in channels:
+            channel.offer(packet)
 
 
 def grant_of(subscription: Subscription) -> Grant:

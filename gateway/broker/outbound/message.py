@@ -12,20 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.broker.durability.journal import Ref
 from gateway.mqtt import (
     PacketError,
     PropertyId,
     ReasonCode,
     Version,
-    encode_length,
     encode_properties,
+    publish_head,
 )
-from tree_handler.batch import Entry, Row
+from tree_handler.batch import Entry, Ref, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import VERSION, stamped_version
 
-PUBLISH = 0x30
 DUP = 0x08
 RETAIN = 0x01
 
@@ -41,8 +39,6 @@ OVERHEAD_BYTES = 200
 
 class Message:
     """One message.
-
-    The last three arguments are for one whose own packet serves receivers alike: see `pieces`.
 
     Attributes:
         topic: the topic name.
@@ -74,7 +70,7 @@ class Message:
         "topic",
     )
 
-    def __init__(  # noqa: PLR0917  # made for each message: keywords cost more
+    def __init__(  # made for each message: keywords cost more
         self,
         topic: str,
         key: bytes,
@@ -83,9 +79,6 @@ class Message:
         retain: bool,
         properties: dict[int, Any] | None = None,
         now_s: float = 0.0,
-        kind: int = -1,
-        head: bytes = b"",
-        tail: bytes = b"",
     ) -> None:
         self.topic = topic
         self.key = key
@@ -98,9 +91,29 @@ class Message:
         self.ref: Ref | None = None
         if properties and EXPIRY in properties:
             self.expires_at_s = now_s + properties[EXPIRY]
-        self.kind = kind
-        self.head = head
-        self.tail = tail
+        self.kind = -1
+        self.head = self.tail = b""
+
+    @classmethod
+    def as_it_came(  # likewise
+        cls, topic: str, key: bytes, payload: bytes, kind: int, head: bytes, tail: bytes
+    ) -> Message:
+        """A message without properties or RETAIN, whose own packet serves receivers alike.
+
+        Args:
+            topic: the topic name.
+            key: the topic name in UTF-8.
+            payload: the payload.
+            kind: protocol version and flags of the packet, as for `pieces`.
+            head: what stands before the packet identifier.
+            tail: what stands behind it.
+
+        """
+        message = cls(topic, key, payload, kind >> 1 & 3, False)
+        message.kind = kind
+        message.head = head
+        message.tail = tail
+        return message
 
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Message:
@@ -149,7 +162,7 @@ class Message:
         """
         if identifiers and version != _V311:
             tail = self._properties_now(identifiers, now_s) + self.payload
-            head = self._head_for(flags, len(tail))
+            head = publish_head(flags, self.key, len(tail) + (2 if flags & 6 else 0))
         else:
             head, tail = self.pieces(version << 4 | flags, now_s)
         return head + packet_id.to_bytes(2, "big") + tail if flags & 6 else head + tail
@@ -168,19 +181,10 @@ class Message:
         if kind >> 4 != _V311:
             is_lasting = self.expires_at_s is None
             tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
-        head = self._head_for(kind & 15, len(tail))
+        head = publish_head(kind & 15, self.key, len(tail) + (2 if kind & 6 else 0))
         if is_lasting:
             self.kind, self.head, self.tail = kind, head, tail
         return head, tail
-
-    def _head_for(self, flags: int, tail_bytes: int) -> bytes:
-        rest = 2 + len(self.key) + (2 if flags & 6 else 0) + tail_bytes
-        return b"%c%b%b%b" % (
-            PUBLISH | flags,
-            encode_length(rest),
-            len(self.key).to_bytes(2, "big"),
-            self.key,
-        )
 
     def _properties_now(self, identifiers: tuple[int, ...], now_s: float) -> bytes:
         properties = dict(self.properties)
@@ -202,21 +206,11 @@ def _check_version(stamp: object) -> None:
         raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
 
 
-def plain_head(key: bytes, qos: int, payload_bytes: int) -> bytes:
-    """What stands before the packet identifier, or the payload, in a PUBLISH of MQTT 3.1.1."""
-    return b"%c%b%b%b" % (
-        PUBLISH | qos << 1,
-        encode_length(2 + len(key) + (2 if qos else 0) + payload_bytes),
-        len(key).to_bytes(2, "big"),
-        key,
-    )
-
-
 def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
     """PUBLISH packets of QoS 0 without properties, on one topic."""
     properties = b"" if version == _V311 else b"\0"
     extra = len(properties)
     heads = {
-        size: plain_head(key, 0, size + extra) + properties for size in set(map(len, payloads))
+        size: publish_head(0, key, size + extra) + properties for size in set(map(len, payloads))
     }
     return [heads[len(payload)] + payload for payload in payloads]

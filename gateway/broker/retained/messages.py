@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from gateway.broker.topics.filters import is_exact
 from gateway.broker.topics.index import TopicIndex
+from tree_handler.routing.topic_filters import is_exact
 
 M = TypeVar("M")
 
@@ -55,12 +54,16 @@ class RetainedBytesLimitError(RetainedLimitError):
     counted = "bytes of retained messages"
 
 
-@dataclass(slots=True)
 class _Held(Generic[M]):
-    message: M
-    size_bytes: int
-    expires_at_s: float
-    serial: int
+    """No dataclass: mypyc knows none that is generic."""
+
+    __slots__ = ("expires_at_s", "message", "serial", "size_bytes")
+
+    def __init__(self, message: M, size_bytes: int, expires_at_s: float, serial: int) -> None:
+        self.message = message
+        self.size_bytes = size_bytes
+        self.expires_at_s = expires_at_s
+        self.serial = serial
 
 
 class RetainedMessages(Generic[M]):

@@ -9,112 +9,136 @@ next one sends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
+from gateway.broker.inbound.waiting import Waiting
+from gateway.broker.limits import Limits
+from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
-from gateway.broker.outbound.targets import Grant
+from gateway.broker.outbound.routes import Grant
+from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.owed import Owed, Wanted
-
-if TYPE_CHECKING:
-    from gateway.broker.inbound.connection import Connection
-    from gateway.broker.sessions.session import Session
+from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.session import Session
+from gateway.pace import Pace
 
 TURN_S = 0.005
-_LOOK_EVERY = 16
-"""Messages between two looks at the clock."""
+PORTION = 16
+"""Messages before the first look at the clock; more while they cost little."""
 _PAUSE_S = 0.02
 """A client that does not read is looked at so often."""
 
 
 class RetainedSending:
-    """What is retained for the filters of one SUBSCRIBE.
+    """Sends what is retained.
 
     Args:
-        connection: the subscriber's.
-        session: which it serves.
+        retention: what is retained.
+        delivery: hands it over.
+        bridged: what came from the subscriber itself.
+        owing: remembers what was not sent.
+        may_deliver: whether a session's client may receive a topic.
+        limits: of what is written at a time.
+        now: the loop's clock, in seconds.
 
     """
 
-    def __init__(self, connection: Connection, session: Session) -> None:
-        self._connection = connection
-        self._session = session
-        self._wanted: list[Wanted] = []
-        self._given: set[str] = set()
-        self._had: frozenset[str] = frozenset()
-        """Topics that need not be sent, for the connection before has."""
+    def __init__(
+        self,
+        retention: Retention,
+        delivery: Delivery,
+        bridged: RetainedByBridges,
+        owing: Owing,
+        may_deliver: Callable[[Session, str], bool],
+        limits: Limits,
+        now: Callable[[], float],
+    ) -> None:
+        self._retention = retention
+        self._delivery = delivery
+        self._bridged = bridged
+        self._owing = owing
+        self._may_deliver = may_deliver
+        self._turn_bytes = limits.write_buffer_bytes
+        self._now = now
 
-    def add(self, topic_filter: str, qos: int, identifier: int) -> None:
-        """Send what this filter matches, too."""
-        self._wanted.append(Wanted(topic_filter, qos, identifier))
+    def start(self, session: Session, waiting: Waiting, wanted: Sequence[Wanted]) -> None:
+        """Send what the filters of one SUBSCRIBE match.
 
-    def start(self) -> None:
-        """Send; what does not fit into this turn is sent later, and the client waits for it."""
-        if self._wanted:
-            rest = self._found()
-            if not self._send_some(rest):
-                self._owe()
-                self._connection.wait_for(self._send_all(rest), lambda _: None)
+        What does not fit into this turn is sent later, and the client's packets wait for it.
 
-    def go_on(self, owed: Owed) -> None:
+        Args:
+            session: the subscriber's.
+            waiting: what its packets wait for.
+            wanted: the filters.
+
+        """
+        if not wanted:
+            return
+        owed = Owed(tuple(one for one in wanted if one.qos), set())
+        rest = self._found(session, wanted, frozenset())
+        if not self._send_some(session, owed, rest):
+            if session.expiry_s and owed.wanted:  # it may have another connection
+                self._owing.owe(session, owed)
+                if session.record is not None:
+                    session.record.owed(owed.wanted)
+            waiting.for_verdict(self._send_all(session, owed, rest), lambda _: None)
+
+    def go_on(self, session: Session, waiting: Waiting) -> None:
         """Send what the connection before left unsent."""
-        subscriptions = self._session.subscriptions
-        self._wanted = [one for one in owed.wanted if one.topic_filter in subscriptions]
-        self._had, self._given = frozenset(owed.given), owed.given
-        rest = self._found()
-        if self._send_some(rest):
-            self._settled()
+        owed = session.owed
+        if owed is None:
+            return
+        wanted = [one for one in owed.wanted if one.topic_filter in session.subscriptions]
+        rest = self._found(session, wanted, frozenset(owed.given))
+        if self._send_some(session, owed, rest):
+            self._settle(session)
         else:
-            self._connection.wait_for(self._send_all(rest), lambda _: None)
+            waiting.for_verdict(self._send_all(session, owed, rest), lambda _: None)
 
-    def _owe(self) -> None:
-        """Let the session know what is not sent yet, if it may have another connection."""
-        session = self._session
-        wanted = tuple(one for one in self._wanted if one.qos)
-        if session.expiry_s and wanted:
-            self._connection.core.owing.owe(session, Owed(wanted, self._given))
-            if session.record is not None:
-                session.record.owed(wanted)
-
-    def _settled(self) -> None:
-        session = self._session
+    def _settle(self, session: Session) -> None:
         if session.owed is not None:
-            self._connection.core.owing.settled(session)
+            self._owing.settled(session)
             if session.record is not None:
                 session.record.owed(())
 
-    def _found(self) -> Iterator[tuple[str, Message, Grant]]:
-        core = self._connection.core
-        for topic_filter, qos, identifier in self._wanted:
+    def _found(
+        self, session: Session, wanted: Sequence[Wanted], had: frozenset[str]
+    ) -> Iterator[tuple[str, Message, Grant]]:
+        for topic_filter, qos, identifier in wanted:
             grant = Grant(qos, True, (identifier,) if identifier else ())
-            for topic, message in core.retained_for(topic_filter):
-                if topic not in self._had and not core.bridged.is_own(topic, self._session):
+            for topic, message in self._retention.match(topic_filter):
+                if topic not in had and not self._bridged.is_own(topic, session):
                     yield topic, message, grant
 
-    def _send_some(self, rest: Iterator[tuple[str, Message, Grant]]) -> bool:
+    def _send_some(
+        self, session: Session, owed: Owed, rest: Iterator[tuple[str, Message, Grant]]
+    ) -> bool:
         """Send for a turn; whether that was all."""
-        core, session = self._connection.core, self._session
-        now_s = core.now()
-        until_s = now_s + TURN_S
+        now_s = self._now()
+        pace = Pace(self._now, TURN_S, PORTION)
+        pace.begin(now_s)
         size_bytes = 0
-        for number, (topic, message, grant) in enumerate(rest, 1):
-            if core.may_deliver(session, topic):
-                core.delivery.give(session, message, grant, now_s, retained=True)
-                self._given.add(topic)
+        for topic, message, grant in rest:
+            if self._may_deliver(session, topic):
+                self._delivery.give(session, message, grant, now_s, retained=True)
+                owed.given.add(topic)
                 size_bytes += message.size_bytes
-            is_late = not number % _LOOK_EVERY and core.now() > until_s
-            if is_late or size_bytes > core.limits.write_buffer_bytes:
+            if not pace.goes_on(1) or size_bytes > self._turn_bytes:
                 return False
         return True
 
-    async def _send_all(self, rest: Iterator[tuple[str, Message, Grant]]) -> None:
-        connection = self._connection
+    async def _send_all(
+        self, session: Session, owed: Owed, rest: Iterator[tuple[str, Message, Grant]]
+    ) -> None:
+        channel = session.channel
         is_done = False
         while not is_done:
-            connection.core.turns.kick()
-            await asyncio.sleep(_PAUSE_S if connection.is_paused else 0)
-            if connection.is_closing or self._session.connection is not connection:
+            if channel is None or channel.is_closing or session.channel is not channel:
                 return
-            if not connection.is_paused:
-                is_done = self._send_some(rest)
-        self._settled()
+            await asyncio.sleep(_PAUSE_S if channel.is_paused else 0)
+            if channel.is_closing or session.channel is not channel:
+                return
+            if not channel.is_paused:
+                is_done = self._send_some(session, owed, rest)
+        self._settle(session)

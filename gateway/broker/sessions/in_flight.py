@@ -22,25 +22,18 @@ what is sent again after a reconnect comes before it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from gateway.broker.durability.journal import Operation, SessionRecord
+from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import DUP, Message
+from gateway.broker.sessions.backlog import Backlog, Delivery, Logged
 from gateway.mqtt import PacketError, ReasonCode, Version
-
-if TYPE_CHECKING:
-    from gateway.broker.limits import Budget, Limits
 
 PACKET_ID_MAX = 65_535
 PUBREL = 0x62
 
-Delivery = tuple[Message, int, tuple[int, ...]]
-"""A message, the flags it is delivered with, and the subscription identifiers."""
-
-Ready = tuple[Delivery, bytes, bytes]
-"""A delivery, and what stands before and behind the packet identifier in its packet."""
 
 _UNKNOWN = object()
 _packed_id = Struct(">H").pack
@@ -53,40 +46,38 @@ class InFlight:
         version: of the protocol that the client speaks.
         limits: of windows and queues.
         budget: of all queues together.
+        log: from which what waits is read; None where there is none.
 
     Attributes:
+        backlog: what waits.
         incoming: QoS 2 identifiers of the client's messages that are not released.
-        dropped: messages that found the queue full, or had expired in it.
         record: its side of the journal; None unless it is to outlive a crash.
 
     """
 
     __slots__ = (
-        "_budget",
         "_inflight_bytes",
         "_inflight_bytes_max",
         "_limits",
         "_open",
         "_packet_bytes_max",
-        "_queued_bytes",
-        "_taken",
         "_unsent",
         "_version",
         "_window",
-        "dropped",
+        "backlog",
         "incoming",
         "inflight",
         "last_packet_id",
-        "queue",
         "record",
     )
 
-    def __init__(self, version: int, limits: Limits, budget: Budget) -> None:
+    def __init__(
+        self, version: int, limits: Limits, budget: Budget, log: Logged | None = None
+    ) -> None:
+        self.backlog = Backlog(limits, budget, log)
         self.incoming: set[int] = set()
-        self.dropped = 0
         self.record: SessionRecord | None = None
         self._limits = limits
-        self._budget = budget
         self._version = version
         self._open = False
         self._window = 0
@@ -99,10 +90,6 @@ class InFlight:
         self._inflight_bytes_max = limits.inflight_bytes
         self._unsent: deque[int] = deque()
         """Identifiers in flight that this connection has not been sent yet."""
-        self.queue: deque[Delivery] = deque()
-        """What waits."""
-        self._queued_bytes = 0
-        self._taken = 0
 
     # -- what is asked of it -------------------------------------------------------------------
 
@@ -114,17 +101,17 @@ class InFlight:
     @property
     def queued_count(self) -> int:
         """Messages that wait."""
-        return len(self.queue)
-
-    @property
-    def queue_places(self) -> tuple[int, int]:
-        """The places of the first message that waits and of the next to come, counted for ever."""
-        return self._taken, self._taken + len(self.queue)
+        return self.backlog.count
 
     @property
     def queued_bytes(self) -> int:
-        """Their size."""
-        return self._queued_bytes
+        """Size of those of them that are in memory."""
+        return self.backlog.size_bytes
+
+    @property
+    def dropped(self) -> int:
+        """Messages that found no room, had expired, or that the log no longer had."""
+        return self.backlog.dropped
 
     @property
     def inflight_bytes(self) -> int:
@@ -139,7 +126,7 @@ class InFlight:
     @property
     def is_busy(self) -> bool:
         """Whether anything waits to be sent as soon as there is room."""
-        return bool(self.queue or self._unsent)
+        return bool(self.backlog.count or self._unsent)
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -169,9 +156,7 @@ class InFlight:
 
     def end(self) -> None:
         """Nothing is sent any more; the queue is given back."""
-        self._budget.used_bytes -= self._queued_bytes
-        self._queued_bytes = 0
-        self.queue.clear()
+        self.backlog.clear()
         self.inflight.clear()
         self._inflight_bytes = 0
         self._unsent.clear()
@@ -180,53 +165,20 @@ class InFlight:
 
     # -- to the client -------------------------------------------------------------------------
 
-    def deliver(
+    def submit(
         self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
     ) -> bytes | None:
         """Send a QoS 1 or 2 message, or let it wait; return the packet that is to be sent now."""
         if (
-            self.queue
-            or not self._open
+            not self._open
+            or self.backlog.count
             or self._unsent
             or len(self.inflight) >= self._window
             or self._inflight_bytes >= self._inflight_bytes_max
         ):
-            self._wait((message, flags, identifiers))
+            self.backlog.add((message, flags, identifiers))
             return None
         return self._send((message, flags, identifiers), now_s)
-
-    def deliver_all(self, ready: Sequence[Ready], now_s: float) -> tuple[list[bytes], int]:
-        """Do as `deliver` does with each; return the pieces of what is to be sent now.
-
-        Returns:
-            The pieces, and how many packets they are.
-
-        """
-        pieces: list[bytes] = []
-        count = 0
-        if self._open and not self.queue and not self._unsent and self._packet_bytes_max is None:
-            inflight, inflight_bytes = self.inflight, self._inflight_bytes
-            window, bytes_max = self._window, self._inflight_bytes_max
-            packet_id, record = self.last_packet_id, self.record
-            for delivery, head, tail in ready:
-                if len(inflight) >= window or inflight_bytes >= bytes_max:
-                    break
-                packet_id = packet_id % PACKET_ID_MAX + 1
-                while packet_id in inflight:
-                    packet_id = packet_id % PACKET_ID_MAX + 1
-                inflight[packet_id] = delivery
-                inflight_bytes += delivery[0].size_bytes
-                pieces += (head, _packed_id(packet_id), tail)
-                count += 1
-                if record is not None:
-                    record.sent(packet_id, delivery[1], delivery[0].ref)
-            self.last_packet_id, self._inflight_bytes = packet_id, inflight_bytes
-        for delivery, _, _ in ready[count:]:
-            packet = self.deliver(*delivery, now_s)
-            if packet is not None:
-                pieces.append(packet)
-                count += 1
-        return pieces, count
 
     def puback(self, *packet_ids: int) -> None:
         """QoS 1 messages have arrived.
@@ -292,23 +244,18 @@ class InFlight:
             if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
                 self.puback(packet_id)
                 self.pubrec(packet_id, failed=True)
-                self._drop()  # [MQTT-3.1.2-25]
+                self.backlog.drop()  # [MQTT-3.1.2-25]
                 continue
             packets.append(packet)
             sent += 1
         while (
-            self.queue
-            and not self._unsent
+            not self._unsent
             and len(self.inflight) < self._window
             and self._inflight_bytes < self._inflight_bytes_max
+            and (delivery := self.backlog.take()) is not None
         ):
-            delivery = self.queue.popleft()
-            self._taken += 1
-            size = delivery[0].size_bytes
-            self._queued_bytes -= size
-            self._budget.used_bytes -= size
             if delivery[0].expired(now_s):
-                self._drop()
+                self.backlog.drop()
             elif (fresh := self._send(delivery, now_s)) is not None:
                 packets.append(fresh)
         return packets
@@ -328,9 +275,9 @@ class InFlight:
         self.incoming.difference_update(packet_ids)
 
     def waiting(self) -> Iterator[Delivery]:
-        """What is in flight and not released, then what is queued."""
+        """What is in flight and not released, then what waits in memory."""
         yield from (delivery for delivery in self.inflight.values() if delivery is not None)
-        yield from self.queue
+        yield from self.backlog.in_memory()
 
     # -- within --------------------------------------------------------------------------------
 
@@ -346,7 +293,7 @@ class InFlight:
             head, tail = message.pieces(self._version << 4 | flags, now_s)
             packet = head + _packed_id(packet_id) + tail
         if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
-            self._drop()  # as if it had been sent [MQTT-3.1.2-25]
+            self.backlog.drop()  # as if it had been sent [MQTT-3.1.2-25]
             return None
         self.last_packet_id = packet_id
         inflight[packet_id] = delivery
@@ -363,24 +310,6 @@ class InFlight:
         known = identifiers if self._version == Version.V5 else ()
         # [MQTT-3.3.1-1]
         return message.packet(self._version, flags | DUP, packet_id, known, now_s)
-
-    def _wait(self, delivery: Delivery) -> None:
-        size = delivery[0].size_bytes
-        limits, budget = self._limits, self._budget
-        if (
-            len(self.queue) >= limits.queue_messages
-            or self._queued_bytes + size > limits.queue_bytes
-            or budget.used_bytes + size > budget.limit_bytes
-        ):
-            self._drop()
-            return
-        self.queue.append(delivery)
-        self._queued_bytes += size
-        budget.used_bytes += size
-
-    def _drop(self) -> None:
-        self.dropped += 1
-        self._budget.dropped += 1
 
 
 def _no_identifier(packet: str) -> PacketError:

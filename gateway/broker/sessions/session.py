@@ -5,33 +5,19 @@ A session outlives connections; it knows nothing of sockets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
-
-from gateway.broker.sessions.in_flight import Delivery, InFlight
+from gateway.broker.hooks import Client
+from gateway.broker.limits import Budget, Limits
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.outbound.message import Message
+from gateway.broker.retained.owed import Owed
+from gateway.broker.sessions.backlog import Delivery, Logged
+from gateway.broker.sessions.in_flight import InFlight
+from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import Will
+from tree_handler.batch import Ref
 
-if TYPE_CHECKING:
-    from gateway.broker.durability.journal import Ref
-    from gateway.broker.hooks import Client
-    from gateway.broker.inbound.connection import Connection
-    from gateway.broker.limits import Budget, Limits
-    from gateway.broker.retained.owed import Owed
-
+_PUBLISH = 0x30
 NEVER_EXPIRES_S = 0xFFFF_FFFF
-_NEAR_HEAD = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """What a client asked for with a filter (MQTT 5.0, section 3.8.3.1)."""
-
-    qos: int
-    no_local: bool = False
-    retain_as_published: bool = False
-    identifier: int = 0
-    """0 if there is none."""
 
 
 class Session(InFlight):
@@ -39,7 +25,7 @@ class Session(InFlight):
 
     Attributes:
         client: who it is, as of its last connection.
-        connection: the connection that serves it, or None.
+        channel: what it is served over, or None.
         expiry_s: how long it is kept without a connection.
         away_since_s: when its last connection ended, on the loop's clock.
         ends_at_s: when it ends, on the same; None while connected.
@@ -51,26 +37,31 @@ class Session(InFlight):
 
     __slots__ = (
         "away_since_s",
+        "channel",
         "client",
-        "connection",
         "ends_at_s",
         "expiry_s",
         "no_local",
         "owed",
         "subscriptions",
         "will",
+        "will_at_s",
     )
 
-    def __init__(self, client: Client, limits: Limits, budget: Budget) -> None:
-        super().__init__(client.version, limits, budget)
+    def __init__(
+        self, client: Client, limits: Limits, budget: Budget, log: Logged | None = None
+    ) -> None:
+        super().__init__(client.version, limits, budget, log)
         self.client = client
-        self.connection: Connection | None = None
+        self.channel: Channel | None = None
         self.expiry_s = 0
         self.away_since_s = 0.0
         self.ends_at_s: float | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.will: tuple[float, Will] | None = None
-        """When it is published, on the loop's clock, unless the client comes back; and what."""
+        self.will: Will | None = None
+        """What is published unless the client says DISCONNECT."""
+        self.will_at_s: float | None = None
+        """When, on the loop's clock, unless the client comes back; None while it is there."""
         self.no_local = False
         self.owed: Owed | None = None
 
@@ -79,21 +70,70 @@ class Session(InFlight):
         """The client identifier."""
         return self.client.client_id
 
-    def attach(
-        self, client: Client, receive_maximum: int, packet_bytes_max: int | None, now_s: float
-    ) -> list[bytes]:
-        """A connection serves it from now on; return what is sent again (MQTT-4.4.0-1)."""
+    @property
+    def ticket(self) -> int:
+        """The last journal frame that must be safe before what it sent may be written."""
+        return 0 if self.record is None else self.record.ticket
+
+    def attach(self, channel: Channel, client: Client, receive_maximum: int, now_s: float) -> None:
+        """It is served over this channel from now on, which is sent again what is open.
+
+        What is sent again comes first [MQTT-4.4.0-1].
+        """
         self.client = client
         self.ends_at_s = None
-        return self.begin(client.version, receive_maximum, packet_bytes_max, now_s)
+        self.channel = channel
+        channel.serve(self)
+        self._push(self.begin(client.version, receive_maximum, channel.packet_bytes_max, now_s))
+
+    def deliver(
+        self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
+    ) -> None:
+        """Send a QoS 1 or 2 message, or let it wait.
+
+        Args:
+            message: the message.
+            flags: QoS and RETAIN as delivered.
+            identifiers: of the subscriptions that it matched.
+            now_s: on the loop's clock.
+
+        """
+        packet = self.submit(message, flags, identifiers, now_s)
+        if packet is not None and self.channel is not None:
+            self.channel.send_message(packet)
+
+    def resume(self, now_s: float) -> None:
+        """The client reads again: send what waits."""
+        self.release()
+        self.go_on(now_s)
+
+    def go_on(self, now_s: float) -> None:
+        """Send what waits, as far as there is room."""
+        if self.is_busy and self.channel is not None and not self.channel.is_closing:
+            self._push(self.send_waiting(now_s))
+
+    def _push(self, packets: list[bytes]) -> None:
+        channel = self.channel
+        if channel is not None:
+            for packet in packets:
+                if packet[0] & 0xF0 == _PUBLISH:
+                    channel.send_message(packet)
+                else:
+                    channel.send(packet)
 
     def detach(self, since_s: float) -> None:
-        """No connection serves it any more, since then."""
+        """No channel serves it any more, since then."""
+        if self.channel is not None:
+            self.channel.serve(None)
+            self.channel = None
         self.pause()
         self.away_since_s = since_s
         self.ends_at_s = since_s + self.expiry_s
         if self.expiry_s == NEVER_EXPIRES_S:
             self.ends_at_s = float("inf")
+
+    def __str__(self) -> str:
+        return str(self.client)
 
     # -- after a crash -------------------------------------------------------------------------
 
@@ -104,28 +144,21 @@ class Session(InFlight):
             self._inflight_bytes += delivery[0].size_bytes
 
     def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
-        """The message that waits under this reference had been sent; whether there is one."""
-        found = -1
-        # What was sent stood at the head of the queue or close to it.
-        for at, (message, its_flags, _) in enumerate(islice(self.queue, _NEAR_HEAD)):
-            if message.ref == ref:
-                found = at
-                if its_flags == flags:
-                    break
-        if found < 0:
+        """The message that waits under this reference had been sent; whether there is one.
+
+        Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
+        had it, so that exchange goes on with PUBREL, to its end.
+        """
+        delivery = self.backlog.remove(ref, flags)
+        if delivery is None and not self.backlog.is_trimmed(ref):
             return False
-        delivery = self.queue[found]
-        del self.queue[found]
-        size = delivery[0].size_bytes
-        self._queued_bytes -= size
-        self._budget.used_bytes -= size
         self.last_packet_id = packet_id
-        self.restore_inflight(packet_id, delivery)
+        if delivery is not None or flags & 6 == 4:
+            self.restore_inflight(packet_id, delivery)
         return True
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
         """What was restored without limits counts for these from now on."""
         self._limits = limits
         self._inflight_bytes_max = limits.inflight_bytes
-        budget.used_bytes += self._queued_bytes
-        self._budget = budget
+        self.backlog.adopt(limits, budget)

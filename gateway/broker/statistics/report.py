@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
+from gateway.broker.data_plane import DataPlane
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueueTotals:
     """QoS 1 and 2 messages on their way to clients; one for several clients counts for each."""
 
     queued_messages: int
@@ -19,7 +18,7 @@ class Waiting:
     inflight_bytes: int
 
 
-def waiting(core: BrokerCore) -> Waiting:
+def waiting(core: DataPlane) -> QueueTotals:
     """Look at every session."""
     queued = queued_bytes = inflight = inflight_bytes = 0
     for session in core.sessions.values():
@@ -27,35 +26,35 @@ def waiting(core: BrokerCore) -> Waiting:
         queued_bytes += session.queued_bytes
         inflight += session.inflight_count
         inflight_bytes += session.inflight_bytes
-    return Waiting(queued, queued_bytes, inflight, inflight_bytes)
+    return QueueTotals(queued, queued_bytes, inflight, inflight_bytes)
 
 
-def use_of_limits(core: BrokerCore) -> dict[str, int]:
+def use_of_limits(core: DataPlane) -> dict[str, int]:
     """How much there is of what all clients share, by the limit's name in `Limits`."""
     return {
         "connections": len(core.connections),
         "sessions": len(core.sessions),
-        "subscriptions_bytes": core.tree.bytes_held,
-        "retained_messages": len(core.retained),
-        "retained_bytes": core.retained.bytes_held,
+        "subscriptions_bytes": core.subscriptions.bytes_held,
+        "retained_messages": len(core.retention),
+        "retained_bytes": core.retention.bytes_held,
         "retained_tombstones": core.retention.versions.tombstones,
         "all_queues_bytes": core.budget.used_bytes,
-        "all_wills_bytes": core.upkeep.wills_bytes,
-        "all_unreleased_messages": core.upkeep.unreleased,
+        "all_wills_bytes": core.wills.bytes_held,
+        "all_unreleased_messages": core.budget.unreleased,
         "all_buffers_bytes": core.upkeep.buffers_bytes,
         "uncommitted_bytes": core.acceptance.waiting_bytes,
     }
 
 
-def report(core: BrokerCore) -> dict[str, Any]:
+def report(core: DataPlane) -> dict[str, Any]:
     """The broker's part of a gateway's status, ready for JSON."""
     traffic, now = core.traffic, waiting(core)
     return {
         "clients": {
-            "connected": core.client_count,
-            "disconnected": len(core.offline),
-            "maximum": traffic.clients_max,
-            "expired": traffic.sessions_expired,
+            "connected": core.sessions.connected,
+            "disconnected": core.sessions.offline_count,
+            "maximum": core.sessions.connected_max,
+            "expired": core.sessions.expired,
         },
         "messages": {
             "received": traffic.published,
@@ -63,10 +62,10 @@ def report(core: BrokerCore) -> dict[str, Any]:
             "dropped": core.dropped,
             "queued": now.queued_messages,
             "inflight": now.inflight_messages,
-            "retained": len(core.retained),
+            "retained": len(core.retention),
         },
-        "bytes": {"received": traffic.bytes_received, "sent": traffic.bytes_sent},
-        "subscriptions": len(core.tree),
+        "bytes": {"received": traffic.bytes_read, "sent": traffic.bytes_sent},
+        "subscriptions": len(core.subscriptions),
         "limits": {
             name: {"used": used, "limit": getattr(core.limits, name)}
             for name, used in use_of_limits(core).items()

@@ -12,41 +12,38 @@ import asyncio
 import resource
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
-
-if TYPE_CHECKING:
-    from gateway.broker.server import BrokerCore
 
 PREFIX = "$SYS/broker/"
 _STATM = Path("/proc/self/statm")
 
 
-def counts(core: BrokerCore) -> dict[str, int]:
+def counts(core: DataPlane) -> dict[str, int]:
     """What is a number, by topic below `PREFIX`."""
     traffic, waiting = core.traffic, report.waiting(core)
-    stored = len(core.retained) + waiting.queued_messages + waiting.inflight_messages
-    stored_bytes = core.retained.bytes_held + waiting.queued_bytes + waiting.inflight_bytes
-    connected, offline = core.client_count, len(core.offline)
+    stored = len(core.retention) + waiting.queued_messages + waiting.inflight_messages
+    stored_bytes = core.retention.bytes_held + waiting.queued_bytes + waiting.inflight_bytes
+    connected, offline = core.sessions.connected, core.sessions.offline_count
     return {
         "clients/total": len(core.sessions),
-        "clients/maximum": traffic.clients_max,
+        "clients/maximum": core.sessions.connected_max,
         "clients/inactive": offline,
         "clients/disconnected": offline,
         "clients/active": connected,
         "clients/connected": connected,
-        "clients/expired": traffic.sessions_expired,
+        "clients/expired": core.sessions.expired,
         "messages/stored": stored,
-        "messages/received": traffic.packets_received,
+        "messages/received": traffic.packets_read,
         "messages/sent": traffic.packets_sent,
         "messages/inflight": waiting.inflight_messages,
         "store/messages/count": stored,
         "store/messages/bytes": stored_bytes,
-        "subscriptions/count": len(core.tree) - core.tree.shared_count,
-        "shared_subscriptions/count": core.tree.shared_count,
-        "retained messages/count": len(core.retained),
+        "subscriptions/count": len(core.subscriptions) - core.subscriptions.shared_count,
+        "shared_subscriptions/count": core.subscriptions.shared_count,
+        "retained messages/count": len(core.retention),
         "heap/current": resident_bytes(),
         "heap/maximum": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "publish/messages/dropped": core.dropped,
@@ -54,23 +51,23 @@ def counts(core: BrokerCore) -> dict[str, int]:
         "publish/messages/sent": traffic.delivered,
         "publish/bytes/received": traffic.published_bytes,
         "publish/bytes/sent": traffic.delivered_bytes,
-        "bytes/received": traffic.bytes_received,
+        "bytes/received": traffic.bytes_read,
         "bytes/sent": traffic.bytes_sent,
     }
 
 
-def loads(core: BrokerCore) -> dict[str, int]:
+def loads(core: DataPlane) -> dict[str, int]:
     """The counters whose load is averaged, by topic below ``load/``."""
     traffic = core.traffic
     return {
-        "messages/received": traffic.packets_received,
+        "messages/received": traffic.packets_read,
         "messages/sent": traffic.packets_sent,
         "publish/dropped": core.dropped,
         "publish/received": traffic.published,
         "publish/sent": traffic.delivered,
-        "bytes/received": traffic.bytes_received,
+        "bytes/received": traffic.bytes_read,
         "bytes/sent": traffic.bytes_sent,
-        "sockets": traffic.sockets,
+        "sockets": core.connections.opened_count,
         "connections": traffic.connects,
     }
 
@@ -84,7 +81,7 @@ class SysTopics:
 
     """
 
-    def __init__(self, core: BrokerCore, interval_s: float) -> None:
+    def __init__(self, core: DataPlane, interval_s: float) -> None:
         self._core = core
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()

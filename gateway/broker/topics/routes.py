@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gateway.broker.topics.filters import is_exact, split_share
 from gateway.broker.topics.index import TopicIndex
+from tree_handler.routing.topic_filters import is_exact, proper
 
 R = TypeVar("R")
 
@@ -36,11 +36,7 @@ class RouteCache(Generic[R]):
 
     """
 
-    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max", "get")
-
-    get: Callable[[bytes], R | None]
-    """``get(topic)``: the route, or None. The dictionary's own method, for the hot loop; the
-    key is the topic's UTF-8 bytes as they came."""
+    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max")
 
     def __init__(self, topics_max: int = TOPICS_MAX, bytes_max: int = BYTES_MAX) -> None:
         if topics_max < 1:
@@ -50,7 +46,10 @@ class RouteCache(Generic[R]):
         self._routes: dict[bytes, R] = {}
         self._index: TopicIndex[bytes] = TopicIndex()
         self._key_bytes = 0
-        self.get = self._routes.get
+
+    def get(self, topic: bytes) -> R | None:
+        """The route of a topic, by its UTF-8 bytes as they came; None if there is none."""
+        return self._routes.get(topic)
 
     def __len__(self) -> int:
         """How many routes there are."""
@@ -83,19 +82,14 @@ class RouteCache(Generic[R]):
         self._key_bytes += len(topic) + _ENTRY_BYTES
 
     def touched(self, topic_filter: str) -> None:
-        """Forget the routes of the topics that the filter, shared or not, matches.
-
-        Raises:
-            FilterError: the filter starts as a shared subscription and is none.
-
-        """
-        _, proper = split_share(topic_filter)
-        if is_exact(proper):
-            self._drop(proper.encode())
-        elif proper == "#" and not self._index.holds_dollar:
+        """Forget the routes of the topics that the filter, shared or not, matches."""
+        matched = proper(topic_filter)
+        if is_exact(matched):
+            self._drop(matched.encode())
+        elif matched == "#" and not self._index.holds_dollar:
             self.clear()
         else:
-            topics = self._index.matching(proper)
+            topics = self._index.matching(matched)
             if len(topics) > _DROPS_MAX:
                 self.clear()
                 return

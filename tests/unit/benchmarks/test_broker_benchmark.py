@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import broker, broker_cases, broker_figures, broker_peers, load_generator
+from benchmarks import (
+    broker,
+    broker_cases,
+    broker_figures,
+    broker_peers,
+    builds,
+    load_generator,
+)
 from benchmarks.broker_cases import Load
-from benchmarks.broker_figures import OURS, OURS_SYNCED, CaseResult, Figure
+from benchmarks.broker_figures import OURS, OURS_INTERPRETED, OURS_SYNCED, CaseResult, Figure
 from benchmarks.broker_process import StartError, launched
 from benchmarks.comparison import Comparison, options, shown, write_json
 from benchmarks.load_generator import GeneratorError, Programs, Run
@@ -177,6 +184,31 @@ def test_both_gateways_are_compared_with_each_peer_that_has_a_figure() -> None:
     assert any("nats-server" in line and "lower QoS granted" in line for line in result.lines())
 
 
+def test_the_interpreted_build_is_a_case_of_its_own_and_a_peer_of_ours() -> None:
+    figures = [Figure(OURS, 300.0), Figure(OURS_INTERPRETED, 150.0), Figure("peer", 100.0)]
+    found = [(one.case, one.ours, one.peer_name) for one in case(figures).comparisons()]
+    assert found == [
+        ("1->1 QoS 1", 300.0, OURS_INTERPRETED),
+        ("1->1 QoS 1", 300.0, "peer"),
+        ("1->1 QoS 1, interpreted", 150.0, "peer"),
+    ]
+
+
+def test_a_compiled_gateway_imports_nothing_from_the_folder_that_it_is_started_in() -> None:
+    assert builds.INTERPRETED.command("gateway.cli")[1:] == ["-m", "gateway.cli"]
+    assert builds.Build("compiled", "python").command("gateway.cli") == [
+        *("python", "-P", "-E", "-m", "gateway.cli")
+    ]
+
+
+def test_ours_is_the_interpreted_build_and_says_so_where_there_is_no_compiled_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builds, "compiled", lambda: None)
+    assert builds.ours() is builds.INTERPRETED
+    assert "make compiled" in builds.missing()[0]
+
+
 def test_syncing_is_not_shown_where_nothing_is_written() -> None:
     figures = [Figure(OURS, 3.0), Figure(OURS_SYNCED, 3.0), Figure("peer", 1.0)]
     assert [one.case for one in case(figures, shows_sync=False).comparisons()] == ["1->1 QoS 1"]
@@ -300,6 +332,7 @@ async def tampering_broker(tamper: Tamper) -> AsyncIterator[int]:
 
 
 @needs_cc
+@pytest.mark.slow
 async def test_loss_duplicates_disorder_and_strays_are_counted_each(programs: Programs) -> None:
     late: list[bytes] = []
 

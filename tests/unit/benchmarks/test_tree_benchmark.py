@@ -13,6 +13,8 @@ from benchmarks.tree_cases import ChainLoad
 from benchmarks.tree_chains import Kind
 from gateway.config import GatewaySettings, load
 
+pytestmark = pytest.mark.slow
+
 needs_cc = pytest.mark.peer("cc", "gcc")
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cloud_ingest.account import Account, Key, Stamp, settle
+from cloud_ingest.account import FleetAccount, Key, Stamp, settle
 
 A: Key = ("t", 1)
 B: Key = ("t", 2)
@@ -11,7 +11,7 @@ def account(
     rows: list[tuple[Stamp, Key]],
     logs: dict[Stamp, Key | None],
     killed: str = "",
-) -> Account:
+) -> FleetAccount:
     return settle(noted, rows, logs, frozenset({killed}))
 
 

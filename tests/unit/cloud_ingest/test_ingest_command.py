@@ -14,6 +14,8 @@ import pytest
 
 from cloud_ingest import job
 
+pytestmark = pytest.mark.slow
+
 
 def bad(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as raised:

@@ -13,11 +13,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cloud_ingest import fleet, job, source, tables
-from cloud_ingest.fleet import Gateway
+from cloud_ingest.fleet import FleetRow
 from cloud_ingest.spool import SpoolError, read_mark
 from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals
+
+pytestmark = pytest.mark.slow
 
 CONTROL = Flags.LOGGED | Flags.CONTROL
 
@@ -27,7 +29,7 @@ def _started(spark: SparkSession) -> None:
     """Start Spark outside of the first test's time limit."""
 
 
-def ingest(spark: SparkSession, spool: Any, target: Path) -> dict[str, Gateway]:
+def ingest(spark: SparkSession, spool: Any, target: Path) -> dict[str, FleetRow]:
     found = job.run(spark, spool.folder, read_mark(spool.folder), target)
     return {gateway.gateway: gateway for gateway in found}
 

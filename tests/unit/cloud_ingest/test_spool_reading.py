@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cloud_ingest.spool import Mark, Segment, SpoolError, batches, read_mark, segments
+from cloud_ingest.spool import SpoolError, SpoolMark, SpoolSegment, batches, read_mark, segments
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
@@ -134,7 +134,7 @@ def test_a_body_that_no_origin_made_is_an_error_when_decoded(spool: Any) -> None
 
 
 def test_a_segment_that_vanished_is_an_error(tmp_path: Path) -> None:
-    gone = Segment(tmp_path / f"{0:020d}.log", 10)
+    gone = SpoolSegment(tmp_path / f"{0:020d}.log", 10)
     with pytest.raises(SpoolError, match="No such file"):
         list(batches(gone))
 
@@ -149,8 +149,8 @@ def test_an_error_survives_a_worker_and_a_longer_text() -> None:
 
 
 def test_a_mark_reads_back_as_it_is_written() -> None:
-    mark = Mark(f"{123:020d}.log", 456)
-    assert Mark.parse(str(mark)) == mark
+    mark = SpoolMark(f"{123:020d}.log", 456)
+    assert SpoolMark.parse(str(mark)) == mark
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -168,7 +168,7 @@ def test_no_single_changed_byte_passes_unseen(tmp_path: Path, data: st.DataObjec
     path.write_bytes(changed)
     starts = [0, len(frames[0]), len(frames[0]) + len(frames[1])]
     with pytest.raises(SpoolError) as raised:
-        list(batches(Segment(path, len(whole))))
+        list(batches(SpoolSegment(path, len(whole))))
     assert raised.value.at == max(start for start in starts if start <= at)
 
 

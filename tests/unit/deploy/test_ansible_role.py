@@ -9,7 +9,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
+
+pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).resolve().parents[3]
 ANSIBLE = PROJECT / "deploy" / "ansible"

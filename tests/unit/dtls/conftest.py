@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from dtls.context import ClientContext, ServerContext
-from dtls.endpoint import DEFAULT_LIMITS, Endpoint, Event, Limits
+from dtls.endpoint import DEFAULT_LIMITS, Endpoint, EndpointLimits, Event
 from dtls.keystore import Keystore
-from dtls.session import Session
+from dtls.session import DtlsSession
 
 IDENTITY = "meter-1"
 KEY = b"0123456789abcdef"
@@ -29,16 +29,16 @@ class Net:
     endpoint: Endpoint
     now: float = 1000.0
     lose: Callable[[bytes, object, bool], bool] = lambda _data, _address, _to_server: False
-    clients: dict[object, Session] = field(default_factory=dict)
+    clients: dict[object, DtlsSession] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     _ports: itertools.count[int] = field(default_factory=lambda: itertools.count(40_000))
 
     def client(
         self, identity: str = IDENTITY, key: bytes = KEY, address: object = None
-    ) -> tuple[object, Session]:
+    ) -> tuple[object, DtlsSession]:
         """A client that has begun; at a given address it takes the place of the one there."""
         address = address or ("192.0.2.1", next(self._ports))
-        session = Session(ClientContext(identity, key))
+        session = DtlsSession(ClientContext(identity, key))
         session.start(self.now)
         self.clients[address] = session
         return address, session
@@ -71,7 +71,7 @@ class Net:
 
 @pytest.fixture
 def net() -> Callable[..., Net]:
-    def make(limits: Limits = DEFAULT_LIMITS) -> Net:
+    def make(limits: EndpointLimits = DEFAULT_LIMITS) -> Net:
         keystore = Keystore({IDENTITY: KEY, "meter-2": KEY[::-1]})
         source = random.Random(1)
         return Net(Endpoint(ServerContext(keystore.key_of), source.randbytes, limits))

@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtls.context import ClientContext
-from dtls.endpoint import Closed, Established, Limits, Received
+from dtls.endpoint import Closed, EndpointLimits, Established, Received
 from dtls.errors import SessionClosedError
-from dtls.session import Session, State
+from dtls.session import DtlsSession, SessionState
 
 MakeNet = Callable[..., Any]
 KEY = b"0123456789abcdef"
 
 
 def first_hello() -> bytes:
-    client = Session(ClientContext("meter-1", KEY))
+    client = DtlsSession(ClientContext("meter-1", KEY))
     client.start(0.0)
     (hello,) = client.datagrams_to_send()
     return hello
@@ -107,7 +107,7 @@ def test_a_cookie_that_waited_too_long_is_replaced_by_a_new_one(net: MakeNet) ->
 
 
 def test_a_wrong_key_gives_no_session_and_the_handshake_is_given_up(net: MakeNet) -> None:
-    n = net(Limits(handshake_s=30.0))
+    n = net(EndpointLimits(handshake_s=30.0))
     n.client(key=b"fedcba9876543210")
     n.roundtrip()
     assert (n.endpoint.half_open, n.endpoint.established) == (1, 0)
@@ -129,7 +129,7 @@ def test_an_unknown_identity_is_told_so_and_leaves_nothing(net: MakeNet) -> None
 
 
 def test_beyond_the_limit_of_handshakes_the_oldest_is_given_up(net: MakeNet) -> None:
-    n = net(Limits(half_open=3))
+    n = net(EndpointLimits(half_open=3))
     stuck = [n.client() for _ in range(5)]
     for address, client in stuck:  # each returns its cookie and then says no more
         n.endpoint.receive_datagram(client.datagrams_to_send()[0], address, n.now)
@@ -146,7 +146,7 @@ def test_beyond_the_limit_of_handshakes_the_oldest_is_given_up(net: MakeNet) -> 
 
 
 def test_beyond_the_limit_of_sessions_the_one_silent_longest_is_closed(net: MakeNet) -> None:
-    n = net(Limits(established=2))
+    n = net(EndpointLimits(established=2))
     (_, first), (_, second) = n.client(), n.client()
     n.roundtrip()
     n.now += 1.0
@@ -155,13 +155,13 @@ def test_beyond_the_limit_of_sessions_the_one_silent_longest_is_closed(net: Make
     n.client()
     n.roundtrip()
     assert n.endpoint.established == 2
-    assert first.state is State.ESTABLISHED
-    assert second.state is State.CLOSED
+    assert first.state is SessionState.ESTABLISHED
+    assert second.state is SessionState.CLOSED
     assert n.endpoint.counters.established_evicted == 1
 
 
 def test_a_session_that_is_silent_too_long_is_closed_on_both_sides(net: MakeNet) -> None:
-    n = net(Limits(idle_s=600.0))
+    n = net(EndpointLimits(idle_s=600.0))
     _, client = n.client()
     n.roundtrip()
     session_id = n.taken()[0].session_id
@@ -174,7 +174,7 @@ def test_a_session_that_is_silent_too_long_is_closed_on_both_sides(net: MakeNet)
     n.now = n.endpoint.next_timer()
     n.endpoint.handle_timer(n.now)
     n.roundtrip()
-    assert client.state is State.CLOSED
+    assert client.state is SessionState.CLOSED
     assert n.taken()[-1] == Closed(session_id, "idle")
     with pytest.raises(SessionClosedError):
         n.endpoint.send(session_id, b"too late")
@@ -203,7 +203,7 @@ def test_a_device_that_reboots_during_the_handshake_is_served(net: MakeNet) -> N
     assert n.endpoint.half_open == 1
     _, rebooted = n.client(address=address)
     n.roundtrip()
-    assert rebooted.state is State.ESTABLISHED
+    assert rebooted.state is SessionState.ESTABLISHED
     assert (n.endpoint.half_open, n.endpoint.established) == (0, 1)
 
 
@@ -274,7 +274,7 @@ def test_the_handshake_survives_the_loss_of_any_of_its_datagrams(net: MakeNet) -
         n.now = time.monotonic()
         for timer in timers:
             timer.handle_timer(n.now)
-    assert all(c.state is State.ESTABLISHED for c in n.clients.values())
+    assert all(c.state is SessionState.ESTABLISHED for c in n.clients.values())
     assert (n.endpoint.half_open, n.endpoint.established) == (0, 6)
 
 
@@ -289,7 +289,7 @@ def test_stopping_tells_every_peer(net: MakeNet) -> None:
     n.roundtrip()
     n.endpoint.close()
     n.roundtrip()
-    assert one.state is two.state is State.CLOSED
+    assert one.state is two.state is SessionState.CLOSED
     assert (n.endpoint.half_open, n.endpoint.established) == (0, 0)
     assert n.endpoint.next_timer() is None
 

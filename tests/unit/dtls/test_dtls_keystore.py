@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtls.errors import KeystoreError
-from dtls.keystore import NEW_KEY_BYTES, Keystore, load, new_key, parse
+from dtls.keystore import Keystore, load, parse
 
 HEX = "00112233445566778899aabbccddeeff"
 
@@ -89,8 +89,7 @@ def test_a_missing_or_binary_file_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_new_file_is_for_its_owner_alone_and_replaces_none(tmp_path: Path) -> None:
     path = tmp_path / "keys.psk"
-    key = new_key(lambda size: b"\x05" * size)
-    assert len(key) == NEW_KEY_BYTES
+    key = b"\x05" * 32
     Keystore({"meter-1": key}).write(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert load(path).key_of(b"meter-1") == key

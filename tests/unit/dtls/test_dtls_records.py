@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from dtls.context import ClientContext
 from dtls.cookies import COOKIE_BYTES, Cookies
-from dtls.errors import RecordError
+from dtls.errors import DtlsRecordError
 from dtls.records import (
     HANDSHAKE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
-    Record,
+    DtlsRecord,
     hello_verify_request,
     is_client_hello,
     pack_datagrams,
     parse_client_hello,
     split_records,
 )
-from dtls.session import Session
+from dtls.session import DtlsSession
 
 records = st.builds(
     lambda kind, epoch, body: struct.pack(">BHHIHH", kind, 0xFEFD, epoch, 0, 7, len(body)) + body,
@@ -33,7 +33,7 @@ records = st.builds(
 
 def hellos() -> tuple[bytes, bytes]:
     """The first ClientHello of the crypto library, and the one with the cookie."""
-    client = Session(ClientContext("meter-1", b"0123456789abcdef"))
+    client = DtlsSession(ClientContext("meter-1", b"0123456789abcdef"))
     client.start(0.0)
     (first,) = client.datagrams_to_send()
     hello = parse_client_hello(first, split_records(first)[0])
@@ -78,8 +78,8 @@ def test_a_hello_that_ends_early_is_an_error_that_names_the_field() -> None:
     fields = set()
     body = RECORD_HEADER_BYTES + HANDSHAKE_HEADER_BYTES
     for end in range(body, body + 2 + 32 + 1 + 1 + 2 + 8 + 1):
-        with pytest.raises(RecordError) as caught:
-            parse_client_hello(hello[:end], Record(22, 0, 0, end))
+        with pytest.raises(DtlsRecordError) as caught:
+            parse_client_hello(hello[:end], DtlsRecord(22, 0, 0, end))
         fields.add(str(caught.value).rpartition(" ")[2])
     assert fields >= {"client_version", "random", "session_id", "cookie", "cipher_suites"}
 
@@ -94,7 +94,7 @@ def test_other_messages_are_no_client_hello() -> None:
     second_fragment[RECORD_HEADER_BYTES + 8] = 1
     assert not is_client_hello(bytes(server_hello), record)
     assert not is_client_hello(bytes(second_fragment), record)
-    assert not is_client_hello(hello, Record(22, 1, record.start, record.end))
+    assert not is_client_hello(hello, DtlsRecord(22, 1, record.start, record.end))
 
 
 class TestCookies:

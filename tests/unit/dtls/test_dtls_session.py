@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from dtls.context import ClientContext, ServerContext
 from dtls.errors import MessageTooLargeError, SessionClosedError
-from dtls.identity import ANONYMOUS, Identity, Proof
-from dtls.session import MTU_BYTES, Session, State
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from dtls.session import MTU_BYTES, DtlsSession, SessionState
 
 IDENTITY = "meter-1"
 KEY = b"0123456789abcdef"
 NOW = 1000.0
 
 
-def server_session() -> Session:
-    return Session(ServerContext({IDENTITY.encode(): KEY}.get))
+def server_session() -> DtlsSession:
+    return DtlsSession(ServerContext({IDENTITY.encode(): KEY}.get))
 
 
-def roundtrip(client: Session, server: Session) -> None:
+def roundtrip(client: DtlsSession, server: DtlsSession) -> None:
     """Carry datagrams both ways until both are quiet."""
     while True:
         up, down = client.datagrams_to_send(), server.datagrams_to_send()
@@ -35,8 +35,8 @@ def roundtrip(client: Session, server: Session) -> None:
             client.receive_datagram(datagram, NOW)
 
 
-def begun(identity: str = IDENTITY, key: bytes = KEY) -> tuple[Session, Session]:
-    client, server = Session(ClientContext(identity, key)), server_session()
+def begun(identity: str = IDENTITY, key: bytes = KEY) -> tuple[DtlsSession, DtlsSession]:
+    client, server = DtlsSession(ClientContext(identity, key)), server_session()
     client.start(NOW)
     roundtrip(client, server)
     return client, server
@@ -44,8 +44,8 @@ def begun(identity: str = IDENTITY, key: bytes = KEY) -> tuple[Session, Session]
 
 def test_both_sides_are_established_and_the_server_knows_the_identity() -> None:
     client, server = begun()
-    assert client.state is server.state is State.ESTABLISHED
-    assert server.identity == Identity(Proof.PSK, IDENTITY)
+    assert client.state is server.state is SessionState.ESTABLISHED
+    assert server.identity == PeerIdentity(Proof.PSK, IDENTITY)
     assert server.identity.may_write
 
 
@@ -61,7 +61,7 @@ def test_plaintexts_arrive_one_for_each_that_was_sent() -> None:
 
 
 def test_no_datagram_is_larger_than_the_mtu() -> None:
-    client = Session(ClientContext(IDENTITY, KEY))
+    client = DtlsSession(ClientContext(IDENTITY, KEY))
     server = server_session()
     client.start(NOW)
     sizes = []
@@ -72,7 +72,7 @@ def test_no_datagram_is_larger_than_the_mtu() -> None:
         for datagram in server.datagrams_to_send():
             sizes.append(len(datagram))
             client.receive_datagram(datagram, NOW)
-    assert client.state is State.ESTABLISHED
+    assert client.state is SessionState.ESTABLISHED
     assert max(sizes) <= MTU_BYTES
 
 
@@ -82,7 +82,7 @@ def test_no_datagram_is_larger_than_the_mtu() -> None:
 def test_a_client_with_one_suite_alone_is_served(suite: str) -> None:
     context = ClientContext(IDENTITY, KEY)
     context.ssl_context.set_cipher_list(f"{suite}:@SECLEVEL=0".encode())
-    client, server = Session(context), server_session()
+    client, server = DtlsSession(context), server_session()
     client.start(NOW)
     roundtrip(client, server)
     client.send(b"hello")
@@ -92,14 +92,14 @@ def test_a_client_with_one_suite_alone_is_served(suite: str) -> None:
 
 def test_a_wrong_key_gives_no_session_and_no_identity() -> None:
     client, server = begun(key=b"fedcba9876543210")
-    assert client.state is server.state is State.HANDSHAKING
+    assert client.state is server.state is SessionState.HANDSHAKING
     assert server.identity is ANONYMOUS
     assert not server.identity.may_write
 
 
 def test_an_unknown_identity_is_refused_and_told_so() -> None:
     client, server = begun(identity="stranger")
-    assert client.state is server.state is State.CLOSED
+    assert client.state is server.state is SessionState.CLOSED
     assert "unknown psk identity" in client.reason
     assert server.reason
 
@@ -121,7 +121,7 @@ def test_a_message_over_the_mtu_is_refused_with_both_sizes_and_harms_nothing() -
 
 def test_sending_before_and_after_a_session_is_an_error() -> None:
     with pytest.raises(SessionClosedError):
-        Session(ClientContext(IDENTITY, KEY)).send(b"early")
+        DtlsSession(ClientContext(IDENTITY, KEY)).send(b"early")
     client, _ = begun()
     client.close("enough")
     with pytest.raises(SessionClosedError, match="enough"):
@@ -132,7 +132,7 @@ def test_closing_tells_the_peer() -> None:
     client, server = begun()
     client.close("enough")
     roundtrip(client, server)
-    assert server.state is State.CLOSED
+    assert server.state is SessionState.CLOSED
     assert server.reason == "closed by the peer"
 
 

@@ -65,6 +65,7 @@ def test_without_users_nobody_gets_in() -> None:
         (f"alice:{ALICE[:-30]}\n", 1, "the hash of 'alice' is no argon2 hash"),
         (f"alice:{ALICE}\nbob:{BOB}\nalice:{BOB}\n", 3, "'alice' has a line already"),
     ],
+    ids=["no-hash", "no-user", "a-password", "another-hash", "half-a-hash", "a-user-twice"],
 )
 def test_a_wrong_line_is_named_and_no_secret_shown(text: str, line: int, why: str) -> None:
     with pytest.raises(AccessFileError) as caught:

@@ -15,7 +15,7 @@ from gateway.broker.access.policy import (
     RuleError,
     Rules,
 )
-from gateway.broker.topics import matches
+from tree_handler.routing.topic_filters import matches
 
 
 def access_of(policy: AccessPolicy, **who: object) -> ClientAccess:

@@ -11,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import LIMIT_S, Bench
 
+from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
@@ -31,8 +32,8 @@ async def start() -> Any:
 
         async def started(policy: AccessPolicy | None = None, **options: Any) -> Bench:
             control = None if policy is None else AccessControl(policy)
-            bench = Bench(**{"passwords": PASSWORDS, "access": control, **options})
-            await bench.broker.start()
+            bench = Bench(**{"passwords": PASSWORDS, "policy": control, **options})
+            await bench.start()
             stack.push_async_callback(bench.stop)
             return bench
 
@@ -143,7 +144,7 @@ async def test_a_publication_no_rule_allows_is_refused_and_goes_nowhere(start: S
         peer.send(Publish(topic, b"x", 0, False, False, None, {}))
     await peer.nothing_came()
     assert bench.entries == []
-    assert not list(bench.broker.core.retained.match("#", 0.0))
+    assert not list(bench.broker.core.retention.match("#"))
 
 
 async def test_a_subscription_is_granted_only_if_a_rule_covers_all_of_it(start: Start) -> None:
@@ -284,8 +285,8 @@ async def test_a_client_whose_will_no_rule_allows_is_refused(
 def revise(
     bench: Bench, policy: AccessPolicy | None = None, passwords: Passwords | None = PASSWORDS
 ) -> None:
-    access = None if policy is None else AccessControl(policy)
-    bench.broker.revise(tls=None, passwords=passwords, access=access)
+    control = None if policy is None else AccessControl(policy)
+    bench.broker.revise(Access(passwords, control))
 
 
 async def test_a_policy_that_is_read_again_holds_for_those_who_are_there(start: Start) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.inbound.aliases import IncomingAliases, OutgoingAliases
+from gateway.broker.inbound.aliases import IncomingAliases
+from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import PacketError, PropertyId, Publish, ReasonCode, decode, packet_end
 from tree_handler.batch import Entry

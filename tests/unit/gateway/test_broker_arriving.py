@@ -20,7 +20,7 @@ CONTENT_TYPE, EXPIRY = 3, 2
 @pytest.fixture
 async def started() -> AsyncIterator[Bench]:
     one = Bench(anonymous=True)
-    await one.broker.start()
+    await one.start()
     yield one
     await one.stop()
 
@@ -38,7 +38,7 @@ async def test_a_batch_comes_in_order_whole_and_at_the_lower_qos(
     assert await peer.connect("reader") == 0
     await peer.subscribe("a/#", granted)
     sent = [(f"a/{n // 7 % 3}", qos, b"%d" % n + b"." * (n % 5)) for n in range(60)]
-    started.broker.core.publish_batch(rows(*sent), KEY, 60 if qos else 0)
+    started.broker.core.arriving.publish_batch(rows(*sent), KEY, 60 if qos else 0)
     found = []
     for _ in sent:
         packet = await peer.next()
@@ -56,11 +56,11 @@ async def test_a_message_that_expired_on_its_way_is_not_delivered(started: Bench
         ("a", 1 | 4, b"retained", {EXPIRY: 0}),
         ("a", 1, b"new", {EXPIRY: 1}),
     ]
-    started.broker.core.publish_batch(batch, KEY, 3)
+    started.broker.core.arriving.publish_batch(batch, KEY, 3)
     packet = await peer.next()
     assert isinstance(packet, Publish)
     assert packet.payload == b"new"
-    assert list(started.broker.core.retained_for("#")) == []
+    assert list(started.broker.core.retention.match("#")) == []
 
 
 async def test_what_is_not_plain_stands_in_its_place_among_plain_messages(started: Bench) -> None:
@@ -73,7 +73,7 @@ async def test_what_is_not_plain_stands_in_its_place_among_plain_messages(starte
         ("b", 1, b"elsewhere"),
         ("a", 1, b"4"),
     ]
-    started.broker.core.publish_batch(batch, KEY, 5)
+    started.broker.core.arriving.publish_batch(batch, KEY, 5)
     found = [await peer.next() for _ in range(4)]
     assert [packet.payload for packet in found] == [b"1", b"2", b"3", b"4"]
     assert found[1].properties == {CONTENT_TYPE: "text/plain"}
@@ -88,7 +88,7 @@ async def test_a_topic_that_no_packet_can_carry_is_counted_and_the_others_come(
     peer = await started.connect("reader")
     await peer.subscribe("#", 1)
     sent = rows(("a", 1, b"1"), ("bad/#", 1, b"2"), ("bad/#", 1, b"3"), ("b", 1, b"4"))
-    started.broker.core.publish_batch(sent, KEY, 4)
+    started.broker.core.arriving.publish_batch(sent, KEY, 4)
     assert [(await peer.next()).payload for _ in range(2)] == [b"1", b"4"]
     assert started.counts["message of the tree that no packet can carry"] == 2
 

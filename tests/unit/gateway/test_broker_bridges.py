@@ -30,7 +30,7 @@ NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     bench = Bench(anonymous=True)
-    await bench.broker.start()
+    await bench.start()
     yield bench
     await bench.stop()
 
@@ -108,8 +108,8 @@ async def test_another_client_may_not_have_such_a_will(bench: Bench) -> None:
 
 async def test_a_bridge_is_held_to_the_policy() -> None:
     rules = Rules(publish=("in/#",), subscribe=("out/#",))
-    bench = Bench(anonymous=True, access=AccessControl(AccessPolicy(rules)))
-    await bench.broker.start()
+    bench = Bench(anonymous=True, policy=AccessControl(AccessPolicy(rules)))
+    await bench.start()
     try:
         bridge = await bridged(bench)
         assert await bridge.subscribe("#") == 0x80
@@ -123,7 +123,7 @@ async def test_a_bridge_is_held_to_the_policy() -> None:
 
 async def test_a_bridge_without_leave_to_come_in_is_refused() -> None:
     bench = Bench(anonymous=False)
-    await bench.broker.start()
+    await bench.start()
     try:
         peer = await bench.open(version=Version.V311)
         assert await peer.connect("mosquitto.remote", bridge=True) == NOT_AUTHORIZED
@@ -141,7 +141,7 @@ async def test_a_certificate_must_say_that_it_is_a_bridges(
     server = authority.issue("gw", is_server=True)
     files = TlsFiles(server.certificate, server.key, ClientCertificate.OPTIONAL, authority.file)
     bench = Bench(listeners=[Listener("mqtts", "127.0.0.1", 0)], tls=Tls(files))
-    await bench.broker.start()
+    await bench.start()
     try:
         context = authority.client_context(authority.issue("mosquitto", roles=roles))
         peer = await bench.open("mqtts", context, Version.V311)

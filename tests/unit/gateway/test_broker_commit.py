@@ -11,6 +11,7 @@ import pytest
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
@@ -21,15 +22,13 @@ from tree_handler.spanning.spanning_tree import Identity, Parameters
 async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TreeNode]:
     log = MessageLog(tmp_path / "log")
     log.open()
-    made = TreeNode(
+    settings = NodeSettings(
         Credentials("gw", "test", bytes(32)),
         Identity("gw", 1, 1.0, "127.0.0.1"),
         Parameters(hello_s=0.1),
-        log,
-        deliver=lambda entries, header: None,
-        control=lambda entry, header: None,
         sync=request.param,
     )
+    made = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
     yield made
     await made.stop()
     log.close()

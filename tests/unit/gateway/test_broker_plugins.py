@@ -20,7 +20,7 @@ from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
-from gateway.mqtt import Publish, ReasonCode, Unsubscribe
+from gateway.mqtt import PingReq, Publish, ReasonCode, Unsubscribe
 from tree_handler.batch import Entry
 
 REFUSED = ReasonCode.NOT_AUTHORIZED
@@ -53,8 +53,27 @@ class Told(BasePlugin[Any]):
     async def on_broker_client_unsubscribed(self, *, client_id: str, topic: str) -> None:
         self.events.append(("unsubscribed", client_id, topic))
 
+    async def on_broker_pre_shutdown(self) -> None:
+        self.events.append(("pre shutdown",))
+
+    async def on_broker_post_shutdown(self) -> None:
+        self.events.append(("post shutdown",))
+
     async def close(self) -> None:
         self.events.append(("closed",))
+
+
+class Looking(BasePlugin[Any]):
+    """Shows what it was given, and says something before anybody can hear it."""
+
+    contexts: ClassVar[list[Any]] = []
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.contexts.append(context)
+
+    async def on_broker_pre_start(self) -> None:
+        await self.context.retain_message("early", b"before it listened", 1)
 
 
 class Slow(BaseTopicPlugin):
@@ -100,7 +119,7 @@ async def start(tmp_path: Path) -> Any:
         async def started(toml: str, **options: Any) -> Bench:
             mqtt = parse(tmp_path, toml)
             bench = Bench(plugins=mqtt.plugins, **options)
-            await bench.broker.start()
+            await bench.start()
             stack.push_async_callback(bench.stop)
             return bench
 
@@ -154,7 +173,7 @@ async def test_amqtts_password_file_plugin_decides_who_comes_in(
 
 async def test_a_name_that_a_plugin_has_checked_has_its_rules(start: Start, tmp_path: Path) -> None:
     policy = AccessPolicy(users={"alice": Rules(publish=("a",))})
-    bench = await start(users(tmp_path, alice="secret"), access=AccessControl(policy))
+    bench = await start(users(tmp_path, alice="secret"), policy=AccessControl(policy))
     peer = await bench.connect("a", username="alice", password=b"secret")
     assert await peer.publish("a") == 0
     assert await peer.publish("b") == REFUSED
@@ -195,7 +214,7 @@ async def test_a_plugin_that_makes_clients_anonymous_lets_nobody_in(start: Start
 async def test_amqtts_plugin_for_anonymous_clients_is_refused(tmp_path: Path) -> None:
     name = "amqtt.plugins.authentication.AnonymousAuthPlugin"
     with pytest.raises(PluginConfigError, match=r"access\.anonymous"):
-        Bench(plugins={name: {}})
+        await Bench(plugins={name: {}}).start()
 
 
 # -- topics ----------------------------------------------------------------------------------------
@@ -233,7 +252,7 @@ async def test_amqtts_list_of_topics_is_obeyed(start: Start, tmp_path: Path) -> 
 
 async def test_policy_and_plugins_must_both_allow(start: Start) -> None:
     policy = AccessPolicy(Rules(publish=("prohibited", "a"), subscribe=("prohibited", "a")))
-    bench = await start(TABOO, anonymous=True, access=AccessControl(policy))
+    bench = await start(TABOO, anonymous=True, policy=AccessControl(policy))
     peer = await bench.connect("a")
     for topic, reason in (("prohibited", REFUSED), ("b", REFUSED), ("a", 0)):
         assert await peer.publish(topic) == reason
@@ -245,14 +264,17 @@ async def test_a_plugin_that_takes_time_is_obeyed_in_delivery(start: Start) -> N
     bench = await start(f'[mqtt.plugins."{HERE}.Slow"]\n', anonymous=True)
     peer = await bench.connect("a")
     await peer.subscribe("#")
-    for i in range(3):  # the answer about the first message comes after it
+    first, handed_out = None, 0
+    while not isinstance(first, Publish):
         for topic in ("closed", "open"):
-            bench.hand_out(Entry(topic, b"%d" % i, 0))
-        while None in bench.broker._questions._deliveries.values():
-            await peer.nothing_came()
-    for i in (1, 2):
-        received = await peer.next()
-        assert (received.topic, received.payload) == ("open", b"%d" % i)
+            bench.hand_out(Entry(topic, b"%d" % handed_out, 0))
+        handed_out += 1
+        peer.send(PingReq())
+        first = await peer.next()
+    assert first.topic == "open"
+    assert first.payload > b"0"  # the answer about the first message comes after it
+    bench.hand_out(Entry("closed", b"x", 0))
+    await peer.next()  # the answer to the last ping
     await peer.nothing_came()
 
 
@@ -284,8 +306,49 @@ async def test_an_event_plugin_is_told_of_clients_and_subscriptions(start: Start
     async with asyncio.timeout(LIMIT_S):
         while Told.events[2:] != expected:
             await asyncio.sleep(0.01)
-    await bench.broker.plugins_manager.close()
-    assert Told.events[-1] == ("closed",)
+    await bench.broker.shutdown()
+    assert Told.events[6:] == [("pre shutdown",), ("post shutdown",), ("closed",)]
+
+
+async def test_a_plugin_sees_sessions_subscriptions_and_retained_messages(start: Start) -> None:
+    bench = await start(f'[mqtt.plugins."{HERE}.Looking"]\n', anonymous=True)
+    seen = Looking.contexts[-1]
+    assert (list(seen.sessions), seen.subscriptions) == ([], {})
+    peer = await bench.connect("a", username="alice")
+    await peer.subscribe("a/#")
+    bench.hand_out(Entry("a/b", b"kept", 1, True))
+    assert [session.username for session in seen.sessions] == ["alice"]
+    assert seen.get_session("a").client_id == "a"
+    assert seen.get_session("b") is None
+    assert [(f, qos) for f, [(_, qos)] in seen.subscriptions.items()] == [("a/#", 1)]
+    assert seen.retained_messages["a/b"].data == b"kept"
+
+
+async def test_a_plugin_publishes_and_retains_for_clients_of_this_gateway(start: Start) -> None:
+    bench = await start(f'[mqtt.plugins."{HERE}.Looking"]\n', anonymous=True)
+    context = Looking.contexts[-1]
+    peer = await bench.connect("a")
+    assert await peer.subscribe("early") == 1
+    assert (await peer.next()).payload == b"before it listened"
+    await context.broadcast_message("live", b"before")
+    await context.add_subscription("a", "live", 1)
+    await context.broadcast_message("live", b"after", 1)
+    received = await peer.next()
+    assert (received.topic, received.payload, received.qos) == ("live", b"after", 1)
+    with pytest.raises(LookupError, match="'b' has no session"):
+        await context.add_subscription("b", "live", 1)
+    assert bench.entries == []  # neither in the log nor on its way to other gateways
+
+
+async def test_a_plugin_does_not_publish_statistics_beside_ours(start: Start) -> None:
+    bench = await start(f'[mqtt.plugins."{HERE}.Looking"]\n', anonymous=True, sys_interval_s=60)
+    context, topic = Looking.contexts[-1], "$SYS/broker/version"
+    await context.retain_message(topic, b"amqtt")
+    await context.broadcast_message(topic, b"amqtt")
+    peer = await bench.connect("a")
+    assert await peer.subscribe(topic) == 1
+    assert (await peer.next()).payload.startswith(b"hedgerow version ")
+    await peer.nothing_came()
 
 
 async def test_amqtts_event_logger_loads(start: Start) -> None:
@@ -316,5 +379,5 @@ async def test_a_plugin_that_can_t_be_used_is_named_in_one_line(
     name: str, options: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(PluginConfigError, match=why) as caught:
-        Bench(plugins={name: options})
+        await Bench(plugins={name: options}).start()
     assert "\n" not in str(caught.value)

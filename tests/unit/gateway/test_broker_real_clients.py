@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import gmqtt
 import pytest
 from amqtt.plugins.authentication import Argon2Hasher
+from mqtt_peer import Bench
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl, AccessPolicy
 from gateway.broker.access.rules import Rules
 from gateway.broker.broker import GatewayBroker
-from gateway.broker.hooks import Committed
-from tree_handler.batch import Entry, Row
+from gateway.broker.listeners.listener import Listener, ListenError
+from tree_handler.batch import Entry
 
 MOSQUITTO = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),
@@ -25,20 +26,10 @@ MOSQUITTO = [
 LIMIT_S = 20
 
 
-def commit(logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None) -> None:
-    if done is not None:
-        done(1 if logged else 0, None)
-
-
-async def links(*_: Any) -> None:
-    raise AssertionError("no link was dialled")
-
-
 async def start(**options: Any) -> GatewayBroker:
-    given: dict[str, Any] = {"anonymous": True}
-    broker = GatewayBroker("127.0.0.1", 0, commit=commit, links=links, **given | options)
-    await broker.start()
-    return broker
+    bench = Bench(**{"anonymous": True, **options})
+    await bench.start()
+    return bench.broker
 
 
 @pytest.fixture
@@ -151,7 +142,7 @@ async def test_only_a_client_with_the_right_password_comes_in(version: str) -> N
 @pytest.mark.peer("mosquitto_pub", "mosquitto-clients")
 async def test_a_policy_decides_what_a_client_may_publish() -> None:
     policy = AccessPolicy(Rules(publish=("open/%c",), subscribe=("open/#",)))
-    broker = await start(access=AccessControl(policy))
+    broker = await start(policy=AccessControl(policy))
     publish = ("-V", "5", "-i", "me", "-m", "x", "-q", "1", "-t")
     try:
         await run("mosquitto_pub", broker.port, *publish, "closed")
@@ -191,31 +182,8 @@ async def test_a_gmqtt_client_receives_what_it_publishes(
         await client.disconnect()
 
 
-async def test_plugins_see_sessions_subscriptions_and_retained_messages(
-    broker: GatewayBroker,
-) -> None:
-    client = gmqtt.Client("seen")
-    ready = asyncio.Event()
-    client.on_subscribe = lambda *_: ready.set()
-    await client.connect("127.0.0.1", broker.port)
-    try:
-        client.subscribe("a/#", 1)
-        async with asyncio.timeout(LIMIT_S):
-            await ready.wait()
-        broker.core.publish((Entry("a/b", b"kept", 1, True),))
-        assert list(broker.sessions) == ["seen"]
-        assert [(f, qos) for f, [(_, qos)] in broker.subscriptions.items()] == [("a/#", 1)]
-        assert broker.retained_messages["a/b"].data == b"kept"
-    finally:
-        await client.disconnect()
-
-
 async def test_a_port_in_use_is_an_os_error(broker: GatewayBroker) -> None:
-    second = GatewayBroker(
-        *("127.0.0.1", broker.port),
-        anonymous=True,
-        commit=commit,
-        links=links,
-    )
-    with pytest.raises(OSError, match="address already in use"):
+    second = Bench()
+    second.listeners = (Listener("mqtt", "127.0.0.1", broker.port),)
+    with pytest.raises(ListenError, match="address already in use"):
         await second.start()

@@ -1,188 +1,164 @@
-"""What clients are told when the log refuses what they published."""
+"""What clients are told when the log takes what they published, late or not at all."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from log_world import LogWorld, publish
 
-from gateway.broker.hooks import Committed
-from gateway.broker.inbound.acceptance import Acceptance
-from gateway.broker.inbound.runs import PUBREC, Alone
-from gateway.broker.outbound.message import Message
 from gateway.links.commit import GroupCommit
 from gateway.log.message_log import LogError, MessageLog
+from gateway.mqtt import PubAck, PubRec, ReasonCode, Version
 from tree_handler import batch
-from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags, Row
+from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags
 
-
-class Client:
-    """Session and connection of a publisher, and the answers that it got."""
-
-    def __init__(self) -> None:
-        self.incoming: set[int] = set()
-        self.answers: list[tuple[str, int]] = []
-
-    def refuse_incoming(self, *packet_ids: int) -> None:
-        self.incoming.difference_update(packet_ids)
-
-    def answer(self, answers: Sequence[bytes]) -> None:
-        for answer in answers:
-            packet_id = int.from_bytes(answer[2:], "big")
-            is_2 = answer.startswith(PUBREC)
-            self.answers.append(("acknowledged", -packet_id if is_2 else packet_id))
-
-    def refuse(self, packet_id: int, _: int) -> None:
-        self.answers.append(("refused", packet_id))
-
-    def stall(self) -> None:
-        pass
-
-    def resume(self) -> None:
-        pass
-
-
-class Broker:
-    """An acceptance whose commits are settled by the test."""
-
-    def __init__(self) -> None:
-        self.handed_in: list[tuple[Sequence[Row], Committed | None]] = []
-        self.delivered: list[Message] = []
-        self.acceptance = Acceptance(
-            lambda logged, _, done: self.handed_in.append((logged, done)),
-            lambda run, _: self.delivered.extend(run.messages),
-            lambda: None,
-            lambda: 0.0,
-            1 << 30,
-            deliver_together=self._deliver_together,
-            stamp=lambda message: None,
-        )
-
-    def _deliver_together(self, together: Sequence[Alone], _: float) -> None:
-        for connection, _session, message, answer in together:
-            self.delivered.append(message)
-            connection.answer([answer])
-
-    def publish_alone(self, client: Client, packet_id: int) -> None:
-        """A QoS 2 message that came alone in its read."""
-        client.incoming.add(packet_id)
-        message = Message("t", b"t", b"x", 2, False)
-        alone = (client, client, message, PUBREC + packet_id.to_bytes(2, "big"))
-        self.acceptance.begin_together().append(alone)  # type: ignore[arg-type]  # as above
-        self.acceptance.rows.append(message.row())
-
-    def publish(
-        self,
-        client: Client,
-        packet_id: int,
-        *,
-        qos: int = 1,
-        size: int = 1,
-        retain: bool = False,
-    ) -> None:
-        message = Message("t", b"t", bytes(size), qos, retain)
-        if qos == 2:
-            client.incoming.add(packet_id)
-            packet_id = -packet_id
-        self.acceptance.add(message, client, client if packet_id else None, packet_id)  # type: ignore[arg-type]  # what a publisher is asked for
-
-    def again(self, client: Client, packet_id: int) -> None:
-        self.acceptance.again(client, client, packet_id)  # type: ignore[arg-type]
-
-    def settle(self, error: OSError | None = None) -> None:
-        _, done = self.handed_in.pop(0)
-        assert done is not None
-        done(0 if error else 1, error)
-
-
+V5 = Version.V5
 FULL = LogError("disk full")
+REFUSED = ReasonCode.QUOTA_EXCEEDED
 
 
-def test_a_refused_turn_is_neither_acknowledged_nor_delivered() -> None:
-    broker, client = Broker(), Client()
-    broker.publish(client, 1)
-    broker.publish(client, 2, qos=2)
-    broker.acceptance.commit()
-    broker.settle(FULL)
-    assert client.answers == [("refused", 1), ("refused", -2)]
-    assert (broker.delivered, client.incoming) == ([], set())
+async def held() -> tuple[LogWorld, int, int]:
+    """A broker whose log takes its time, a publisher and a subscriber to all."""
+    world = LogWorld()
+    writer, reader = await world.client(V5), await world.client(V5, ("#", 2))
+    world.holds = True
+    return world, writer, reader
 
 
-def test_qos_0_goes_on_when_it_was_to_be_retained_too() -> None:
-    broker, client = Broker(), Client()
-    broker.publish(client, 0, qos=0, retain=True)
-    broker.publish(client, 1)
-    broker.acceptance.commit()
-    broker.settle(FULL)
-    assert [(m.qos, m.retain) for m in broker.delivered] == [(0, True)]
+def incoming(world: LogWorld, number: int) -> set[int]:
+    session = world.core.sessions.get(f"client-{number}")
+    assert session is not None
+    return session.incoming
+
+
+async def test_nobody_is_answered_or_served_before_the_log_has_it() -> None:
+    world, writer, reader = await held()
+    world.send(writer, publish(V5, "t", 1, 5) + publish(V5, "t", 2, 6))
+    await world.turn()
+    assert world.written(writer) == world.written(reader) == []
+    world.settle()
+    await world.turn()
+    assert world.written(writer) == [PubAck(5), PubRec(6)]
+    assert [packet.qos for packet in world.written(reader)] == [1, 2]
+    world.core.stop()
+
+
+async def test_a_refused_turn_is_neither_acknowledged_nor_delivered() -> None:
+    world, writer, reader = await held()
+    world.send(writer, publish(V5, "t", 1, 1) + publish(V5, "t", 2, 2))
+    await world.turn()
+    world.settle(FULL)
+    await world.turn()
+    assert world.written(writer) == [PubAck(1, REFUSED), PubRec(2, REFUSED)]
+    assert (world.written(reader), incoming(world, writer)) == ([], set())
+    world.core.stop()
+
+
+async def test_a_client_of_3_1_1_whose_message_is_refused_is_disconnected() -> None:
+    world = LogWorld()
+    writer = await world.client(Version.V311)
+    world.refusal = FULL
+    world.send(writer, publish(Version.V311, "t", 1, 1))
+    await world.turn()
+    assert world.is_closing(writer)
+    assert world.written(writer) == []
+    world.core.stop()
+
+
+async def test_qos_0_goes_on_when_it_was_to_be_retained_too() -> None:
+    world, writer, reader = await held()
+    before = publish(V5, "t", 1, 1, b"before", retain=True)
+    world.send(writer, before + publish(V5, "t", 0, 0, b"zero", retain=True))
+    await world.turn()
+    assert world.written(reader) == []  # it waits for the one before on its topic
+    world.settle(FULL)
+    await world.turn()
+    assert [packet.payload for packet in world.written(reader)] == [b"zero"]
+    world.core.stop()
 
 
 @pytest.mark.parametrize("error", [None, FULL], ids=["taken", "refused"])
-def test_a_message_that_comes_again_is_answered_as_its_first_coming(
+async def test_a_message_that_comes_again_is_answered_as_its_first_coming(
     error: LogError | None,
 ) -> None:
-    """Its own commit may fare otherwise: nothing of it is in there."""
-    broker, client = Broker(), Client()
-    broker.publish(client, 7, qos=2)
-    broker.acceptance.commit()
-    broker.again(client, 7)
-    broker.acceptance.commit()
-    broker.settle(error)
-    broker.settle(None if error else FULL)
-    answer = "refused" if error else "acknowledged"
-    assert client.answers == [(answer, -7), (answer, -7)]
-    assert len(broker.delivered) == (0 if error else 1)
+    """What it comes with may fare otherwise: nothing of it is in there."""
+    world, writer, reader = await held()
+    world.send(writer, publish(V5, "t", 2, 7))
+    await world.turn()
+    world.send(writer, publish(V5, "t", 2, 7) + publish(V5, "t", 1, 8))
+    await world.turn()
+    world.settle(error)
+    world.settle(None if error else FULL)
+    await world.turn()
+    answer, other = (REFUSED, 0) if error else (0, REFUSED)
+    assert world.written(writer) == [PubRec(7, answer), PubRec(7, answer), PubAck(8, other)]
+    assert len(world.written(reader)) == 1
+    world.core.stop()
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_a_refused_identifier_can_be_used_for_another_message(*, is_alone: bool) -> None:
-    broker, client = Broker(), Client()
-
-    def publish() -> None:
-        if is_alone:
-            broker.publish_alone(client, 7)
-        else:
-            broker.publish(client, 7, qos=2)
-
-    publish()
-    broker.acceptance.commit()
-    broker.publish(client, 1)  # so that something waits for the log all the time
-    broker.acceptance.commit()
-    broker.settle(FULL)
-    publish()
-    broker.acceptance.commit()
-    broker.again(client, 7)
-    broker.acceptance.commit()
-    broker.settle()
-    broker.settle()
-    broker.settle()
-    taken = [("acknowledged", packet_id) for packet_id in (1, -7, -7)]
-    assert client.answers == [("refused", -7), *taken]
+async def test_a_refused_identifier_can_be_used_for_another_message() -> None:
+    world, writer, reader = await held()
+    for packets in (
+        publish(V5, "t", 2, 7, b"refused"),
+        publish(V5, "t", 1, 1),  # so that something waits for the log all the time
+    ):
+        world.send(writer, packets)
+        await world.turn()
+    world.settle(FULL)
+    world.send(writer, publish(V5, "t", 2, 7, b"another"))
+    await world.turn()
+    world.send(writer, publish(V5, "t", 2, 7, b"another"))  # which comes again
+    await world.turn()
+    while world.handed_in:
+        world.settle()
+    await world.turn()
+    assert world.written(writer) == [PubRec(7, REFUSED), PubAck(1), PubRec(7), PubRec(7)]
+    assert [packet.payload for packet in world.written(reader)] == [b"x", b"another"]
+    world.core.stop()
 
 
 @pytest.mark.parametrize(
     ("count", "size"),
     [(MAX_ENTRIES + 1, 1), (3, MAX_BODY_BYTES // 2), (2, MAX_BODY_BYTES * 2)],
 )
-def test_what_is_answered_alike_is_one_batch_of_the_log(count: int, size: int) -> None:
+async def test_what_is_answered_alike_is_one_batch_of_the_log(count: int, size: int) -> None:
     """Else a part would be in the log and be refused nevertheless."""
-    broker, client = Broker(), Client()
-    for packet_id in range(1, count + 1):
-        broker.publish(client, packet_id, size=size)
-    broker.acceptance.commit()
-    assert len(broker.handed_in) > 1
-    for entries, _ in broker.handed_in:
-        assert len(list(batch.cut(entries))) == 1
-    assert sum(len(entries) for entries, _ in broker.handed_in) == count
-    broker.settle()
-    while broker.handed_in:
-        broker.settle(FULL)
-    assert [packet_id for _, packet_id in client.answers] == list(range(1, count + 1))
-    assert len({answer for answer, _ in client.answers}) == 2
+    world = LogWorld(receive_maximum=2 * MAX_ENTRIES)
+    writer = await world.client(V5)
+    world.holds = True
+    packets = [publish(V5, "t", 1, number, bytes(size)) for number in range(1, count + 1)]
+    world.send(writer, b"".join(packets))
+    world.core.acceptance.commit()
+    assert len(world.handed_in) > 1
+    for rows, _ in world.handed_in:
+        assert len(list(batch.cut(rows))) == 1
+    assert sum(len(rows) for rows, _ in world.handed_in) == count
+    world.settle()
+    while world.handed_in:
+        world.settle(FULL)
+    await world.turn()
+    answers = world.written(writer)
+    assert [answer.packet_id for answer in answers] == list(range(1, count + 1))
+    assert {answer.reason for answer in answers} == {0, REFUSED}
+    world.core.stop()
+
+
+async def test_a_publisher_is_not_read_from_while_too_much_waits_for_the_log() -> None:
+    world = LogWorld(uncommitted_bytes=100)
+    writer = await world.client(V5)
+    world.holds = True
+    world.send(writer, publish(V5, "t", 1, 1, bytes(101)))
+    await world.turn()
+    assert not world.is_read(writer)
+    world.settle()
+    await world.turn()
+    assert world.is_read(writer)
+    world.core.stop()
 
 
 # -- group commit ----------------------------------------------------------------------------------
@@ -251,7 +227,7 @@ async def test_a_full_disk_is_counted_and_named_once_a_second_at_most(
         patched.setattr(log, "append", full)
         for _ in range(100):
             assert commit.append(*frame(1)) is not None
-    assert commit.refusals.counts["batch refused by the log"] == 100
+    assert commit.refusals["batch refused by the log"] == 100
     assert len(caplog.records) <= 2
     assert "No space left" in caplog.text
     caplog.clear()

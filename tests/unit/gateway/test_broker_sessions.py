@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import Message
+from gateway.broker.sessions.in_flight import InFlight
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError, PropertyId, Publish, PubRel, decode, packet_end
 
@@ -23,10 +24,9 @@ def message(text: str, expiry_s: int | None = None) -> Message:
     return Message("t", b"t", text.encode(), 2, False, properties, 0.0)
 
 
-def session(limits: Limits = LIMITS, version: int = 4) -> Session:
-    made = Session(Client("c", None, "::1", version), limits, Budget(limits.all_queues_bytes))
-    made.expiry_s = 60
-    made.attach(made.client, 65_535, None, 0.0)
+def session(limits: Limits = LIMITS, version: int = 4) -> InFlight:
+    made = InFlight(version, limits, Budget(limits))
+    made.begin(version, 65_535, None, 0.0)
     return made
 
 
@@ -47,8 +47,8 @@ def sent(packet: bytes | None) -> Publish:
 
 def test_messages_over_the_window_wait_until_one_is_acknowledged() -> None:
     one = session()
-    ids = [sent(one.deliver(message(str(i)), QOS_1, (), 0.0)).packet_id for i in range(3)]
-    assert one.deliver(message("3"), QOS_1, (), 0.0) is None
+    ids = [sent(one.submit(message(str(i)), QOS_1, (), 0.0)).packet_id for i in range(3)]
+    assert one.submit(message("3"), QOS_1, (), 0.0) is None
     assert one.send_waiting(0.0) == []
     one.puback(ids[0] or 0)
     [packet] = one.send_waiting(0.0)
@@ -58,20 +58,20 @@ def test_messages_over_the_window_wait_until_one_is_acknowledged() -> None:
 def test_a_message_never_overtakes_one_that_waits() -> None:
     one = session()
     one.hold()
-    assert one.deliver(message("first"), QOS_1, (), 0.0) is None
+    assert one.submit(message("first"), QOS_1, (), 0.0) is None
     one.release()
-    assert one.deliver(message("second"), QOS_1, (), 0.0) is None
+    assert one.submit(message("second"), QOS_1, (), 0.0) is None
     assert [sent(p).payload for p in one.send_waiting(0.0)] == [b"first", b"second"]
 
 
 def test_after_a_reconnect_what_was_not_acknowledged_is_sent_again_first_in_order() -> None:
     one = session()
     for text in ("a", "b"):
-        one.deliver(message(text), QOS_2, (), 0.0)
+        one.submit(message(text), QOS_2, (), 0.0)
     one.pubrec(1, failed=False)
-    one.detach(1.0)
-    one.deliver(message("c"), QOS_1, (), 1.0)
-    released, again, fresh = [read(p) for p in one.attach(one.client, 10, None, 2.0)]
+    one.pause()
+    one.submit(message("c"), QOS_1, (), 1.0)
+    released, again, fresh = [read(p) for p in one.begin(4, 10, None, 2.0)]
     assert isinstance(released, PubRel)
     assert released.packet_id == 1
     assert isinstance(again, Publish)
@@ -83,9 +83,9 @@ def test_after_a_reconnect_what_was_not_acknowledged_is_sent_again_first_in_orde
 def test_a_reconnect_with_a_smaller_receive_maximum_keeps_within_it() -> None:
     one = session()
     for text in ("a", "b", "c"):
-        one.deliver(message(text), QOS_1, (), 0.0)
-    one.detach(1.0)
-    [first] = one.attach(one.client, 1, None, 2.0)
+        one.submit(message(text), QOS_1, (), 0.0)
+    one.pause()
+    [first] = one.begin(4, 1, None, 2.0)
     assert sent(first).payload == b"a"
     one.puback(1)
     [second] = one.send_waiting(2.0)
@@ -94,7 +94,7 @@ def test_a_reconnect_with_a_smaller_receive_maximum_keeps_within_it() -> None:
 
 def test_a_puback_does_not_end_the_exchange_of_a_qos_2_message() -> None:
     one = session()
-    one.deliver(message("a"), QOS_2, (), 0.0)
+    one.submit(message("a"), QOS_2, (), 0.0)
     one.puback(1)
     one.pubcomp(1)  # before PUBREC: ignored too
     assert one.inflight_count == 1
@@ -105,7 +105,7 @@ def test_a_puback_does_not_end_the_exchange_of_a_qos_2_message() -> None:
 
 def test_a_pubrec_that_says_failure_frees_the_identifier() -> None:
     one = session()
-    one.deliver(message("a"), QOS_2, (), 0.0)
+    one.submit(message("a"), QOS_2, (), 0.0)
     assert one.pubrec(1, failed=True)
     assert one.inflight_count == 0
     assert not one.pubrec(1, failed=False)
@@ -113,28 +113,28 @@ def test_a_pubrec_that_says_failure_frees_the_identifier() -> None:
 
 def test_the_newest_message_is_dropped_and_counted_when_the_queue_is_full() -> None:
     one = session()
-    one.detach(0.0)
+    one.pause()
     for i in range(7):
-        one.deliver(message(str(i)), QOS_1, (), 0.0)
+        one.submit(message(str(i)), QOS_1, (), 0.0)
     assert (one.queued_count, one.dropped) == (5, 2)
 
 
 def test_all_queues_share_a_budget_which_an_ended_session_gives_back() -> None:
     size = message("x").size_bytes
-    budget = Budget(size)
-    first, second = (Session(Client(c, None, "", 4), LIMITS, budget) for c in "ab")
-    first.deliver(message("x"), QOS_1, (), 0.0)
-    second.deliver(message("x"), QOS_1, (), 0.0)
+    budget = Budget(dataclasses.replace(LIMITS, all_queues_bytes=size))
+    first, second = (InFlight(4, LIMITS, budget) for _ in range(2))
+    first.submit(message("x"), QOS_1, (), 0.0)
+    second.submit(message("x"), QOS_1, (), 0.0)
     assert (second.queued_count, second.dropped) == (0, 1)
     first.end()
-    second.deliver(message("x"), QOS_1, (), 0.0)
+    second.submit(message("x"), QOS_1, (), 0.0)
     assert (second.queued_count, budget.used_bytes) == (1, size)
 
 
 def test_the_bytes_in_flight_are_limited() -> None:
     one = session(dataclasses.replace(LIMITS, inflight_bytes=1))
-    assert one.deliver(message("a"), QOS_1, (), 0.0) is not None
-    assert one.deliver(message("b"), QOS_1, (), 0.0) is None
+    assert one.submit(message("a"), QOS_1, (), 0.0) is not None
+    assert one.submit(message("b"), QOS_1, (), 0.0) is None
     one.puback(1)
     assert len(one.send_waiting(0.0)) == 1
 
@@ -142,8 +142,8 @@ def test_the_bytes_in_flight_are_limited() -> None:
 def test_a_message_that_expired_while_it_waited_is_not_sent() -> None:
     one = session(version=5)
     one.hold()
-    one.deliver(message("old", expiry_s=10), QOS_1, (), 0.0)
-    one.deliver(message("new", expiry_s=100), QOS_1, (), 0.0)
+    one.submit(message("old", expiry_s=10), QOS_1, (), 0.0)
+    one.submit(message("new", expiry_s=100), QOS_1, (), 0.0)
     one.release()
     [packet] = one.send_waiting(20.0)
     found = read(packet, 5)
@@ -153,15 +153,15 @@ def test_a_message_that_expired_while_it_waited_is_not_sent() -> None:
 
 def test_a_message_over_the_clients_maximum_packet_size_counts_as_sent() -> None:
     one = session(version=5)
-    one.attach(one.client, 10, 20, 0.0)
-    assert one.deliver(message("x" * 30), QOS_1, (), 0.0) is None
+    one.begin(4, 10, 20, 0.0)
+    assert one.submit(message("x" * 30), QOS_1, (), 0.0) is None
     assert (one.inflight_count, one.dropped) == (0, 1)
 
 
 def test_a_session_without_expiry_ends_with_its_connection_and_one_that_never_expires_stays() -> (
     None
 ):
-    one = session()
+    one = Session(Client("c", None, "::1", 4), LIMITS, Budget(LIMITS))
     one.expiry_s = 0
     one.detach(5.0)
     assert one.ends_at_s == 5.0
@@ -209,15 +209,15 @@ def test_every_message_arrives_in_order_whatever_happens_to_the_connection(
     for step in steps:
         if step.startswith("deliver"):
             flags = QOS_1 if step.endswith("1") else QOS_2
-            packet = one.deliver(message(str(count)), flags, (), 0.0)
+            packet = one.submit(message(str(count)), flags, (), 0.0)
             count += 1
             receive([] if packet is None else [packet])
         elif step == "ack" and pending:
             answer()
         elif step == "lose":
-            one.detach(0.0)
+            one.pause()
             pending.clear()
-            receive(one.attach(one.client, 65_535, None, 0.0))
+            receive(one.begin(4, 65_535, None, 0.0))
         elif step == "hold":
             one.hold()
         elif step == "release":
@@ -249,10 +249,10 @@ def test_an_answer_without_packet_identifier_is_refused() -> None:
 
 def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
     one = session(Limits(inflight_messages=10))
-    one.deliver(message("stays"), QOS_1, (), 0.0)
+    one.submit(message("stays"), QOS_1, (), 0.0)
     seen = set()
     for _ in range(65_535):
-        packet_id = sent(one.deliver(message("x"), QOS_1, (), 0.0)).packet_id
+        packet_id = sent(one.submit(message("x"), QOS_1, (), 0.0)).packet_id
         assert packet_id is not None
         seen.add(packet_id)
         one.puback(packet_id)

@@ -6,18 +6,16 @@ import asyncio
 import math
 import re
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mqtt_peer import Bench
 
 from gateway.broker.access.policy import AccessControl, AccessPolicy
 from gateway.broker.access.rules import Rules
-from gateway.broker.broker import GatewayBroker
-from gateway.broker.hooks import Committed
 from gateway.broker.statistics.load import LoadAverages
-from tree_handler.batch import Row
 
 PEERS = [
     pytest.mark.peer("mosquitto", "mosquitto"),
@@ -32,34 +30,16 @@ FORMS = {
 }
 
 
-class Started:
-    """A broker, and all that it handed in for the log."""
-
-    def __init__(self, **options: Any) -> None:
-        self.entries: list[Row] = []
-        given: dict[str, Any] = {"anonymous": True, "sys_interval_s": 0.1}
-        self.broker = GatewayBroker(
-            "127.0.0.1", 0, commit=self._commit, links=_no_links, **given | options
-        )
-
-    def _commit(
-        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
-    ) -> None:
-        self.entries += [*logged, *unlogged]
-        if done is not None:
-            done(1 if logged else 0, None)
-
-
-async def _no_links(*_: Any) -> None:
-    raise AssertionError("no link was dialled")
+def made(**options: Any) -> Bench:
+    return Bench(**{"anonymous": True, "sys_interval_s": 0.1, **options})
 
 
 @pytest.fixture
-async def started() -> AsyncIterator[Started]:
-    one = Started()
-    await one.broker.start()
+async def started() -> AsyncIterator[Bench]:
+    one = made()
+    await one.start()
     yield one
-    await one.broker.shutdown()
+    await one.stop()
 
 
 async def mosquitto_sub(port: int, *arguments: str) -> list[tuple[str, bool, str]]:
@@ -110,7 +90,7 @@ class TestBesideMosquitto:
     pytestmark = PEERS
 
     async def test_every_topic_of_mosquitto_is_there_in_the_same_form(
-        self, started: Started, tmp_path: Path
+        self, started: Bench, tmp_path: Path
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
@@ -145,7 +125,7 @@ class TestWhoReadsIt:
     pytestmark = PEERS[1:]
 
     async def test_what_was_told_before_comes_retained_and_news_do_not(
-        self, started: Started
+        self, started: Bench
     ) -> None:
         found = await mosquitto_sub(
             started.broker.port, "-t", "$SYS/broker/clients/connected", "-C", "2"
@@ -156,7 +136,7 @@ class TestWhoReadsIt:
         ]
 
     async def test_a_topic_that_has_not_changed_is_not_published_again(
-        self, started: Started
+        self, started: Bench
     ) -> None:
         uptime, version = "$SYS/broker/uptime", "$SYS/broker/version"
         found = await mosquitto_sub(started.broker.port, "-t", version, "-t", uptime, "-C", "4")
@@ -164,13 +144,13 @@ class TestWhoReadsIt:
         texts = [text for topic, _, text in found if topic == uptime]
         assert len(set(texts)) == len(texts) == 3
 
-    async def test_a_wildcard_alone_does_not_show_it(self, started: Started) -> None:
+    async def test_a_wildcard_alone_does_not_show_it(self, started: Bench) -> None:
         assert await mosquitto_sub(started.broker.port, "-t", "#", "-W", "1") == []
 
     async def test_only_those_may_read_it_whom_a_rule_lets(self) -> None:
         policy = AccessPolicy(Rules(subscribe=("#", "$SYS/broker/clients/#")))
-        one = Started(access=AccessControl(policy))
-        await one.broker.start()
+        one = made(policy=AccessControl(policy))
+        await one.start()
         try:
             port = one.broker.port
             topic = "$SYS/broker/clients/connected"
@@ -178,28 +158,21 @@ class TestWhoReadsIt:
             assert await mosquitto_sub(port, "-t", "$SYS/#", "-W", "1") == []
             assert await mosquitto_sub(port, "-t", "$SYS/broker/version", "-W", "1") == []
         finally:
-            await one.broker.shutdown()
+            await one.stop()
 
     async def test_an_interval_of_0_switches_it_off(self) -> None:
-        one = Started(sys_interval_s=0.0)
-        await one.broker.start()
+        one = made(sys_interval_s=0.0)
+        await one.start()
         try:
             assert await mosquitto_sub(one.broker.port, "-t", "$SYS/#", "-W", "1") == []
         finally:
-            await one.broker.shutdown()
+            await one.stop()
 
 
-async def test_it_is_never_handed_in_for_the_log_or_the_tree(started: Started) -> None:
+async def test_it_is_never_handed_in_for_the_log_or_the_tree(started: Bench) -> None:
     core = started.broker.core
     async with asyncio.timeout(LIMIT_S):
-        while len(core.statistics) < 40:
+        while len(list(core.retention.match("$SYS/#"))) < 40:
             await asyncio.sleep(0)
     assert started.entries == []
-    assert len(core.retained) == 0
-
-
-async def test_a_plugin_of_amqtt_does_not_publish_it_a_second_time(started: Started) -> None:
-    await started.broker.retain_message(None, "$SYS/broker/version", b"amqtt")
-    await started.broker.internal_message_broadcast("$SYS/broker/version", b"amqtt")
-    [(_, version)] = started.broker.core.retained_for("$SYS/broker/version")
-    assert version.payload.startswith(b"hedgerow version ")
+    assert len(core.retention) == 0

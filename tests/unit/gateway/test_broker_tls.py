@@ -61,7 +61,7 @@ async def start(authority: Authority, server: Issued) -> Any:
                 tls=Tls(TlsFiles(server.certificate, server.key, wanted, client_ca, crl)),
                 **options,
             )
-            await bench.broker.start()
+            await bench.start()
             stack.push_async_callback(bench.stop)
             return bench
 
@@ -221,7 +221,7 @@ async def test_rules_by_user_and_by_role_hold_for_a_certificate(
         roles={"sensor": Rules(publish=("by-role/%u",))},
         users={"alice": Rules(publish=("by-user",)), "sensor": Rules(publish=("wrong",))},
     )
-    bench = await start("required", access=AccessControl(policy))
+    bench = await start("required", policy=AccessControl(policy))
     alice = authority.issue("alice", roles=["sensor"])
     peer = await bench.connect("a", context=authority.client_context(alice))
     assert await peer.publish("by-user") == 0
@@ -340,9 +340,9 @@ async def test_a_tls_client_that_does_not_read_loses_qos_0_and_is_not_kept_in_me
             fast.writer.write(packet * 1000)
             await fast.writer.drain()
             await fast.nothing_came()
-    (connection,) = (c for c in bench.broker.core.connections if str(c).startswith("'slow'"))
-    assert connection.transport is not None
-    assert connection.transport.get_write_buffer_size() < 4 << 20
+    (seen,) = (c for c in bench.broker.core.connections if str(c).startswith("'slow'"))
+    assert seen.channel.transport is not None
+    assert seen.channel.transport.get_write_buffer_size() < 4 << 20
     slow.writer.transport.resume_reading()
     slow.send(PingReq())
     while not isinstance(await slow.next(), PingResp):

@@ -7,10 +7,12 @@ import socket
 from collections.abc import Sequence
 from typing import cast
 
-from gateway.broker.hooks import Committed, Hooks
+from surroundings import hooks
+
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.hooks import Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
-from gateway.broker.server import BrokerCore
 from tree_handler.batch import Row
 
 CONNECT = b"\x10\x0e\0\4MQTT\4%c\0\0\0\2"
@@ -41,24 +43,19 @@ def _commit(logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> 
         done(1 if logged else 0, None)
 
 
-async def _no_links(*_: object) -> None:
-    raise AssertionError("no link was dialled")
+def make_core(**limits: int) -> DataPlane:
+    return DataPlane(hooks(commit=_commit), Limits(**limits))
 
 
-def make_core(**limits: int) -> BrokerCore:
-    hooks = Hooks(lambda client, password: True, _commit, lambda: False, _no_links)
-    return BrokerCore(hooks, Limits(**limits))
-
-
-def connected(core: BrokerCore, name: bytes, *, clean: bool = True) -> Connection:
-    connection = Connection(core)
+def connected(core: DataPlane, name: bytes, *, clean: bool = True) -> Connection:
+    connection = Connection(core.service)
     connection.connection_made(Wire())
     connection.data_received(CONNECT % (clean << 1) + name)
     return connection
 
 
 def written(connection: Connection) -> bytes:
-    return cast(Wire, connection.transport).written
+    return cast(Wire, connection.peer.channel.transport).written
 
 
 async def turn() -> None:
@@ -72,8 +69,12 @@ async def test_packets_bytes_and_publishes_are_counted_by_qos_and_direction() ->
     subscriber.data_received(b"\x82\x06\0\1\0\1t\2")
     await turn()
     traffic = core.traffic
-    assert (traffic.sockets, traffic.connects, traffic.clients_max) == (2, 2, 2)
-    assert (traffic.packets_received, traffic.published) == (3, 0)
+    assert (core.connections.opened_count, traffic.connects, core.sessions.connected_max) == (
+        2,
+        2,
+        2,
+    )
+    assert (traffic.packets_read, traffic.published) == (3, 0)
     assert (traffic.packets_sent, traffic.delivered) == (3, 0)
 
     zero, one, two = b"\x30\x04\0\1t0", b"\x32\x06\0\1t\0\1q", b"\x34\x07\0\1t\0\2qq"
@@ -83,13 +84,13 @@ async def test_packets_bytes_and_publishes_are_counted_by_qos_and_direction() ->
     assert traffic.received_qos_0 == 5
     assert (traffic.received_qos_1, traffic.received_qos_2) == (1, 1)
     assert traffic.published_bytes == 5 * 6 + len(one) + len(two)
-    assert traffic.packets_received == 3 + 7 + 1
+    assert traffic.packets_read == 3 + 7 + 1
     assert traffic.delivered == 7
     assert traffic.packets_sent == 3 + 7 + 3  # and PUBACK, PUBREC, PUBCOMP
     sent = written(publisher) + written(subscriber)
     assert traffic.bytes_sent == len(sent)
     assert traffic.delivered_bytes == 5 * 6 + len(one) + len(two)
-    assert traffic.bytes_received == 2 * 16 + 8 + 5 * 6 + len(one) + len(two) + 4
+    assert traffic.bytes_read == 2 * 16 + 8 + 5 * 6 + len(one) + len(two) + 4
     core.stop()
 
 
@@ -113,7 +114,7 @@ async def test_answers_of_a_closing_connection_never_make_the_delivered_fewer() 
     publisher = connected(core, b"pp")
     await turn()
     publisher.data_received(b"\x32\x06\0\1t\0\1q")
-    publisher.abort()
+    publisher.peer.channel.abort()
     await turn()
     assert core.traffic.delivered == 0
     # The CONNACK, and the PUBACK if the broker had not waited for the turn's end.
@@ -126,26 +127,27 @@ async def test_a_session_whose_time_is_over_is_counted_as_expired_and_others_are
     clean, lasting = connected(core, b"aa"), connected(core, b"bb", clean=False)
     clean.connection_lost(None)
     lasting.connection_lost(None)
-    assert (len(core.offline), core.traffic.sessions_expired) == (1, 0)
+    assert (core.sessions.offline_count, core.sessions.expired) == (1, 0)
     async with asyncio.timeout(10):
-        while core.sessions:
+        while len(core.sessions):
+            core.sweep()
             await asyncio.sleep(0.05)
-    assert (len(core.offline), core.traffic.sessions_expired) == (0, 1)
+    assert (core.sessions.offline_count, core.sessions.expired) == (0, 1)
     core.stop()
 
 
 async def test_tcp_finds_a_client_that_is_gone_and_has_no_keep_alive() -> None:
     core = make_core()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(core), "127.0.0.1", 0
+        lambda: Connection(core.service), "127.0.0.1", 0
     )
     _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     async with asyncio.timeout(10):
-        while not core.connections:
+        while not len(core.connections):
             await asyncio.sleep(0)
-    [connection] = core.connections
-    assert connection.transport is not None
-    ours = connection.transport.get_extra_info("socket")
+    [peer] = core.connections
+    assert peer.channel.transport is not None
+    ours = peer.channel.transport.get_extra_info("socket")
     assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     seconds = ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) + ours.getsockopt(
         socket.IPPROTO_TCP, socket.TCP_KEEPINTVL

@@ -12,17 +12,17 @@ from aiocoap import error
 from aiocoap.numbers.codes import Code
 from aiocoap.optiontypes import BlockOption
 
-from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap import access
 from gateway.coap.access import GuardedSite, identity_of
 
-METER = Identity(Proof.PSK, "meter-1")
+METER = PeerIdentity(Proof.PSK, "meter-1")
 BlockTuple = BlockOption.BlockwiseTuple
 
 
 @dataclass(frozen=True)
 class Remote:
-    identity: Identity
+    identity: PeerIdentity
     blockwise_key: str = "somewhere"
 
 
@@ -44,7 +44,7 @@ class Pipe:
     request: Any
 
 
-def pipe(code: Code, identity: Identity = ANONYMOUS, block1: Any = None) -> Pipe:
+def pipe(code: Code, identity: PeerIdentity = ANONYMOUS, block1: Any = None) -> Pipe:
     message = aiocoap.Message(code=code)
     message.remote = Remote(identity)
     message.opt.block1 = block1

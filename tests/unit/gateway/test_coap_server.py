@@ -15,11 +15,11 @@ import aiocoap
 import pytest
 from aiocoap import resource
 
-from dtls.errors import ListenError
+from dtls.errors import SocketError
 from dtls.keystore import Keystore
 from gateway.coap.client import (
     BadUriError,
-    Client,
+    CoapClient,
     HandshakeRefusedError,
     NoAnswerError,
     UnreachableError,
@@ -78,7 +78,7 @@ def secure(server: CoapServer, host: str = "127.0.0.1") -> str:
 
 
 async def test_one_site_is_read_over_both_transports(server: CoapServer) -> None:
-    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         for uri in (plain(server), secure(server)):
             response = await client.request("GET", uri)
             assert (response.code, response.payload) == ("2.05", b"21.5")
@@ -104,13 +104,13 @@ async def test_anybody_may_write_where_the_configuration_says_so(value: Value) -
 
 async def test_a_long_payload_travels_in_blocks_both_ways(server: CoapServer) -> None:
     body = b"0123456789" * 1_000
-    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         assert (await client.request("PUT", secure(server), payload=body)).ok
         assert (await client.request("GET", secure(server))).payload == body
 
 
 async def test_a_session_is_opened_once_for_many_requests(server: CoapServer) -> None:
-    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         for _ in range(3):
             await client.request("GET", secure(server))
     assert server.counters is not None
@@ -126,7 +126,7 @@ async def test_at_the_wildcard_address_the_answer_comes_from_the_address_that_wa
     uri_host = f"[{asked}]" if ":" in asked else asked
     async with (
         server_of(value, listen_at) as server,
-        Client(psk_identity="meter-1", psk_key=KEY) as client,
+        CoapClient(psk_identity="meter-1", psk_key=KEY) as client,
     ):
         # The client's sockets are connected: an answer from elsewhere would not arrive.
         assert (await client.request("GET", plain(server, uri_host), timeout_s=5)).ok
@@ -162,7 +162,7 @@ async def test_bytes_that_are_no_coap_do_not_stop_the_server(
         for port in (server.coap_port, server.coaps_port):
             for datagram in (b"", b"\x40", b"\xff" * 100, not_utf8, ack_of_get):
                 peer.sendto(datagram, ("127.0.0.1", port))
-    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         assert (await client.request("GET", plain(server))).ok
         assert (await client.request("GET", secure(server))).ok
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
@@ -170,7 +170,7 @@ async def test_bytes_that_are_no_coap_do_not_stop_the_server(
 
 async def test_stopping_leaves_no_task_and_tells_the_peers(value: Value) -> None:
     before = asyncio.all_tasks()
-    async with Client(psk_identity="meter-1", psk_key=KEY) as client:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         async with server_of(value) as server:
             ports = (server.coap_port, server.coaps_port)
             await client.request("GET", secure(server))
@@ -196,13 +196,13 @@ async def test_a_port_in_use_is_an_error_that_names_the_address(
         coaps_port=taken if scheme == "coaps" else 0,
         keystore=KEYS,
     )
-    with pytest.raises(ListenError, match=f"{scheme}://127.0.0.1:{taken}: .*in use"):
+    with pytest.raises(SocketError, match=f"{scheme}://127.0.0.1:{taken}: .*in use"):
         await second.start()
     assert second.coap_port is second.coaps_port is None
 
 
 async def test_a_host_that_is_no_address_is_an_error_that_shows_it(value: Value) -> None:
-    with pytest.raises(ListenError, match="'gw-north' is not an IP address"):
+    with pytest.raises(SocketError, match="'gw-north' is not an IP address"):
         await server_of(value, "gw-north").start()
 
 
@@ -258,4 +258,4 @@ async def test_an_unknown_identity_and_a_wrong_key_are_told_apart(server: CoapSe
 
 async def test_a_key_without_identity_is_an_error() -> None:
     with pytest.raises(BadUriError, match="go together"):
-        Client(psk_key=KEY)
+        CoapClient(psk_key=KEY)

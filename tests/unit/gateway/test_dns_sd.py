@@ -15,6 +15,8 @@ from gateway.links.dns_sd import SERVICE, DnsSd
 from gateway.links.neighbours import Address
 from tree_handler.discovery import Announcement
 
+pytestmark = pytest.mark.slow
+
 LOOPBACK = ["127.0.0.1"]
 
 

@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 import corpus
 import targets
 
-from gateway.broker.inbound.aliases import OutgoingAliases
-from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
-from gateway.broker.server import BrokerCore
+from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.mqtt import Scanner
 
 Run = Callable[[bytes], None]
 INPUTS = {"parser": 8_000, "connection": 1_000}
@@ -43,12 +43,12 @@ def test_a_seed_with_pieces_changed_is_dealt_with(target: str) -> None:
 
 
 def loses_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = Connection._keep
+    feed = Scanner.feed
 
-    def kept(self: Connection, data: bytes, at: int, wanted_bytes: int = 0) -> None:
-        keep(self, data[:-1], at, wanted_bytes)
+    def fed(self: Scanner, data: bytes) -> None:
+        feed(self, data[:-1] if self.buffered_bytes else data)
 
-    monkeypatch.setattr(Connection, "_keep", kept)
+    monkeypatch.setattr(Scanner, "feed", fed)
 
 
 def writes_a_byte_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def writes_a_byte_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BrokerCore, "leave", lambda self, session, topic_filter: None)
+    monkeypatch.setattr(Subscriptions, "_leave", lambda self, session, topic_filter: None)
 
 
 def breaks_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:

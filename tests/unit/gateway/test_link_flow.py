@@ -30,10 +30,11 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 class SlowLine:
     """A relay that passes on so many bytes a second each way, and holds few itself."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, bytes_per_s: int = LINE_BYTES_PER_S) -> None:
         self._to = host, port
+        self._bytes_per_s = bytes_per_s
+        self._chunk_bytes = min(CHUNK_BYTES, bytes_per_s // 20)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.is_blocked = False
 
     async def start(self) -> int:
         listening = socket.create_server(("127.0.0.1", 0))
@@ -50,10 +51,10 @@ class SlowLine:
 
     async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            while data := await source.read(CHUNK_BYTES):
+            while data := await source.read(self._chunk_bytes):
                 target.write(data)
                 await target.drain()
-                await asyncio.sleep(len(data) / LINE_BYTES_PER_S)
+                await asyncio.sleep(len(data) / self._bytes_per_s)
         target.close()
 
     async def stop(self) -> None:
@@ -81,6 +82,7 @@ def numbers(host: Host) -> list[int]:
     return [int(name.split(":")[1].rstrip(".")) for name in host.got]
 
 
+@pytest.mark.slow
 async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody_asks_for_it(
     pair: tuple[Host, Host],
 ) -> None:
@@ -118,6 +120,7 @@ async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody
     assert a.node.replication.counters.duplicates == b.node.replication.counters.duplicates == 0
 
 
+@pytest.mark.slow
 async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
     pair: tuple[Host, Host],
 ) -> None:
@@ -142,6 +145,7 @@ async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
     assert a.node.status()["counters"]["dropped_unlogged"] == dropped
 
 
+@pytest.mark.slow
 async def test_a_round_trip_behind_data_does_not_count(pair: tuple[Host, Host]) -> None:
     a, b = pair
     await until(lambda: a.node.tree.neighbours()[0].rtt_ms is not None)
@@ -178,3 +182,21 @@ async def test_a_link_that_ends_with_a_backlog_is_repaired_over_the_next_one(
     a.neighbours.add_static(b.address)
     await until(lambda: len(b.got) == 500)
     assert numbers(b) == list(range(500))
+
+
+async def test_a_message_that_takes_longer_than_the_silence_of_the_dead_passes_over_one_link(
+    tmp_path: Path,
+) -> None:
+    async with started(tmp_path, hello_s=0.1) as start:
+        a, b = await start("a", 2.0), await start("b", 1.0)
+        line = SlowLine(b.address.host, b.address.port, bytes_per_s=50_000)
+        a.neighbours.add_static(type(b.address)("127.0.0.1", await line.start()))
+        await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+        links = list(a.node.links)
+        for number in range(2):
+            a.node.publish(Entry("t", b"%d" % number + b"." * 100_000, qos=1))
+        await until(lambda: len(b.got) == 2)
+        assert numbers(b) == [0, 1]
+        assert list(a.node.links) == links
+        assert a.node.tree.counters["silent"] == b.node.tree.counters["silent"] == 0
+        await line.stop()

@@ -23,7 +23,7 @@ class Line:
         self.sent: list[wire.Packet] = []
 
     def send(self, data: bytes) -> None:
-        reader = wire.Reader()
+        reader = wire.LinkReader()
         reader.feed(data)
         packet = reader.next()
         assert packet is not None
@@ -49,7 +49,7 @@ def echoed(hellos: Hellos, line: Line, rtt_s: float, *, here: bool, there: bool)
     line.is_behind_data = here
     hellos.send(cast(Link, line), cast(Bpdu, Hello()), 10.0)
     number, _ = wire.split_ping(line.sent[-1].body)
-    reader = wire.Reader()
+    reader = wire.LinkReader()
     reader.feed(wire.pong(number, behind_data=there))
     echo = reader.next()
     assert echo is not None

@@ -37,7 +37,7 @@ def link_tls(fleet: Fleet, issued: Issued, name: str, crl: Path | None = None) -
     return LinkTls(files, name)
 
 
-async def answer(port: int, connect: wire.Connect, context: ssl.SSLContext | None) -> bytes:
+async def answer(port: int, connect: wire.LinkConnect, context: ssl.SSLContext | None) -> bytes:
     """What a gateway says to a CONNECT."""
     async with asyncio.timeout(LIMIT_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
@@ -61,7 +61,7 @@ async def test_gateways_of_one_fleet_link_over_tls(fleet: Fleet) -> None:
 async def test_a_link_that_is_no_gateways_is_refused(fleet: Fleet) -> None:
     a = fleet.gateway("gw-a")
     await a.start()
-    authority, connect = fleet.authority, wire.Connect("gw-b", "hedgerow", bytes(16))
+    authority, connect = fleet.authority, wire.LinkConnect("gw-b", "hedgerow", bytes(16))
     sensor = authority.client_context(authority.issue("gw-b", roles=["sensor"]))
     another = authority.client_context(authority.issue("gw-c", is_gateway=True))
     for context in (sensor, another, authority.client_context()):
@@ -81,7 +81,7 @@ async def test_the_certificate_of_another_authority_opens_nothing(
     (tmp_path / "foreign").mkdir()
     foreign = Authority(tmp_path / "foreign").issue("gw-b", is_gateway=True)
     context = fleet.authority.client_context(foreign)
-    connect = wire.Connect("gw-b", "hedgerow", bytes(16))
+    connect = wire.LinkConnect("gw-b", "hedgerow", bytes(16))
     assert await answer(a.port, connect, context) == b""
     await until(lambda: a.refusals("TLS handshake failed"))
 
@@ -114,7 +114,7 @@ class Impostor:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        packets = wire.Reader()
+        packets = wire.LinkReader()
         try:
             while (packet := packets.next()) is None:
                 data = await reader.read(1000)
@@ -123,7 +123,7 @@ class Impostor:
                 self.heard += data
                 packets.feed(data)
             own = Credentials(self._as, CREDENTIALS.tree, CREDENTIALS.key)
-            core = Acceptor(own, secrets.token_bytes(16), wire.Connect.decode(packet.body))
+            core = Acceptor(own, secrets.token_bytes(16), wire.LinkConnect.decode(packet.body))
             writer.write(wire.connack(wire.ReturnCode.ACCEPTED))
             writer.write(wire.publish(handshake.TOPIC, core.answer))
             await reader.read()
@@ -236,5 +236,5 @@ async def test_a_gateway_without_certificates_and_neighbours_runs_and_takes_no_l
 ) -> None:
     gateway = fleet.gateway("gw-a", tls=False)
     await gateway.start(tls="required")
-    connect = wire.Connect("gw-b", "hedgerow", bytes(16))
+    connect = wire.LinkConnect("gw-b", "hedgerow", bytes(16))
     assert await answer(gateway.port, connect, None) == NOT_AUTHORIZED

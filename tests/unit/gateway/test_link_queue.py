@@ -17,7 +17,7 @@ TAKES = 64 * 1024
 
 def read(stream: bytes) -> list[Packet]:
     """The packets and whole messages of a stream."""
-    reader, assembly, found = wire.Reader(wire.MAX_PACKET_BYTES), wire.Assembly(), []
+    reader, assembly, found = wire.LinkReader(wire.MAX_PACKET_BYTES), wire.Assembly(), []
     reader.feed(stream)
     while (packet := reader.next()) is not None:
         whole = assembly.add(packet) if packet.type is Type.PUBLISH else packet

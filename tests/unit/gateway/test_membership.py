@@ -11,6 +11,7 @@ from tree_host import until
 
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.membership import FILE_NAME, TOPIC, Members
 from tree_handler import batch
@@ -34,15 +35,13 @@ async def running(folder: Path) -> AsyncIterator[tuple[TreeNode, MessageLog]]:
     """A node whose log soon drops what it holds."""
     log = MessageLog(folder / "log", segment_bytes=1_000, max_bytes=4_000)
     log.open()
-    node = TreeNode(
+    settings = NodeSettings(
         Credentials("gw", "test", bytes(32)),
         Identity("gw", 1, 1.0, "127.0.0.1"),
         Parameters(hello_s=0.05),
-        log,
-        deliver=lambda rows, header: None,
-        control=lambda entry, header: None,
         repair_interval_s=0.05,
     )
+    node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
     try:
         yield node, log
     finally:

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgpack
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
@@ -115,6 +120,131 @@ def test_a_start_knows_every_segment_with_or_without_its_index(folder: Path, ind
     assert [header.first for header in headers] == [7, 8, 9, 33]
 
 
+def by_start(folder: Path, segment_bytes: int) -> dict[str, object]:
+    """All that a start knows."""
+    log = opened(folder, segment_bytes=segment_bytes)
+    told: dict[str, object] = {
+        "have": log.have,
+        "kept from": log.kept_from(),
+        "control": list(log.control()),
+        "length": log.length,
+        "position": log.position,
+    }
+    for key in log.have:
+        wanted = Intervals([(3, 11), (17, 17), (20, 200)])
+        told[f"read {key}"] = list(log.read(key, wanted))
+        for number in (1, 5, 9, 14):
+            told[f"{number} of {key}"] = list(log.read(key, Intervals([(number, number)])))
+    log.close()
+    return told
+
+
+batches = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.integers(1, 30),
+        st.integers(1, 4),
+        st.sampled_from(
+            [Flags.LOGGED, Flags.LOGGED | Flags.CONTROL, Flags.PASSED, Flags.LOCAL, Flags.NONE]
+        ),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(batches)
+def test_an_index_tells_a_start_what_its_segment_does(
+    appended: list[tuple[str, int, int, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "log"
+        log = opened(folder, segment_bytes=300)
+        for origin, first, count, flags in appended:
+            if flags & Flags.PASSED:
+                log.append(*batch.passed((origin, 1), first, first + count - 1))
+            else:
+                log.append(*make(first, count, origin=origin, flags=flags))
+        log.close()
+        with_indexes = by_start(folder, 300)
+        for index in folder.glob("*.index"):
+            index.unlink()
+        assert by_start(folder, 300) == with_indexes
+
+
+WRONG = {
+    "of another segment": lambda start, length, rest: [start + 1, length, *rest],
+    "of a segment of another length": lambda start, length, rest: [start, length - 1, *rest],
+    "with a batch outside": lambda start, length, rest: [start, length, [length], *rest[1:]],
+    "with numbers that never were": lambda start, length, rest: [start, length, *rest[:2], []],
+    "without a field": lambda start, length, rest: [start, length, *rest[:2]],
+    "of other types": lambda start, length, rest: [start, length, "x", 7, None],
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_an_index_that_cannot_be_right_is_not_believed(
+    folder: Path, change: Callable[[int, int, list[object]], list[object]]
+) -> None:
+    log = opened(folder, segment_bytes=400)
+    for n in range(1, 41):
+        log.append(*make(n))
+    log.close()
+    before = by_start(folder, 400)
+    for index in folder.glob("*.index"):
+        start, length, *rest = msgpack.unpackb(index.read_bytes()[4:])
+        packed = msgpack.packb(change(start, length, rest))
+        index.write_bytes(zlib.crc32(packed).to_bytes(4, "big") + packed)
+    assert by_start(folder, 400) == before
+
+
+def test_an_index_that_stands_beside_another_segment_is_not_believed(folder: Path) -> None:
+    log = opened(folder, segment_bytes=400)
+    for n in range(1, 41):
+        log.append(*make(n))
+    log.close()
+    before = by_start(folder, 400)
+    indexes = sorted(folder.glob("*.index"))
+    told = [index.read_bytes() for index in indexes]
+    for index, other in zip(indexes, [*told[1:], told[0]], strict=True):
+        index.write_bytes(other)
+    assert by_start(folder, 400) == before
+
+
+@pytest.mark.parametrize("needed", [0, 1, 7, 20, 39, 40])
+def test_nothing_is_trimmed_that_the_next_start_needs(folder: Path, needed: int) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=800)
+    positions = []
+    for n in range(1, 41):
+        positions.append(log.position)
+        log.append(*make(n))
+    positions.append(log.position)
+    log.sync()
+    log.may_trim(positions[needed])
+    log.trim()
+    log.close()
+    again = opened(folder, segment_bytes=400, max_bytes=800)
+    found = [header.first for _, header in again.read_from(positions[needed])]
+    assert found == list(range(needed + 1, 41))
+    again.close()
+
+
+def test_a_position_before_a_number_is_where_its_segment_begins(folder: Path) -> None:
+    log = opened(folder, segment_bytes=400)
+    for n in range(1, 41):
+        log.append(*make(n))
+    starts = sorted(int(path.stem) for path in folder.glob("*.log"))
+    for n in (1, 7, 40):
+        at = log.where(("gw", 1), n)
+        assert at in starts
+        assert n in [header.first for _, header in log.read_from(at)]
+        later = [start for start in starts if start > at]
+        assert not later or n not in [h.first for _, h in log.read_from(later[0])]
+    assert log.where(("gw", 1), 41) == log.where(("gw", 2), 1) == log.position
+    log.close()
+
+
 def test_trimming_deletes_whole_segments_and_remembers_what_they_held(folder: Path) -> None:
     log = opened(folder, segment_bytes=400, max_bytes=1000)
     for n in range(1, 41):
@@ -152,7 +282,7 @@ def _copied(folder: Path) -> Path:
 def test_batches_that_repair_brought_in_any_order_are_read_in_sequence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.log.message_log.IN_SEQUENCE", 3)
+    monkeypatch.setattr("gateway.log.scan.IN_SEQUENCE", 3)
     log = opened(folder)
     for first, count in ((9, 3), (8, 1), (1, 2), (4, 4), (3, 1)):
         log.append(*make(first, count))

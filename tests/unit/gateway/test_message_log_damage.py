@@ -320,7 +320,7 @@ def test_an_index_that_does_not_fit_is_written_when_it_does(
 
     log.append(*make(n + 1))
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", full)
+        patched.setattr(Path, "rename", full)
         log.sync()
         assert not list(tmp_path.glob("*.index"))
     log.sync()

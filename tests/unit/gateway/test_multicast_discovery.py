@@ -16,7 +16,7 @@ from gateway.links.discovery import (
     Group,
     MulticastDiscovery,
 )
-from tree_handler.discovery import Announcement, Discovery, Pace
+from tree_handler.discovery import Announcement, AnnouncementTimes, Discovery
 
 KEY = b"k" * 32
 
@@ -26,7 +26,9 @@ class Gateway:
 
     def __init__(self, name: str, group: Group, tree: str = "demo", key: bytes = KEY) -> None:
         self.own = Announcement(tree, name, 1, "127.0.0.1", 1883)
-        self.core = Discovery(self.own, key, asyncio.get_running_loop().time(), Pace(0.2, 0.1))
+        self.core = Discovery(
+            self.own, key, asyncio.get_running_loop().time(), AnnouncementTimes(0.2, 0.1)
+        )
         self.heard: asyncio.Queue[Announcement] = asyncio.Queue()
         self.shell = MulticastDiscovery(self.core, group, self.heard.put_nowait)
 

@@ -13,6 +13,8 @@ from gateway.links.overlay_part import TOPIC, OverlayPart
 from tree_handler.overlays.overlays import Settings
 from tree_handler.routing.interest import Interest
 
+pytestmark = pytest.mark.slow
+
 IDS = ("a", "b", "c", "d")
 WANTED = {"a": "abc ab abcd", "b": "abc ab abcd", "c": "abc abcd", "d": "abcd"}
 

@@ -32,12 +32,14 @@ from gateway.mqtt import (
     Unsubscribe,
     Version,
     Will,
+    body_at,
     check_topic_filter,
     decode,
     decode_properties,
     encode,
     encode_properties,
     packet_end,
+    read_publish,
 )
 from gateway.mqtt.reason_codes import REASONS
 
@@ -222,6 +224,28 @@ def test_what_is_written_reads_the_same(case: tuple[int, Packet]) -> None:
 @given(versioned)
 def test_a_packet_in_a_log_is_one_line(case: tuple[int, Packet]) -> None:
     assert str(case[1]).isprintable()
+
+
+@untimed
+@given(
+    st.sampled_from(VERSIONS).flatmap(
+        lambda version: st.tuples(st.just(version), publishes(version))
+    ),
+    *(blobs, blobs),
+)
+def test_a_publish_is_read_where_it_stands(
+    case: tuple[int, Publish], before: bytes, behind: bytes
+) -> None:
+    version, sent = case
+    packet = encode(sent, version)
+    body, end = len(before) + body_at(packet), len(before) + len(packet)
+    topic, packet_id, at, found = read_publish(
+        before + packet + behind, packet[0], body, end, version
+    )
+    assert (topic.decode(), packet_id, found) == (
+        *(sent.topic, sent.packet_id or 0, sent.properties or None),
+    )
+    assert packet[at - len(before) :] == sent.payload
 
 
 @untimed

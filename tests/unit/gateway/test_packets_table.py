@@ -34,6 +34,7 @@ from gateway.mqtt import (
     Unsubscribe,
     Version,
     Will,
+    asked_version,
     check_topic_filter,
     check_topic_name,
     decode,
@@ -42,7 +43,6 @@ from gateway.mqtt import (
     encode_length,
     encode_properties,
     packet_end,
-    protocol_level,
     refusal,
 )
 
@@ -361,10 +361,21 @@ def test_a_refusal_is_what_the_version_can_say() -> None:
     assert refusal(ReasonCode.SESSION_TAKEN_OVER, 5) == b""
 
 
-def test_the_level_of_a_malformed_connect_is_known() -> None:
-    assert protocol_level(raw("0004 'MQTT' 85 ff")) == 0x85
-    assert protocol_level(raw("0004 'MQTT'")) is None
-    assert protocol_level(raw("0006 'MQIsdp' 03")) is None
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        ("0004 'MQTT' 85 ff", 5),
+        ("0004 'MQTT' 05", 5),
+        ("0004 'MQTT'", 4),
+        ("0004 'MQTT' 04", 4),
+        ("0006 'MQIsdp' 03", 4),
+        ("0006 'MQIsdp' 05", 5),
+        ("ffff 'MQTT' 05", 4),
+        ("", 4),
+    ],
+)
+def test_the_version_that_a_malformed_connect_asks_for_is_known(body: str, version: int) -> None:
+    assert asked_version(raw(body)) == version
 
 
 def test_properties_are_read_and_written_by_themselves() -> None:

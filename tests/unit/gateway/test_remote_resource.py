@@ -13,7 +13,7 @@ import pytest
 from aiocoap import resource
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import ANONYMOUS, Identity, Proof
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.keystore import Keystore
 from gateway.coap.access import identity_of
 from gateway.coap.execution import LocalExecution
@@ -23,7 +23,7 @@ from gateway.coap.server import CoapServer
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource
 from tree_handler.hierarchy import MemberRecord, Membership
-from tree_handler.remote_message import Request
+from tree_handler.remote_message import ResourceRequest
 from tree_handler.remote_query import RemoteQueries
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
@@ -329,7 +329,7 @@ async def test_the_executing_resource_sees_the_original_peer() -> None:
         await ask("GET", f"{NORTH}/probe")
     named, anonymous, unknown = fleet.north.probe.seen
     assert first_claim(named.remote) == "psk:operator"
-    assert identity_of(named) == Identity(Proof.PSK, "operator")
+    assert identity_of(named) == PeerIdentity(Proof.PSK, "operator")
     assert first_claim(anonymous.remote) is None
     assert identity_of(anonymous) == ANONYMOUS
     assert identity_of(unknown) == ANONYMOUS
@@ -362,7 +362,7 @@ async def test_stopping_leaves_no_task_and_no_one_waiting() -> None:
     fleet.north.probe.hold.clear()
     before = asyncio.all_tasks()
     asked = asyncio.create_task(
-        fleet.root.exchange.ask("gw-north", Request("GET", ("probe",)), 30.0)
+        fleet.root.exchange.ask("gw-north", ResourceRequest("GET", ("probe",)), 30.0)
     )
     await fleet.north.probe.reached.wait()
     for node in fleet.nodes.values():

@@ -9,6 +9,7 @@ from tree_host import until
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from gateway.links.routed_part import RoutedPart
+from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry
@@ -32,15 +33,13 @@ async def test_what_a_gateway_wants_stands_in_its_log_however_much_is_published(
 ) -> None:
     log = MessageLog(tmp_path / "log", segment_bytes=1_000, max_bytes=4_000)
     log.open()
-    node = TreeNode(
+    settings = NodeSettings(
         Credentials("gw", "test", bytes(32)),
         Identity("gw", 1, 1.0, "127.0.0.1"),
         Parameters(hello_s=0.05),
-        log,
-        deliver=lambda rows, header: None,
-        control=lambda entry, header: None,
         floods_clients=False,
     )
+    node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
     part = RoutedPart(node, tmp_path)
     node.add_part(part)
     part.begin(["a/#"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.topics.filters import FilterError
 from gateway.links import scope
 from gateway.links.scope import Scope, check_filter
+from gateway.mqtt import FilterError
 from tree_handler.batch import Row
 
 topics = st.sampled_from(["a", "a/b", "b", "b/c", "private/x"])

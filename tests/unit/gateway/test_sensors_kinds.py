@@ -13,7 +13,7 @@ from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.host import host_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.recorded import Series, SeriesError
-from gateway.sensors.replay import Replay
+from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 
@@ -63,7 +63,7 @@ def test_a_series_has_a_value_at_any_time(steps: list[float], at: float) -> None
 def test_a_replay_starts_at_its_first_reading_and_passes_at_its_speed() -> None:
     now = [1000.0]
     series = Series("Cel", [0, 900, 1800], [1.0, 2.0, 3.0])
-    replay = Replay("pv", series, clock=lambda: now[0], speed=900.0)
+    replay = Replay("pv", Playback(series, speed=900.0), clock=lambda: now[0])
     readings = []
     for now[0] in (5000.0, 5000.9, 5001.0, 5002.0, 5003.0):
         readings.append(replay.read())

@@ -16,7 +16,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
-from resource_directory.lookup import Query
+from resource_directory.lookup import LookupQuery
 from resource_directory.registry import Registry
 from tree_handler.member import Place
 
@@ -169,14 +169,14 @@ async def test_sensors_are_found_in_the_gateways_own_directory_by_their_attribut
     registry = Registry()
     served.sensors.register(registry, "coap://192.0.2.1:5683", 0.0)
     for criterion in ("rt=temp*", "unit=Cel", "position=roof", "if=core.s", "ct=110&position=roof"):
-        query = Query.parse(criterion.split("&"))
+        query = LookupQuery.parse(criterion.split("&"))
         assert [str(link) for link in registry.find_resources(query, 1e9)] == [
             '<coap://192.0.2.1:5683/sensors/roof/temperature>;rt="temperature";if="core.s";'
             'ct="110 0";obs;unit="Cel";domain="campus";group="north";position="roof"'
         ]
     served.sensors.remove("pump")
     served.sensors.register(registry, "coap://192.0.2.1:5683", 1.0)
-    query = Query.parse(["d=campus", "ep=gw-north", "group=north"])
+    query = LookupQuery.parse(["d=campus", "ep=gw-north", "group=north"])
     assert len(registry.find_resources(query, 1.0)) == 1
 
 

@@ -20,6 +20,7 @@ def status(**broker: Any) -> dict[str, Any]:
         "capability": 1.0,
         "up_s": 1.0,
         "event_loop": "asyncio",
+        "build": "compiled",
         "boot_epoch": 1,
         "mqtt_clients": 3,
         "log_bytes": 0,
@@ -35,6 +36,10 @@ def status(**broker: Any) -> dict[str, Any]:
         }
         | broker,
     }
+
+
+def test_the_build_that_runs_is_told_beside_the_event_loop() -> None:
+    assert " on asyncio, compiled, 3 MQTT clients" in as_text(status())
 
 
 def test_clients_and_messages_are_told_in_a_line_each() -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.broker.topics import (
-    FilterError,
+from gateway.broker.retained.messages import (
     RetainedBytesLimitError,
     RetainedMessages,
     RetainedMessagesLimitError,
-    RouteCache,
-    SubscriptionTree,
 )
 from gateway.broker.topics.index import TopicIndex
+from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.mqtt import FilterError
 
 
 def test_a_filter_of_too_many_levels_is_refused_and_changes_nothing() -> None:

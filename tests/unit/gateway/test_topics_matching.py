@@ -13,17 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.broker.topics import (
-    FilterError,
-    RetainedMessages,
-    RouteCache,
-    SubscriptionTree,
-    covers,
-    filter_levels,
-    matches,
-    split_share,
-)
+from gateway.broker.retained.messages import RetainedMessages
 from gateway.broker.topics.index import TopicIndex
+from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.mqtt import FilterError
+from tree_handler.routing.topic_filters import covers, matches, split_share
 
 
 def standard_matches(topic_filter: str, topic: str) -> bool:
@@ -117,17 +112,21 @@ def test_a_filter_covers_another_if_no_topic_tells_otherwise(wider: str, narrowe
 
 @pytest.mark.parametrize("malformed", ["", "a#", "#/a", "a/#/b", "##", "a+", "+a/b", "a/b+/#"])
 def test_a_filter_with_a_misplaced_wildcard_is_refused(malformed: str) -> None:
+    tree: SubscriptionTree[int, int] = SubscriptionTree()
     with pytest.raises(FilterError) as caught:
-        filter_levels(malformed)
+        tree.add(malformed, 1, 1)
     assert caught.value.value == malformed
+    assert (len(tree), tree.node_count) == (0, 0)
 
 
 @pytest.mark.parametrize(
     "malformed", ["$share/", "$share/g", "$share//a", "$share/g/", "$share/+/a"]
 )
 def test_a_shared_filter_needs_a_share_name_and_a_filter(malformed: str) -> None:
+    tree: SubscriptionTree[int, int] = SubscriptionTree()
     with pytest.raises(FilterError):
-        split_share(malformed)
+        tree.add(malformed, 1, 1)
+    assert (len(tree), tree.node_count) == (0, 0)
 
 
 def test_a_share_name_is_told_from_the_filter() -> None:

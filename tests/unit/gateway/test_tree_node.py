@@ -134,13 +134,13 @@ async def test_control_messages_reach_the_gateways_and_not_their_clients(start: 
     assert a.got == []
 
 
+@pytest.mark.slow
 async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by_repair(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = await start("a", 2.0), await start("b", 1.0)
     a.neighbours.add_static(b.address)
     await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
-    b.node.replication.repair_timeout_s = 0.3
     (link,) = b.node.links
 
     def full(*_: object) -> None:
@@ -152,7 +152,7 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
             a.node.publish(Entry("t", f"logged {n}".encode(), qos=1))
             a.node.publish(Entry("t", f"unlogged {n}".encode()))
             await until(lambda n=n: b.got[-1:] == [f"a:unlogged {n}"])  # type: ignore[misc]
-        await until(lambda: b.node._commit.refusals.counts["batch refused by the log"] > 7)
+        await until(lambda: b.node._commit.refusals["batch refused by the log"] > 7)
         assert list(b.node.links) == [link]
         assert not [name for name in b.got if "unlogged" not in name]
     await until(lambda: len(b.got) == 10)
@@ -274,9 +274,8 @@ async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
 async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a = await start("a", 1.0)
     handed_out: list[Row] = []
-    monkeypatch.setattr(a.node.exchange, "_deliver", lambda rows, header: handed_out.extend(rows))
+    a = await start("a", 1.0, deliver=lambda rows, header: handed_out.extend(rows))
     passed_s = 0.0
     loop = asyncio.get_running_loop()
     time = loop.time
@@ -314,3 +313,27 @@ async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_r
         a.log.append(*batch.make("o", 1, first, rows, flags=Flags.LOGGED, origin_time_us=0))
     a.node.exchange.carry_out([DeliverLogged(("o", 1), 1, 4)])
     assert a.got == ["o:1", "o:2", "o:3", "o:4"]
+
+
+async def test_who_gets_another_parent_and_who_becomes_one_send_what_the_other_lacks_and_no_more(
+    tmp_path: Path,
+) -> None:
+    async with started(tmp_path, repair_interval_s=1.0) as start:
+        hosts = await triangle(start)
+        c = hosts[-1]
+        published = 0
+
+        async def publish(times: int) -> None:
+            nonlocal published
+            for _ in range(times):
+                for host in hosts:
+                    host.node.publish(Entry("t", b"%d" % published, qos=1))
+                    published += 1
+                await asyncio.sleep(0.01)
+
+        await publish(250)  # for more than two rounds of summaries
+        (parent,) = (n for n in c.node.status()["neighbours"] if n["role"] == "root")
+        c.node.drop(parent["id"], "the test ends it")
+        await publish(10)
+        await until(lambda: [len(h.got) for h in hosts] == 3 * [published * 2 // 3])
+        assert sum(h.node.replication.counters.duplicates for h in hosts) <= 3 * 10

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_directory.link_format import Link, LinkFormatError, parse, serialise
+from resource_directory.link_format import LinkFormatError, WebLink, parse, serialise
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzABZ0189!#$&+-.^_`|~", min_size=1, max_size=10)
 VALUES = st.one_of(
@@ -20,7 +20,7 @@ TARGETS = st.text(
     max_size=30,
 )
 LINKS = st.builds(
-    Link,
+    WebLink,
     TARGETS,
     st.lists(
         st.tuples(st.one_of(NAMES, st.sampled_from(["sz", "title*", "ct"])), VALUES),
@@ -34,40 +34,40 @@ LINKS = st.builds(
     ("text", "links"),
     [
         ("", []),
-        ("</a>", [Link("/a")]),
+        ("</a>", [WebLink("/a")]),
         (
             '</sensors/temp>;rt="temperature-c";if="sensor"',
-            [Link("/sensors/temp", (("rt", "temperature-c"), ("if", "sensor")))],
+            [WebLink("/sensors/temp", (("rt", "temperature-c"), ("if", "sensor")))],
         ),
         (
             "</a>;ct=40;obs,<coap://[2001:db8::1]:61616/b,c;d>;sz=17",
             [
-                Link("/a", (("ct", "40"), ("obs", None))),
-                Link("coap://[2001:db8::1]:61616/b,c;d", (("sz", "17"),)),
+                WebLink("/a", (("ct", "40"), ("obs", None))),
+                WebLink("coap://[2001:db8::1]:61616/b,c;d", (("sz", "17"),)),
             ],
         ),
         (
             r'</a>;title="a \"b\", \\c; <d>",</e>;rt="light-lux core.sen-light"',
             [
-                Link("/a", (("title", 'a "b", \\c; <d>'),)),
-                Link("/e", (("rt", "light-lux core.sen-light"),)),
+                WebLink("/a", (("title", 'a "b", \\c; <d>'),)),
+                WebLink("/e", (("rt", "light-lux core.sen-light"),)),
             ],
         ),
         (
             "</a>;title*=UTF-8''%c2%a3%20rates;x=a=b",
-            [Link("/a", (("title*", "UTF-8''%c2%a3%20rates"), ("x", "a=b")))],
+            [WebLink("/a", (("title*", "UTF-8''%c2%a3%20rates"), ("x", "a=b")))],
         ),
-        ('</a> ; rt="x" ,\r\n </b>', [Link("/a", (("rt", "x"),)), Link("/b")]),
+        ('</a> ; rt="x" ,\r\n </b>', [WebLink("/a", (("rt", "x"),)), WebLink("/b")]),
         (
             '</a>;rt="first";rt="second";x=1;x=2',
             [
-                Link("/a", (("rt", "first"), ("x", "1"), ("x", "2"))),
+                WebLink("/a", (("rt", "first"), ("x", "1"), ("x", "2"))),
             ],
         ),
-        ('<>;x=""', [Link("", (("x", ""),))]),
+        ('<>;x=""', [WebLink("", (("x", ""),))]),
     ],
 )
-def test_links_are_read_as_rfc_6690_means_them(text: str, links: list[Link]) -> None:
+def test_links_are_read_as_rfc_6690_means_them(text: str, links: list[WebLink]) -> None:
     assert parse(text) == links
     assert parse(text.encode()) == links
 
@@ -117,19 +117,19 @@ def test_limits_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     "link",
     [
-        Link("/a>b"),
-        Link("/a", (("r t", "x"),)),
-        Link("/a", (("", "x"),)),
-        Link("/a", (("rt", "\x00"),)),
+        WebLink("/a>b"),
+        WebLink("/a", (("r t", "x"),)),
+        WebLink("/a", (("", "x"),)),
+        WebLink("/a", (("rt", "\x00"),)),
     ],
 )
-def test_a_link_that_can_not_be_written_is_refused(link: Link) -> None:
+def test_a_link_that_can_not_be_written_is_refused(link: WebLink) -> None:
     with pytest.raises(LinkFormatError):
         serialise([link])
 
 
 @given(st.lists(LINKS, max_size=6))
-def test_what_is_written_is_read_back(links: list[Link]) -> None:
+def test_what_is_written_is_read_back(links: list[WebLink]) -> None:
     assert parse(serialise(links)) == links
 
 

@@ -13,7 +13,7 @@ from aiocoap import Code, Message, resource
 from dtls.keystore import Keystore
 from gateway.coap.server import CoapServer
 from resource_directory.link_format import parse
-from resource_directory.registry import Limits, Registry
+from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.resources import ResourceDirectory
 
 LINKS = b'</temp>;rt="temperature";if="sensor",</light>;rt="light";obs'
@@ -25,7 +25,7 @@ class Peer:
     def __init__(self) -> None:
         self.now = 1000.0
         self.writer: str | None = None
-        self.registry = Registry(limits=Limits(registrations=3, links_per_registration=100))
+        self.registry = Registry(limits=RegistryLimits(registrations=3, links_per_registration=100))
         self.directory = ResourceDirectory(
             self.registry, lambda _: self.writer, clock=lambda: self.now
         )

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from resource_directory.errors import (
     DirectoryError,
@@ -18,9 +18,9 @@ from resource_directory.errors import (
     TooLargeError,
 )
 from resource_directory.expiry import Expiry
-from resource_directory.link_format import Link, parse, serialise
-from resource_directory.lookup import Query
-from resource_directory.registry import Limits, Registry
+from resource_directory.link_format import WebLink, parse, serialise
+from resource_directory.lookup import LookupQuery
+from resource_directory.registry import Registry, RegistryLimits
 
 BASE = "coap://[2001:db8:3::123]:61616"
 LINKS = parse(
@@ -37,17 +37,17 @@ def register(registry: Registry, endpoint: str = "node1", now: float = 0.0, **mo
 
 
 def resources(registry: Registry, *parameters: str, now: float = 0.0) -> list[str]:
-    return [link.href for link in registry.find_resources(Query.parse(parameters), now)]
+    return [link.href for link in registry.find_resources(LookupQuery.parse(parameters), now)]
 
 
 def endpoints(registry: Registry, *parameters: str, now: float = 0.0) -> list[str | None]:
-    return [link.get("ep") for link in registry.find_endpoints(Query.parse(parameters), now)]
+    return [link.get("ep") for link in registry.find_endpoints(LookupQuery.parse(parameters), now)]
 
 
 def test_a_look_up_answers_links_resolved_against_the_base() -> None:
     registry = Registry()
     register(registry)
-    found = registry.find_resources(Query(), 0.0)
+    found = registry.find_resources(LookupQuery(), 0.0)
     assert serialise(found) == (
         f'<{BASE}/sensors/temp>;rt="temperature-c";if="sensor",'
         f'<http://www.example.com/sensors/temp>;anchor="{BASE}/sensors/temp";rel="describedby",'
@@ -116,7 +116,7 @@ def test_endpoints_are_found_that_meet_all_criteria_themselves_or_by_a_link(
 def test_an_endpoint_look_up_answers_a_link_to_the_registration() -> None:
     registry = Registry()
     register(registry, sector="campus", attributes=[("et", "meter")])
-    (link,) = registry.find_endpoints(Query(), 0.0)
+    (link,) = registry.find_endpoints(LookupQuery(), 0.0)
     assert str(link) == (
         f'</rd/1>;ep="node1";d="campus";base="{BASE}";lt=90000;et="meter";rt="core.rd-ep"'
     )
@@ -150,7 +150,7 @@ def test_an_answer_comes_in_pages_without_a_link_lost_or_doubled() -> None:
 )
 def test_a_query_that_can_not_be_paged_is_refused(parameters: list[str]) -> None:
     with pytest.raises(InvalidParameterError):
-        Query.parse(parameters)
+        LookupQuery.parse(parameters)
 
 
 def test_registering_again_replaces_the_links_and_keeps_the_location() -> None:
@@ -235,6 +235,20 @@ def test_a_removed_registration_is_found_no_more_and_its_location_is_not_used_ag
             registry.get(gone, 0.0)
 
 
+@pytest.mark.parametrize("lifetime_s", [None, 100], ids=["as before", "another"])
+def test_a_renewed_registration_outlives_its_first_end_and_is_freed_at_its_new_one(
+    lifetime_s: int | None,
+) -> None:
+    registry = Registry()
+    location = register(registry, lifetime_s=100)
+    registry.update(location, 60.0, lifetime_s=lifetime_s)
+    assert registry.next_timer() == 160.0
+    assert registry.expire(159.0) == 0
+    assert endpoints(registry, now=159.0) == ["node1"]
+    assert registry.expire(160.0) == 1
+    assert len(registry) == 0
+
+
 def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
     registry = Registry()
     for i in range(10):
@@ -268,9 +282,9 @@ def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
         {"attributes": [("href", "1")]},
         {"attributes": [("a b", "1")]},
         {"attributes": [("et", "\x00")]},
-        {"links": [Link("//[x")]},
-        {"links": [Link("/a b")]},
-        {"links": [Link("/a", (("anchor", "a b"),))]},
+        {"links": [WebLink("//[x")]},
+        {"links": [WebLink("/a b")]},
+        {"links": [WebLink("/a", (("anchor", "a b"),))]},
     ],
 )
 def test_a_wrong_parameter_is_refused_and_changes_nothing(wrong: dict[str, object]) -> None:
@@ -286,14 +300,14 @@ def test_a_wrong_parameter_is_refused_and_changes_nothing(wrong: dict[str, objec
 
 
 def test_limits_hold_and_a_full_directory_still_renews() -> None:
-    limits = Limits(registrations=2, links_per_registration=3, attributes_per_endpoint=1)
+    limits = RegistryLimits(registrations=2, links_per_registration=3, attributes_per_endpoint=1)
     registry = Registry(limits=limits)
     location = register(registry, "a")
     register(registry, "b")
     with pytest.raises(DirectoryFullError):
         register(registry, "c")
     with pytest.raises(TooLargeError):
-        register(registry, "a", links=[*LINKS, Link("/more")])
+        register(registry, "a", links=[*LINKS, WebLink("/more")])
     with pytest.raises(TooLargeError):
         registry.update(location, 0.0, attributes=[("x", "1"), ("y", "2")])
     registry.update(location, 1.0)
@@ -304,7 +318,7 @@ def test_limits_hold_and_a_full_directory_still_renews() -> None:
 
 def test_the_size_limits_count_what_is_held_and_what_is_freed() -> None:
     size = Registry().register("a", LINKS, 0.0, base=BASE).size()
-    registry = Registry(limits=Limits(size=2 * size, size_per_registration=size))
+    registry = Registry(limits=RegistryLimits(size=2 * size, size_per_registration=size))
     register(registry, "a")
     location = register(registry, "b")
     with pytest.raises(DirectoryFullError):
@@ -338,13 +352,15 @@ class Directory(RuleBasedStateMachine):
         self.registry = Registry()
         self.model: dict[str, tuple[str | None, float, int, list[str], str]] = {}
         self.now = 0.0
+        self.ends: list[float] = []
+        """Every end that was ever set, also those that a renewal has put off."""
 
     def active(self, name: str) -> bool:
         return name in self.model and self.model[name][1] > self.now
 
     @rule(name=names, owner=owners, kinds=kinds, lifetime_s=lifetimes)
     def register(self, name: str, owner: str | None, kinds: list[str], lifetime_s: int) -> None:
-        links = [Link(f"/{i}", (("rt", kind),)) for i, kind in enumerate(kinds)]
+        links = [WebLink(f"/{i}", (("rt", kind),)) for i, kind in enumerate(kinds)]
         try:
             made = self.registry.register(
                 name, links, self.now, base=BASE, owner=owner, lifetime_s=lifetime_s
@@ -355,6 +371,18 @@ class Directory(RuleBasedStateMachine):
         else:
             assert not self.active(name) or self.model[name][0] == owner
             self.model[name] = (owner, self.now + lifetime_s, lifetime_s, kinds, made.location)
+            self.ends.append(self.now + lifetime_s)
+
+    @precondition(lambda self: any(map(self.active, self.model)))
+    @rule(data=st.data(), lifetime_s=st.none() | lifetimes)
+    def renew(self, data: st.DataObject, lifetime_s: int | None) -> None:
+        """Its own endpoint renews a registration, perhaps for another time."""
+        name = data.draw(st.sampled_from(sorted(filter(self.active, self.model))))
+        owner, _, before_s, kinds, location = self.model[name]
+        self.registry.update(location, self.now, lifetime_s=lifetime_s, owner=owner)
+        new_s = before_s if lifetime_s is None else lifetime_s
+        self.model[name] = (owner, self.now + new_s, new_s, kinds, location)
+        self.ends.append(self.now + new_s)
 
     @rule(name=names, owner=owners)
     def update(self, name: str, owner: str | None) -> None:
@@ -387,6 +415,20 @@ class Directory(RuleBasedStateMachine):
     def pass_time(self, seconds: int, limit: int) -> None:
         self.now += seconds
         self.registry.expire(self.now, limit)
+
+    @precondition(lambda self: any(end > self.now for end in self.ends))
+    @rule(data=st.data())
+    def pass_time_to_an_end(self, data: st.DataObject) -> None:
+        """Free what is over when something ends, or would have ended without a renewal."""
+        self.now = data.draw(st.sampled_from(sorted({end for end in self.ends if end > self.now})))
+        self.registry.expire(self.now, len(self.model))
+
+    @invariant()
+    def what_is_active_is_there_and_due_to_end_in_time(self) -> None:
+        ends = [entry[1] for entry in self.model.values() if entry[1] > self.now]
+        assert len(self.registry) >= len(ends)
+        timer = self.registry.next_timer()
+        assert not ends or (timer is not None and timer <= min(ends))
 
     @invariant()
     def look_ups_find_what_a_scan_finds(self) -> None:

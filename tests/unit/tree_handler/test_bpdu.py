@@ -15,7 +15,7 @@ from tree_handler.spanning.bpdu import (
     MAX_NUMBER,
     UNREACHABLE_MS,
     Bpdu,
-    Flags,
+    BpduFlags,
     Kind,
 )
 from tree_handler.spanning.election import MAX_CAPABILITY, MAX_EPOCH, Root
@@ -37,7 +37,7 @@ bpdus = st.builds(
     st.one_of(st.integers(0, MAX_COST_MS), st.just(UNREACHABLE_MS)),
     st.integers(0, MAX_HOPS),
     st.one_of(st.just(""), ids),
-    st.integers(0, 255).map(Flags),
+    st.integers(0, 255).map(BpduFlags),
     numbers,
 )
 HELLO = Bpdu(
@@ -51,7 +51,7 @@ HELLO = Bpdu(
     3,
     1,
     "gw-a",
-    Flags.TRANSIT | Flags.AGREEMENT,
+    BpduFlags.TRANSIT | BpduFlags.AGREEMENT,
 )
 
 

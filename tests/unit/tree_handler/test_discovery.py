@@ -13,9 +13,9 @@ from tree_handler.discovery import (
     MAX_ANNOUNCEMENT_BYTES,
     Announcement,
     AnnouncementError,
+    AnnouncementTimes,
     Discovery,
     ForeignTreeError,
-    Pace,
 )
 from tree_handler.rate_limit import RateLimit
 
@@ -165,7 +165,7 @@ def test_the_table_of_gateways_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_it_announces_at_once_and_then_at_varied_intervals() -> None:
-    core = discovery(pace=Pace(interval_s=4.0))
+    core = discovery(times=AnnouncementTimes(interval_s=4.0))
     assert core.next_timer() == 0.0
     datagram = core.handle_timer(0.0, 0.0)
     assert datagram is not None
@@ -177,7 +177,7 @@ def test_it_announces_at_once_and_then_at_varied_intervals() -> None:
 
 
 def test_a_newcomer_gets_an_answer_soon_and_a_known_gateway_does_not() -> None:
-    core = discovery(pace=Pace(interval_s=60.0, newcomer_s=0.5))
+    core = discovery(times=AnnouncementTimes(interval_s=60.0, newcomer_s=0.5))
     core.handle_timer(0.0, 0.5)
     core.receive(announcement().encode(KEY), HERE, 1.0, 0.5)
     assert core.next_timer() == 1.25

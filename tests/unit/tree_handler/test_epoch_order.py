@@ -13,6 +13,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Sought
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Action, Append, Lost, Replication
 
 Frame = tuple[bytes, Header]
@@ -47,7 +48,7 @@ class Gateway:
             have.setdefault(header.stream, Intervals()).add(header.first, header.last)
         told = [row for row in self.log if row[1].control]
         self.epoch += 1
-        self.core = Replication("gw-1", self.epoch, have, told=told, origin_gone_s=100.0)
+        self.core = Replication("gw-1", self.epoch, have, RepairSettings(origin_gone_s=100.0), told)
         self.do(self.core.link_up(1, 0.0))
         self.do(self.core.forwarding(1, forwards=True))
 
@@ -112,6 +113,8 @@ def test_what_nobody_has_is_lost_when_the_origin_was_asked_or_is_long_gone() -> 
         (number,) = gateway.core._searches._active
         answer = Sought(number, missing, frozenset(asked), complete=complete)
         gateway.do(gateway.core.receive_sought(1, answer, 1_000.0 + after_s))
+        assert gateway.got == [(3, 1)]
+        gateway.do(gateway.core.handle_timer(1_005.0 + after_s))
         assert gateway.got == ([(3, 1), (4, 1)] if is_lost else [(3, 1)])
         assert gateway.lost == ([(("gw-0", 3), 2, 2)] if is_lost else [])
         assert gateway.core.counters.lost == is_lost

@@ -17,6 +17,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order, epochs_over
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary, answer
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
     Action,
     Append,
@@ -58,7 +59,9 @@ class Node:
         self.epoch += 1
         have = {stream: Intervals(numbers) for stream, numbers in self.have.items()}
         told = [row for row in self.log if row[1].control]
-        self.core = Replication(self.name, self.epoch, have, kept_lives=self.kept_lives, told=told)
+        self.core = Replication(
+            self.name, self.epoch, have, RepairSettings(kept_lives=self.kept_lives), told
+        )
         self.core.trimmed(self.kept_from())
 
     def kept_from(self) -> dict[Epoch, int]:
@@ -230,6 +233,7 @@ def forgetful() -> Node:
     return one
 
 
+@pytest.mark.slow
 def test_after_5000_restarts_of_one_gateway_three_remember_and_tell_no_more_than_after_a_few() -> (
     None
 ):

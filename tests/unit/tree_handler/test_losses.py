@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
+from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, SendSeek
 from tree_handler.replication.losses import Losses
@@ -19,20 +21,28 @@ class Gateway:
     """One that lacks a number, and its neighbour, which finds nothing."""
 
     def __init__(self) -> None:
-        searches = Searches("gw", 1, lambda _: Intervals())
+        searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
         searches.link_up(1)
         self.losses = Losses(searches, lambda _: Intervals([(1, 2)]), 5.0, DAY_S)
         self.sought_at: list[float] = []
         self.searches = searches
 
-    def look(self, now: float, *, origins: frozenset[str] = frozenset()) -> list[Append]:
+    def look(
+        self,
+        now: float,
+        *,
+        origins: frozenset[str] = frozenset(),
+        missing: Mapping[Epoch, Intervals] = MISSING,
+    ) -> list[Append]:
         """A round; the neighbour answers at once, for itself and these origins."""
-        for action in self.losses.seek(MISSING, now):
+        lost = [row for row in self.losses.give_up(missing, now) if isinstance(row, Append)]
+        for action in self.losses.seek(missing, now):
             assert isinstance(action, SendSeek)
             self.sought_at.append(now)
             found = Sought(action.seek.number, action.seek.wanted, origins, complete=True)
             self.searches.receive_sought(1, found)
-        return [action for action in self.losses.give_up(now) if isinstance(action, Append)]
+            self.losses.heard(now)
+        return lost
 
 
 def test_what_an_absent_origin_may_have_is_sought_again_after_as_long_as_it_has_been_missing() -> (
@@ -48,9 +58,32 @@ def test_what_an_absent_origin_may_have_is_sought_again_after_as_long_as_it_has_
 
 def test_an_origin_that_is_asked_and_has_it_no_more_makes_the_loss_certain() -> None:
     gateway = Gateway()
-    assert not gateway.look(0.0)
-    (lost,) = gateway.look(5.0, origins=frozenset({"origin"}))
+    assert not gateway.look(0.0, origins=frozenset({"origin"}))
+    (lost,) = gateway.look(5.0)
     assert (lost.header.first, lost.header.last) == (3, 3)
+
+
+def test_a_loss_is_certain_only_when_the_answer_has_settled() -> None:
+    gateway = Gateway()
+    gateway.look(0.0, origins=frozenset({"origin"}))
+    assert not gateway.look(1.0)
+    assert not gateway.look(2.4)
+    assert gateway.losses.due_at == 2.5
+    assert gateway.look(2.5)
+
+
+def test_what_a_neighbour_can_send_meanwhile_is_not_lost() -> None:
+    gateway = Gateway()
+    gateway.look(0.0, origins=frozenset({"origin"}))
+    assert not gateway.look(5.0, missing={})
+
+
+def test_who_is_alone_meanwhile_asks_again_before_anything_is_lost() -> None:
+    gateway = Gateway()
+    gateway.look(0.0, origins=frozenset({"origin"}))
+    gateway.losses.start_over()
+    assert not gateway.look(1000.0)
+    assert gateway.sought_at == [0.0, 1000.0]
 
 
 def test_what_is_missing_for_longer_than_its_origin_may_be_away_is_given_up() -> None:

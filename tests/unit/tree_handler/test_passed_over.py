@@ -15,6 +15,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary, answer
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
     Action,
     Append,
@@ -88,9 +89,7 @@ class Gateway:
         for _, header in self.log:
             if header.numbered:
                 have.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        core = Replication(
-            self.core.origin, epoch, have, floods_clients=self.core.floods_clients, told=told
-        )
+        core = Replication(self.core.origin, epoch, have, self.core.settings, told)
         life = Gateway(core, self.log)
         life.got = self.got
         return life
@@ -107,7 +106,7 @@ def flooding(name: str = "gw-0") -> Gateway:
 
 
 def routed() -> Gateway:
-    gateway = Gateway(Replication("gw-1", 1, floods_clients=False), [])
+    gateway = Gateway(Replication("gw-1", 1, settings=RepairSettings(floods_clients=False)), [])
     gateway.meet(None)
     return gateway
 

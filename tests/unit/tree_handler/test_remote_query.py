@@ -17,8 +17,8 @@ from tree_handler.remote_message import (
     METHODS,
     Answer,
     Query,
-    Request,
-    Response,
+    ResourceRequest,
+    ResourceResponse,
 )
 from tree_handler.remote_query import (
     Answered,
@@ -29,12 +29,12 @@ from tree_handler.remote_query import (
     TooManyError,
 )
 
-GET = Request("GET", ("sensors", "host", "load1"))
-CONTENT = Response(0x45, b"21.5", 0)
+GET = ResourceRequest("GET", ("sensors", "host", "load1"))
+CONTENT = ResourceResponse(0x45, b"21.5", 0)
 FORMATS = st.none() | st.integers(0, 65_535)
 SEGMENTS = st.lists(st.text(max_size=20), max_size=5).map(tuple)
 REQUESTS = st.builds(
-    Request,
+    ResourceRequest,
     method=st.sampled_from(METHODS),
     path=SEGMENTS,
     query=SEGMENTS,
@@ -44,7 +44,7 @@ REQUESTS = st.builds(
     identity=st.none() | st.text(min_size=1, max_size=20),
 )
 RESPONSES = st.builds(
-    Response,
+    ResourceResponse,
     code=st.integers(0x40, 0x5F) | st.integers(0x80, 0xBF),
     payload=st.binary(max_size=50),
     content_format=FORMATS,
@@ -62,13 +62,13 @@ def ask_and_deliver(asker: RemoteQueries, target: RemoteQueries, now: float = 0.
 
 
 @given(REQUESTS, st.integers(1, 600_000))
-def test_a_query_survives_its_wire_form(request: Request, deadline_ms: int) -> None:
+def test_a_query_survives_its_wire_form(request: ResourceRequest, deadline_ms: int) -> None:
     query = Query("gw-a", "1-1", deadline_ms, request)
     assert Query.decode(query.encode()) == query
 
 
 @given(RESPONSES)
-def test_an_answer_survives_its_wire_form(response: Response) -> None:
+def test_an_answer_survives_its_wire_form(response: ResourceResponse) -> None:
     answer = Answer("gw-b", "1-1", response)
     assert Answer.decode(answer.encode()) == answer
 
@@ -118,17 +118,17 @@ def test_any_value_in_a_query_is_taken_or_refused_with_a_protocol_error(
 )
 def test_a_wrong_field_of_a_request_is_named(fields: dict[str, Any], named: str) -> None:
     with pytest.raises(ProtocolError, match=f"^{named}"):
-        Request(**({"method": "GET", "path": ("a",)} | fields))
+        ResourceRequest(**({"method": "GET", "path": ("a",)} | fields))
 
 
 @pytest.mark.parametrize("code", [0x00, 0x01, 0x60, 0xC0, 256, -1, None])
 def test_a_code_that_is_no_response_is_refused(code: Any) -> None:
     with pytest.raises(ProtocolError, match="response code"):
-        Response(code)
+        ResourceResponse(code)
 
 
 def test_the_largest_request_that_is_allowed_travels() -> None:
-    request = Request(
+    request = ResourceRequest(
         "PUT",
         ("a" * 255,) * 32,
         ("b" * 255,) * 32,
@@ -140,7 +140,7 @@ def test_the_largest_request_that_is_allowed_travels() -> None:
 
 
 def test_only_get_is_no_write() -> None:
-    writes = {method: Request(method, ()).writes for method in METHODS}
+    writes = {method: ResourceRequest(method, ()).writes for method in METHODS}
     assert writes == {"GET": False, "POST": True, "PUT": True, "DELETE": True}
 
 

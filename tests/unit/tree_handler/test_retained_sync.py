@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tree_handler import retained
 from tree_handler.errors import ProtocolError
 from tree_handler.replication.repair import Epoch
 from tree_handler.retained.hybrid_clock import Version
 from tree_handler.retained.message import Retained
 from tree_handler.retained.sync import (
     ANSWER_BYTES,
-    ASK_TOPICS,
     PATIENCE_S,
     RetainedSync,
-    Send,
+    SendRetained,
 )
+from tree_handler.retained.sync_wire import ASK_TOPICS
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 
 
@@ -115,7 +116,7 @@ class Pair:
             for at, side in enumerate(self.sides):
                 self._carry(at, side.handle_timer(self.now))
 
-    def _carry(self, at: int, sends: list[Send]) -> None:
+    def _carry(self, at: int, sends: list[SendRetained]) -> None:
         for send in sends:
             assert send.link == 1
             self.sent.append(send.payload)
@@ -129,7 +130,7 @@ class Pair:
 
 
 versions = st.builds(
-    Version, st.integers(0, 5), st.integers(0, 5), st.sampled_from("abc"), st.just(1)
+    Version, st.integers(0, 5), st.integers(0, 5), st.sampled_from("abc"), st.integers(1, 2)
 )
 updates = st.lists(st.tuples(st.sampled_from([f"t/{i}" for i in range(20)]), versions), max_size=60)
 
@@ -152,6 +153,29 @@ def test_two_states_that_differ_anyhow_end_equal_in_a_bounded_number_of_messages
     assert pair.are_equal()
     # A root each at first and when it has changed, digests, and one question each.
     assert len(pair.sent) <= 4 + 8 + 4
+
+
+def of_two_lives() -> Pair:
+    """A gateway lost its disk and its clock, and wrote again what differs by its epoch alone."""
+    pair = Pair()
+    for epoch, store in enumerate(pair.stores, 1):
+        store.put("t", Version(1, 0, "a", epoch), b"of life %d" % epoch)
+    pair.up()
+    pair.run()
+    return pair
+
+
+def test_versions_that_differ_by_the_epoch_alone_differ_and_the_later_life_wins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = of_two_lives()
+    assert pair.are_equal()
+    assert pair.stores[0].contents["t"].payload == b"of life 2"
+    real = retained.versions._hash
+    monkeypatch.setattr(
+        retained.versions, "_hash", lambda topic, version: real(topic, version._replace(epoch=1))
+    )
+    assert not of_two_lives().are_equal()
 
 
 def test_where_nothing_differs_two_hashes_are_all_that_is_said() -> None:

@@ -2,169 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from tests.unit.tree_handler.routed_line import Line, Node
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.replication import Append, Replication, Route
+from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send, ServeRouted, Settle
-from tree_handler.routing.interest import Interest, Interests
-from tree_handler.routing.locator import Locator
-from tree_handler.routing.routed import MAX_RUNS, Routed, Run
+from tree_handler.routing.actions import Send, ServeRouted
+from tree_handler.routing.interest import Interest
+from tree_handler.routing.runs import MAX_RUNS
 from tree_handler.routing.wire import Ask, Carry, Claim
-
-
-class Node:
-    """One gateway with a log in memory; links are named by the neighbour's place on the line."""
-
-    def __init__(self, line: Line, place: int, epoch: int = 1) -> None:
-        self.line, self.place, self.id = line, place, f"gw-{place}"
-        self.log = line.logs.setdefault(place, [])
-        have: dict[batch.Epoch, Intervals] = {}
-        for _, header in self.log:
-            have.setdefault(header.stream, Intervals()).add(header.first, header.last)
-        told = [(frame, header) for frame, header in self.log if header.control]
-        self.core = Replication(self.id, epoch, have, floods_clients=False, told=told)
-        self.locator = Locator(self.id)
-        self.routed = Routed(self.core, Interests(self.id), self.locator)
-        self.got: list[str] = []
-        self.served_at_once = 99
-        self.is_full = False
-        self._run = Run([], frozenset())
-
-    def publish(self, *topics: str, qos: int = 1, retain: bool = False) -> None:
-        rows = [Entry(topic, b"", qos=qos, retain=retain).row() for topic in topics]
-        for run in self.routed.runs(rows):
-            self._run = run
-            self.do(self.core.publish(run.rows, Flags.LOGGED if qos else Flags.NONE, 0))
-
-    def do(self, actions: Iterable[Any]) -> None:
-        for action in actions:
-            match action:
-                case Append(_, header) if self.is_full and not header.control:
-                    pass
-                case Append(frame, header):
-                    self.log.append((frame, header))
-                    self.do(self.core.appended(action))
-                    if header.control and header.origin == self.id:
-                        self.line.flood(frame, header)
-                case Route(frame, header):
-                    self.do(self.routed.accepted(frame, header, self._run, self.line.now))
-                case Send(link, payload):
-                    self.line.send(self.place, link, payload)
-                case Settle(stream, last):
-                    self.do(self.routed.settle(stream, last))
-                case ServeRouted(ask, wanted):
-                    self.serve(ask, wanted)
-                case Deliver(frame, header, first):
-                    self.hand_out(frame, header, first)
-                case DeliverLogged(stream, first, last):
-                    for frame, header in self.log:
-                        if header.stream == stream and first <= header.first <= last:
-                            self.hand_out(frame, header, header.first)
-
-    def serve(self, ask: Ask, wanted: Intervals) -> None:
-        found = [
-            (frame, header)
-            for frame, header in self.log
-            if header.stream == ask.stream and any(n in wanted for n in numbers(header))
-        ]
-        is_all = len(found) <= self.served_at_once
-        self.do(self.routed.served(ask, found[: self.served_at_once], is_all=is_all))
-
-    def hand_out(self, frame: bytes, header: Header, first: int) -> None:
-        if not (header.passed or header.control):
-            entries = batch.decode(frame, header)[first - header.first :]
-            self.got += [entry.topic for entry in entries]
-
-    def wants(self, version: int, *filters: str, epoch: int = 1) -> None:
-        """Tell all gateways."""
-        record = Interest(self.id, epoch, version, frozenset(filters))
-        for node in self.line.nodes:
-            node.routed.update(record, self.line.now)
-
-
-class Line:
-    """Gateways in a line."""
-
-    def __init__(self, count: int) -> None:
-        self.now = 0.0
-        self.logs: dict[int, list[tuple[bytes, Header]]] = {}
-        self.carried: list[tuple[int, int, str]] = []
-        self.lose: set[tuple[int, int]] = set()
-        """Directions in which all is lost."""
-        self._queue: deque[tuple[int, int, bytes]] = deque()
-        self.nodes = [Node(self, place) for place in range(count)]
-        for node in self.nodes:
-            self.link(node)
-            node.wants(1)
-
-    def link(self, node: Node) -> None:
-        places = {node.place - 1, node.place + 1} & set(range(len(self.nodes)))
-        for other in sorted(places):
-            heard = range(other + 1) if other < node.place else range(other, len(self.nodes))
-            behind = routed_behind(heard)
-            node.locator.receive(other, behind)
-        node.locator.forwards(places)
-        node.routed.moved(self.now)
-
-    def send(self, source: int, to: int, payload: bytes) -> None:
-        self._queue.append((source, to, payload))
-
-    def flood(self, frame: bytes, header: Header) -> None:
-        """What gateways say to each other reaches all of them, whatever is lost meanwhile."""
-        for node in self.nodes:
-            if node.id != header.origin:
-                node.do(node.core.take(frame, header))
-
-    def kept(self, place: int) -> list[bytes]:
-        """Batches of clients in a log."""
-        return [f for f, h in self.logs[place] if h.logged and not (h.control or h.local)]
-
-    def run(self) -> None:
-        while self._queue:
-            source, to, payload = self._queue.popleft()
-            message, _ = routed_wire.decode(payload)
-            self.carried.append((source, to, type(message).__name__))
-            if (source, to) not in self.lose:
-                node = self.nodes[to]
-                node.do(node.routed.receive(source, payload, self.now))
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass and every timer fire."""
-        end = self.now + seconds
-        while (due := min(node.routed.next_timer() for node in self.nodes)) <= end:
-            self.now = max(self.now, due)
-            for node in self.nodes:
-                node.do(node.routed.handle_timer(self.now))
-            self.run()
-        self.now = end
-
-    def restart(self, place: int, epoch: int) -> Node:
-        node = self.nodes[place] = Node(self, place, epoch)
-        for other in self.nodes:
-            for record in other.routed.interests:
-                node.routed.interests.update(record)
-        self.link(node)
-        return node
-
-
-def routed_behind(places: Iterable[int]) -> Any:
-    from tree_handler.routing.locator import Behind
-
-    return Behind(True, frozenset(f"gw-{place}" for place in places))
-
-
-def numbers(header: Header) -> range:
-    return range(header.first, header.last + 1)
 
 
 def batches(line: Line) -> list[tuple[int, int]]:
@@ -298,6 +151,34 @@ def test_a_large_gap_is_closed_in_several_requests_without_waiting() -> None:
     assert b.routed.counters["asks"] == 4
 
 
+def test_what_is_asked_for_while_the_log_is_read_is_read_next() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    line.lose = {(0, 1)}
+    a.publish("t")
+    for epoch in (2, 3):
+        saved = a.routed.accounts.save()
+        a = line.restart(0, epoch)
+        a.routed.accounts.load(saved, line.now)
+        a.publish("t")
+    line.run()
+    asked = [Ask(("gw-0", epoch), "gw-1", Intervals([(1, 1)])) for epoch in (1, 2, 3)]
+    asks = [*asked, *asked]
+    reading: list[Ask] = []
+    for ask in asks:
+        reading += served_for(a.routed.receive(1, ask.encode(), 0.0))
+    read: list[Ask] = []
+    while reading:
+        read.append(reading.pop(0))
+        reading += served_for(a.routed.served(read[-1], (), is_all=False))
+    assert [ask.stream[1] for ask in read] == [1, 2, 3]
+
+
+def served_for(actions: Iterable[Any]) -> list[Ask]:
+    return [action.ask for action in actions if isinstance(action, ServeRouted)]
+
+
 def test_a_log_that_takes_nothing_is_not_sent_to_over_and_over() -> None:
     line = Line(2)
     a, b = line.nodes
@@ -362,6 +243,32 @@ def test_an_origin_that_restarts_still_knows_what_it_owed_whom() -> None:
     assert b.core.covered(("gw-0", 1)) == Intervals([(1, 3)])
 
 
+def an_origin_that_lost_its_disk() -> Line:
+    """Its destination lacks a message of the former life, and has the one behind it."""
+    line = Line(2)
+    line.nodes[1].wants(2, "t/#")
+    line.lose = {(0, 1)}
+    line.nodes[0].publish("t/1")
+    line.run()
+    line.lose = {(1, 0)}
+    line.nodes[0].publish("t/2")
+    line.run()
+    line.logs[0].clear()
+    line.lose = set()
+    line.restart(0, epoch=9).publish("t/3")
+    line.run()
+    line.wait(20)
+    return line
+
+
+def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert an_origin_that_lost_its_disk().nodes[1].got == ["t/3"]
+    monkeypatch.setattr(EpochOrder, "_is_forgotten", lambda *_: False)
+    assert an_origin_that_lost_its_disk().nodes[1].got == []
+
+
 def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_stays() -> None:
     line = Line(2)
     a, b = line.nodes
@@ -385,6 +292,52 @@ def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_
     line.wait(1)
     assert b.got == ["t"]
     assert b.core.covered(("gw-0", 1)) == Intervals([(1, 3)])
+
+
+def test_what_an_origin_accepted_in_many_lives_while_cut_off_comes_as_soon_as_it_is_back() -> None:
+    line = Line(2)
+    line.nodes[1].wants(2, "t")
+    lives = 20
+    line.lose = {(0, 1), (1, 0)}
+    for epoch in range(1, lives + 1):
+        if epoch > 1:
+            origin = line.restart(0, epoch)
+            for frame, header in list(origin.log):
+                origin.routed.recall(frame, header, line.now)
+        line.nodes[0].publish("t", "x", "t")
+        line.wait(30)
+    line.lose = set()
+    origin = line.nodes[0]
+    origin.locator.forwards(())
+    origin.routed.moved(line.now)
+    line.link(origin)
+    line.wait(2)
+    assert len(line.nodes[1].got) == 2 * lives
+
+
+def test_a_request_whose_answer_is_under_way_is_repeated_as_it_was_and_answered_once() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    line.lose = {(0, 1)}
+    a.publish("t")
+    a.publish("t")
+    line.run()
+    line.lose = set()
+    numbers = []
+    for seconds in (1.0, 2.5):
+        claim = Claim(("gw-0", 1), 2, (("gw-1", 2, 0),))
+        for action in b.routed.receive(0, claim.encode(), seconds):
+            if isinstance(action, Send):
+                message, _ = routed_wire.decode(action.payload)
+                assert isinstance(message, Ask)
+                numbers.append(message.number)
+                a.do(a.routed.receive(1, action.payload, seconds))
+    assert len(numbers) == 2
+    assert len(set(numbers)) == 1
+    line.run()
+    assert line.carried.count((0, 1, "Carry")) == 2 + 2  # lost, and answered
+    assert b.got == ["t", "t"]
 
 
 def test_a_destination_that_restarts_is_asked_again_whether_it_has_all() -> None:
@@ -453,7 +406,7 @@ def test_a_message_never_goes_back_over_the_link_it_came_by() -> None:
 
 def test_a_message_passes_a_bounded_number_of_gateways() -> None:
     line = Line(3)
-    claim = Claim(("gw-0", 1), 1, (("gw-2", 1),))
+    claim = Claim(("gw-0", 1), 1, (("gw-2", 1, 0),))
     assert len(line.nodes[1].routed.receive(0, claim.encode(2), 0.0)) == 1
     assert line.nodes[1].routed.receive(0, claim.encode(1), 0.0) == []
     assert line.nodes[1].routed.counters["hops_used_up"] == 1

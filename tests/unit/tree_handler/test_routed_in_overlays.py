@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.overlays.instance import Way
+from tree_handler.overlays.instance import OverlayWay
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import Send
@@ -20,9 +21,9 @@ class Ways:
     """``t`` goes over an overlay of a, b and c; from link 1 its batches go on to link 2."""
 
     def __init__(self, *members: str) -> None:
-        self.known = Way(b"overlay1", frozenset({1, 2}), frozenset(members))
+        self.known = OverlayWay(b"overlay1", frozenset({1, 2}), frozenset(members))
 
-    def way(self, topic: str) -> Way | None:
+    def way(self, topic: str) -> OverlayWay | None:
         return self.known if topic == "t" else None
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
@@ -30,7 +31,7 @@ class Ways:
 
 
 def routed(ways: Ways, own_id: str = "a") -> Routed:
-    core = Replication(own_id, 1, floods_clients=False)
+    core = Replication(own_id, 1, settings=RepairSettings(floods_clients=False))
     made = Routed(core, Interests(own_id), Locator(own_id), ways)
     for other in ("b", "c"):
         made.update(Interest(other, 1, 1, frozenset({"t", "u"})), 0.0)

@@ -15,14 +15,15 @@ IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 NUMBERS = st.integers(0, (1 << 64) - 1)
 STREAMS = st.tuples(IDS, st.integers(1, (1 << 32) - 1))
 PAIRS = st.lists(st.tuples(IDS, NUMBERS), min_size=1, max_size=5).map(tuple)
+CLAIMED = st.lists(st.tuples(IDS, NUMBERS, NUMBERS), min_size=1, max_size=5).map(tuple)
 RANGES = st.lists(st.tuples(st.integers(1, 99), st.integers(0, 9)), max_size=5).map(
     lambda rows: Intervals((first, first + more) for first, more in rows)
 )
 MESSAGES = st.one_of(
     st.builds(Carry, PAIRS, st.binary(max_size=40), st.booleans(), st.binary(max_size=8)),
-    st.builds(Claim, STREAMS, NUMBERS, PAIRS),
-    st.builds(Tell, IDS, STREAMS, NUMBERS, NUMBERS, RANGES, RANGES),
-    st.builds(Ask, STREAMS, IDS, RANGES),
+    st.builds(Claim, STREAMS, NUMBERS, CLAIMED),
+    st.builds(Tell, IDS, STREAMS, NUMBERS, NUMBERS, RANGES, RANGES, NUMBERS),
+    st.builds(Ask, STREAMS, IDS, RANGES, NUMBERS),
     st.builds(Ack, STREAMS, IDS, NUMBERS),
 )
 
@@ -51,9 +52,12 @@ def test_other_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None
         (0, 1, b"", 0, (("a", 1),)),
         (0, 1, b"", False, ()),
         (0, 1, b"", False, (("A", 1),)),
-        (1, 1, "a", 0, 1, (("a", 1),)),
-        (3, 1, "a", 1, "b", ((2, 1),)),
-        (3, 1, "a", 1, "b", ((0, 1),)),
+        (1, 1, "a", 0, 1, (("a", 1, 0),)),
+        (1, 1, "a", 1, 1, (("a", 1),)),
+        (1, 1, "a", 1, 1, (("a", 1, -1),)),
+        (3, 1, "a", 1, "b", ((2, 1),), 1),
+        (3, 1, "a", 1, "b", ((0, 1),), 1),
+        (3, 1, "a", 1, "b", ((1, 1),), -1),
         (4, 1, "$a", 1, "b", 1),
         (4, 1, "a", 1, "b", -1),
         (9, 1, "a", 1, "b", 1),

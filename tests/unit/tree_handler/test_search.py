@@ -28,13 +28,11 @@ class Graph:
     def __init__(self, size: int, edges: set[tuple[int, int]], held: dict[int, set[int]]) -> None:
         self.held = {at: held.get(at, set()) for at in range(size)}
         names = ["seeker", *(f"gw-{at}" for at in range(1, size - 1)), "origin"]
-        self.cores = [Searches(name, 1, self.kept(at)) for at, name in enumerate(names)]
+        self.cores = [Searches(name, 1, self.kept(at), 10.0) for at, name in enumerate(names)]
         self.wires: dict[tuple[int, int], deque[object]] = {}
         self.came: set[int] = set()
         for a, b in sorted(edges):
-            for one, other in ((a, b), (b, a)):
-                self.wires[one, other] = deque()
-                self.cores[one].link_up(other)
+            self.link(a, b)
 
     def kept(self, at: int) -> Callable[[Epoch], Intervals]:
         return lambda _: Intervals((number, number) for number in self.held[at])
@@ -67,6 +65,11 @@ class Graph:
     def say(self, at: int, link: int, message: object) -> None:
         if (at, link) in self.wires:
             self.wires[at, link].append(message)
+
+    def link(self, a: int, b: int) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.wires[one, other] = deque()
+            self.do(one, [*self.cores[one].link_up(other)])
 
     def cut(self, a: int, b: int) -> None:
         for one, other in ((a, b), (b, a)):
@@ -148,18 +151,74 @@ def test_a_search_that_a_cut_met_ends_and_never_claims_what_is_held_within_reach
         assert all(number not in result.left.get(STREAM, Intervals()) for number in there)
 
 
-def test_a_link_that_comes_up_meanwhile_was_not_asked() -> None:
-    graph = Graph(3, {(0, 1)}, {2: {1}})
+def found_of_a_newcomer(after: int) -> Graph:
+    """On a line from the seeker, who has what is sought links to the end of it: after so many
+    messages of the search."""
+    graph = Graph(5, {(0, 1), (1, 2)}, {4: {1}})
     graph.do(0, graph.cores[0].begin({STREAM: Intervals([(1, 1)])}, 0.0))
-    graph.cores[0].link_up(2)
-    while graph.step(random.Random(0)):
+    chance = random.Random(0)
+    for _ in range(after):
+        assert graph.step(chance)
+    graph.link(3, 4)
+    graph.link(2, 3)
+    while graph.step(chance):
         pass
-    assert graph.cores[0].result is not None
-    assert not graph.cores[0].result.complete
+    return graph
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_who_links_while_a_search_is_under_way_or_settles_is_asked_too(after: int) -> None:
+    graph = found_of_a_newcomer(after)
+    assert graph.came == {1}
+    result = graph.cores[0].result
+    assert result is not None
+    assert result.complete
+
+
+def test_a_search_that_was_let_settle_is_over_and_nobody_is_asked_for_it_any_more() -> None:
+    graph = found_of_a_newcomer(4)
+    for at, core in enumerate(graph.cores):
+        graph.do(at, core.handle_timer(search.TIMEOUT_S + 19.0))
+        assert core.are_under_way
+        graph.do(at, core.handle_timer(2 * search.TIMEOUT_S + 10.0))
+        assert not core.are_under_way
+        assert core.link_up(9) == []
+
+
+def test_a_newcomer_is_asked_for_each_number_once_however_many_seek_it() -> None:
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    core.link_up(1)
+    for number in range(1, 40):
+        core.receive_seek(1, Seek((f"gw-{number}", 1, 1), {STREAM: Intervals([(1, 3)])}), 0.0)
+    core.receive_seek(1, Seek(("gw-50", 1, 1), {STREAM: Intervals([(2, 5)])}), 0.0)
+    asked = [action.seek.wanted for action in core.link_up(2)]
+    assert asked == [{STREAM: Intervals([(1, 3)])}, {STREAM: Intervals([(4, 5)])}]
+
+
+def test_of_each_seeker_the_latest_search_alone_is_let_settle() -> None:
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    core.link_up(1)
+    for number in range(1, 40):
+        core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(number, number)])}), 0.0)
+    (asked,) = core.link_up(2)
+    assert asked.seek.number == ("a", 1, 39)
+
+
+def test_a_newcomer_that_has_too_much_to_do_makes_an_answer_prove_nothing() -> None:
+    line = Graph(3, {(0, 1)}, {})
+    line.do(0, line.cores[0].begin({STREAM: Intervals([(1, 1)])}, 0.0))
+    while line.step(random.Random(0)):
+        pass
+    assert line.cores[0].result is not None
+    line.link(1, 2)
+    line.wires[2, 1].append(Sought(("seeker", 1, 1), {}, frozenset(), complete=False))
+    while line.step(random.Random(0)):
+        pass
+    assert line.cores[0].result is None
 
 
 def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes() -> None:
-    core = Searches("gw", 1, lambda _: Intervals())
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
     for link in (1, 2, 3):
         core.link_up(link)
     for number in range(1, 20):
@@ -186,7 +245,7 @@ def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "MAX_SEARCHES", 1)
-    core = Searches("gw", 1, lambda _: Intervals())
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
     core.link_up(1)
     core.link_up(2)
     wanted = {STREAM: Intervals([(1, 1)])}
@@ -200,7 +259,7 @@ def test_searches_that_are_over_are_remembered_within_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "MAX_REMEMBERED", 5)
-    core = Searches("gw", 1, lambda _: Intervals())
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
     core.link_up(1)
     for number in range(1, 100):
         core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(1, 1)])}), 0.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.spanning.bpdu import UNREACHABLE_MS, Bpdu, Flags, Kind
+from tree_handler.spanning.bpdu import UNREACHABLE_MS, Bpdu, BpduFlags, Kind
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.round_trip import SETTLED_SAMPLES
 from tree_handler.spanning.spanning_tree import (
@@ -61,7 +61,7 @@ class Bench:
         root: Root,
         sequence: int = 1,
         cost_ms: int = 5,
-        flags: Flags = Flags.TRANSIT | Flags.AGREEMENT,
+        flags: BpduFlags = BpduFlags.TRANSIT | BpduFlags.AGREEMENT,
     ) -> list[Action]:
         return self.hear(
             link, Kind.HELLO, root, sequence=sequence, cost_ms=cost_ms, hops=1, flags=flags
@@ -148,7 +148,7 @@ def test_among_ways_to_the_same_root_the_cheapest_is_taken_then_the_better_neigh
 def test_a_leaf_follows_any_root_and_takes_no_children() -> None:
     bench = Bench(Identity("gw-cloud", 1, 0.0, "10.0.0.99", transit=False))
     actions = bench.up(1, "gw-b")
-    assert Flags.TRANSIT not in said(actions, Kind.HELLO)[0].flags
+    assert BpduFlags.TRANSIT not in said(actions, Kind.HELLO)[0].flags
     bench.join_through(1, Root("gw-b", 1, 0.0, "10.0.0.200"))
     bench.up(2, "gw-c")
     actions = bench.hear(2, Kind.JOIN, Root("gw-b", 1, 0.0, "10.0.0.200"))
@@ -158,7 +158,7 @@ def test_a_leaf_follows_any_root_and_takes_no_children() -> None:
 def test_a_leaf_is_never_a_parent() -> None:
     bench = Bench()
     bench.up(1, "gw-cloud")
-    assert not said(bench.hello(1, BEST, flags=Flags(0)), Kind.JOIN)
+    assert not said(bench.hello(1, BEST, flags=BpduFlags(0)), Kind.JOIN)
     assert bench.tree.root_id == "gw-m"
 
 
@@ -242,7 +242,7 @@ def test_a_parent_that_no_longer_agrees_is_left_and_asked_again() -> None:
     bench = Bench()
     bench.up(1, "gw-b")
     bench.join_through(1, BEST)
-    actions = bench.hello(1, BEST, sequence=2, flags=Flags.TRANSIT)
+    actions = bench.hello(1, BEST, sequence=2, flags=BpduFlags.TRANSIT)
     order(actions, Discard(1), Kind.LEAVE, Kind.JOIN)
     assert bench.tree.counters["agreement_lost"] == 1
 
@@ -310,7 +310,7 @@ def test_a_stranded_gateway_hopes_on_account_of_a_child_that_hopes() -> None:
     bench.hear(2, Kind.JOIN, BEST, sequence=3, cost_ms=99)
     bench.hello(2, BEST, sequence=4, cost_ms=50)
     bench.down(1)
-    hopes = Flags.TRANSIT | Flags.AGREEMENT | Flags.SEEKING
+    hopes = BpduFlags.TRANSIT | BpduFlags.AGREEMENT | BpduFlags.SEEKING
     bench.hello(2, BEST, sequence=4, cost_ms=UNREACHABLE_MS, flags=hopes)
     assert bench.tree.root_id == "gw-r"
     assert bench.tree.forwarding == {2}
@@ -429,6 +429,18 @@ def test_a_silent_neighbour_is_dropped_after_three_hellos_and_not_before() -> No
     assert bench.tree.root_id == "gw-m"
 
 
+def test_a_neighbour_from_which_bytes_come_is_not_silent_however_long_its_hello_takes() -> None:
+    bench = Bench()
+    bench.up(1, "gw-b")
+    bench.join_through(1, BEST)
+    for _ in range(20):
+        assert not [a for a in bench.pass_time(0.4) if isinstance(a, Drop)]
+        bench.tree.heard(1, bench.now)
+        bench.tree.heard(7, bench.now)
+    assert not [a for a in bench.pass_time(1.49) if isinstance(a, Drop)]
+    assert [a for a in bench.pass_time(0.02) if isinstance(a, Drop)]
+
+
 def test_a_process_that_stood_still_does_not_take_its_neighbours_for_dead() -> None:
     bench = Bench()
     bench.up(1, "gw-b")
@@ -525,7 +537,7 @@ steps = st.one_of(
         roots,
         st.integers(0, 6),
         st.one_of(st.integers(0, 40), st.just(UNREACHABLE_MS)),
-        st.integers(0, 7).map(Flags),
+        st.integers(0, 7).map(BpduFlags),
         st.integers(0, 40),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.routing.topic_filters import FilterIndex, collapse, matches, proper
+from tree_handler.routing.filter_trie import FilterTrie
+from tree_handler.routing.topic_filters import collapse, matches, proper
 
 NAMES = ("", "a", "b", "$s")
 TOPICS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join).filter(bool)
@@ -63,20 +64,20 @@ def test_a_shared_subscription_counts_as_its_filter() -> None:
 def test_the_index_finds_who_has_a_filter_that_matches_whatever_came_and_went(
     changes: list[tuple[bool, str, str]], topics: list[str]
 ) -> None:
-    index: FilterIndex[str] = FilterIndex()
+    index: FilterTrie[str, None] = FilterTrie()
     there: set[tuple[str, str]] = set()
     for comes, topic_filter, key in changes:
         if comes:
-            index.add(topic_filter, key)
+            index.set(topic_filter, key, None)
             there.add((topic_filter, key))
         else:
-            index.remove(topic_filter, key)
+            index.delete(topic_filter, key)
             there.discard((topic_filter, key))
     for topic in topics:
-        assert index.match(topic) == {key for f, key in there if means(f, topic)}
+        assert index.matching_keys(topic) == {key for f, key in there if means(f, topic)}
     for topic_filter, key in there:
-        index.remove(topic_filter, key)
-    assert index.is_empty
+        index.delete(topic_filter, key)
+    assert index.node_count == 0
 
 
 @given(st.sets(FILTERS, max_size=12), st.integers(1, 5), TOPICS.filter(lambda t: t[0] != "$"))

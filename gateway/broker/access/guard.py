@@ -1,0 +1,123 @@
+"""Who may come in and use which topics: files, which are read again, and plugins together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.broker.access.authentication import Authentication
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.plugins import PluginHost
+from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
+from gateway.broker.access.revision import recheck
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.hooks import Client, Verdict
+from gateway.broker.limits import Limits, Refusals
+from gateway.tls.context import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What files say of who may do what; they may be read again.
+
+    Attributes:
+        passwords: of the users; who names one needs its password. None without such a file.
+        policy: which topics a client may use; None for all that clients may use at all.
+        tls: of the listeners that are secure; None if none is.
+
+    """
+
+    passwords: Passwords | None = None
+    policy: AccessControl | None = None
+    tls: Tls | None = None
+
+    def may_stay(self, client: Client, before: Access) -> bool:
+        """Whether a client that was let in by earlier files would be again."""
+        if client.certificate is not None:
+            der = client.certificate.der
+            return not der or bool(
+                self.tls and before.tls and self.tls.still_accepts(der, before.tls)
+            )
+        if before.passwords is None or self.passwords is None or client.username is None:
+            return True
+        return self.passwords.agrees(before.passwords, client.username)
+
+
+class Guard:
+    """Decides for the broker: `hooks.TopicPermissions`, and has its `hooks.Authenticator`.
+
+    A topic must be allowed by the policy and by the plugins.
+
+    Attributes:
+        authentication: who comes in.
+        has_rules: whether there is anything to ask about topics.
+
+    Args:
+        access: the files.
+        plugins: are asked besides.
+        anonymous: whether clients need no user name.
+        limits: how often an address may fail.
+        refusals: counts who does.
+
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        plugins: PluginHost,
+        *,
+        anonymous: bool,
+        limits: Limits,
+        refusals: Refusals,
+    ) -> None:
+        self._access = access
+        self._plugins = plugins.topics
+        self.authentication = Authentication(
+            access.passwords,
+            anonymous=anonymous,
+            plugins=plugins.auth,
+            limits=limits,
+            refusals=refusals,
+        )
+        self.has_rules = access.policy is not None or plugins.topics is not None
+
+    def follow(self, access: Access, core: DataPlane) -> None:
+        """Go by files that were read again, for clients that are there too."""
+        before, self._access = self._access, access
+        self.authentication.follow(access.passwords)
+        if self._plugins is not None:
+            self._plugins.forget()
+        recheck(core, lambda client: access.may_stay(client, before), self._rules_of)
+
+    def may_publish(self, client: Client, topic: str) -> Verdict:
+        """Whether a client may publish to a topic."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_publish(topic):
+            return False
+        return self._plugins is None or self._plugins.may_publish(client, topic)
+
+    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+        """Whether a client may subscribe to a filter."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_subscribe(topic_filter):
+            return False
+        return self._plugins is None or self._plugins.may_subscribe(client, topic_filter)
+
+    def may_deliver(self, client: Client, topic: str) -> Verdict:
+        """Whether a client may receive a topic that it has subscribed to."""
+        rules = self._rules_of(client)
+        if rules is not None and not rules.may_receive(topic):
+            return False
+        return self._plugins is None or self._plugins.may_deliver(client, topic)
+
+    def is_concealed(self, client: Client, topic_filter: str) -> bool:
+        """Whether a client isn't told why it may not subscribe to a filter."""
+        rules = self._rules_of(client)
+        return rules is not None and rules.is_concealed(topic_filter)
+
+    def _rules_of(self, client: Client) -> ClientAccess | None:
+        policy = self._access.policy
+        if policy is None:
+            return None
+        roles = frozenset() if client.certificate is None else client.certificate.roles
+        user = self.authentication.user(client)
+        return policy.of(Principal(client.client_id, user, roles))

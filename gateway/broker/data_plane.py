@@ -1,0 +1,342 @@
+"""The data plane of one broker: makes its owners, and ends the turns of the event loop for them.
+
+What each owner needs it is given in its constructor; here is the one place that knows them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from gateway.broker.durability.checkpoints import Checkpoints
+from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.history import History
+from gateway.broker.durability.recovery import Recovered, Recovery
+from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.sessions_again import Restorable
+from gateway.broker.durability.snapshot import Snapshots
+from gateway.broker.durability.store import Store
+from gateway.broker.hooks import Client, Hooks
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.admission import Admission
+from gateway.broker.inbound.arriving import Arriving
+from gateway.broker.inbound.connection import Service
+from gateway.broker.inbound.connections import Connections
+from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.greeting import Greeting
+from gateway.broker.inbound.publishing import Publishing
+from gateway.broker.inbound.reception import Reception
+from gateway.broker.inbound.requests import Requests
+from gateway.broker.limits import DROPS, Budget, Limits, Refusals
+from gateway.broker.listeners.arrivals import Arrivals
+from gateway.broker.outbound.channel import Output
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.outlet import Outlet
+from gateway.broker.outbound.routes import Routes, Tree
+from gateway.broker.retained.bridged import RetainedByBridges
+from gateway.broker.retained.neighbours import SharedRetention
+from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retention import Retention
+from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.broker.sessions.wills import Wills
+from gateway.broker.statistics.traffic import Traffic
+from gateway.broker.tasks import Tasks
+from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.turns import Turns
+from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
+from gateway.mqtt import ReasonCode, Will
+
+
+class DataPlane:
+    """Everything between the sockets of clients and the log.
+
+    Args:
+        hooks: those around the broker.
+        limits: of clients; the usual ones if not given.
+        durability: keeps sessions and retained messages; forgets them if not given.
+        refusals: counts what is refused or dropped; a new count if not given.
+        now: a clock, in seconds; the loop's if not given.
+
+    Attributes:
+        limits: as given.
+        now: the clock, in seconds.
+        refusals: what was refused or dropped.
+        traffic: what has come and gone.
+        budget: what the queues of all sessions hold.
+        routes: where topics go.
+        subscriptions, sessions, wills: of all clients.
+        retention: what is retained.
+        shared_retention: the same, for neighbours.
+        connections: all that are open.
+        acceptance: what the turn has accepted.
+        arriving: gives local subscribers what comes from elsewhere.
+        upkeep: looks after connections and sessions.
+        service: serves connections.
+        tasks: what runs beside.
+        checkpoints: what is saved now and then; None before `recover`, and for one that forgets.
+
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        limits: Limits | None = None,
+        durability: Durability | None = None,
+        refusals: Refusals | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._hooks = hooks
+        self._durability = durability or Durability()
+        self.checkpoints: Checkpoints | None = None
+        self.limits = limits or Limits()
+        self.now = now or self._loop.time
+        self.tasks = Tasks()
+        self.refusals = refusals or Refusals(self.now)
+        self.traffic = Traffic()
+        self.budget = Budget(self.limits)
+        self._turns = Turns(self._end_turn)
+        self._output = Output(self._turns, self.limits, self.refusals, self.traffic, self.now)
+        self._make_outbound()
+        self._make_sessions()
+        self.service = self._make_inbound()
+        self.upkeep = Upkeep(
+            *(self.connections, self._departures, self.sessions, self.wills),
+            *(self.budget, self.refusals),
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- the owners ------------------------------------------------------------------------------
+
+    def _make_outbound(self) -> None:
+        limits, durability, refusals = self.limits, self._durability, self.refusals
+        self._tree: Tree = SubscriptionTree(limits.topic_levels)
+        self.routes = Routes(self._tree, limits, self._may_deliver)
+        self._delivery = Delivery()
+        self._owing = Owing()
+        self._bridged = RetainedByBridges(limits.retained_messages)
+        self.retention = Retention(limits, durability, refusals, self.now)
+        self.shared_retention = SharedRetention(
+            *(self.retention, self.routes, self._delivery, self._owing, durability, refusals),
+            self._turns,
+        )
+        self._outlet = Outlet(
+            *(self.routes, self._delivery, self.retention, self._bridged, self._owing)
+        )
+        self.arriving = Arriving(
+            *(self.routes, self._delivery, self._outlet, self.retention, durability),
+            *(refusals, self.now),
+        )
+
+    def _make_sessions(self) -> None:
+        events, durability = self._hooks.events, self._durability
+        self.acceptance = Acceptance(
+            *(self._hooks.tree, self._outlet, durability, self._turns),
+            *(self.limits.uncommitted_bytes, self.now),
+        )
+        self.subscriptions = Subscriptions(
+            self._tree, self.routes, self._delivery, events, self._hooks.interest
+        )
+        self.wills = Wills(self.acceptance, durability, self.now)
+        self.sessions = Sessions(
+            *(self.budget, self.subscriptions, self.wills, self._owing, durability, events),
+            self.now,
+        )
+
+    def _make_inbound(self) -> Service:
+        hooks, limits, refusals = self._hooks, self.limits, self.refusals
+        self.connections = Connections(Arrivals(limits, self.now), refusals)
+        self._departures = Departures(self.sessions, self.acceptance, self._durability)
+        sending = RetainedSending(
+            *(self.retention, self._delivery, self._bridged, self._owing),
+            *(self._may_deliver, limits, self.now),
+        )
+        self._admission = Admission(
+            *(self.sessions, self.wills, self._departures, sending, hooks, limits, refusals)
+        )
+        publishing = Publishing(
+            *(self.routes, self._delivery, self.acceptance, hooks.permissions),
+            *(self.budget, refusals, self.now),
+        )
+        requests = Requests(self.subscriptions, sending, hooks.permissions, limits, refusals)
+        reception = Reception(publishing, requests, self._departures, limits, self.traffic)
+        greeting = Greeting(
+            *(self._admission, hooks.links, self.connections, self.tasks, self.traffic),
+            limits.packet_bytes,
+        )
+        return Service(
+            *(greeting, reception, self._departures, self.connections, self._output),
+            *(self._turns, limits),
+        )
+
+    # -- who may have what -----------------------------------------------------------------------
+
+    def _may_deliver(self, session: Session, topic: str) -> bool:
+        """Whether a session's client may receive a topic; not while a decision takes time."""
+        if self._hooks.permissions is None:
+            return True
+        verdict = self._hooks.permissions.may_deliver(session.client, topic)
+        if isinstance(verdict, bool):
+            return verdict
+        self.tasks.start(self._decided_late(verdict, topic))
+        return False
+
+    async def _decided_late(self, verdict: Awaitable[bool], topic: str) -> None:
+        if await verdict:
+            self.routes.touched(topic)
+
+    def forget_decisions(self) -> None:
+        """Rules have changed: decide anew about every topic and client."""
+        self.routes.clear()
+        for peer in self.connections:
+            if peer.publisher is not None:
+                peer.publisher.permitted.clear()
+            elif not peer.channel.is_closing:
+                peer.channel.abort()  # what is being decided about it is decided by the old rules
+
+    def expel(self, session: Session, reason: ReasonCode, why: str) -> None:
+        """End a client's connection and drop its will; its session waits for it."""
+        self.wills.void(session)
+        self._departures.disconnect(session, reason, why)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def recover(
+        self, durable: Durable, history: History, store: Store, saved: Checkpoint
+    ) -> Recovered:
+        """Go on from what was there before the last stop or crash; keep it from now on.
+
+        Args:
+            durable: the durability that this was made with.
+            history: the log.
+            store: for checkpoints.
+            saved: the last of them.
+
+        Raises:
+            StoreError: a checkpoint is needed at once and can't be written.
+
+        """
+        parts = Restorable(
+            *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
+            self.budget,
+        )
+        recovery = Recovery(parts, history, durable, self.now())
+        found = recovery.run(saved)
+        snapshots = Snapshots(self.sessions, self.retention, durable, self.now)
+        checkpoints = Checkpoints(
+            *(durable, history, store, snapshots, self.acceptance.commit, self.now)
+        )
+        checkpoints.go_on_from(saved)
+        self.checkpoints = checkpoints
+        for one in recovery.wills_standing:
+            self._leave_standing(one.client, one.will)
+        return found
+
+    def _leave_standing(self, client: Client, will: Will) -> None:
+        """See to a will that stood when the process before ended: its client has gone with it.
+
+        One with a delay waits for the client, whose session is there again, for what is left of it.
+        What the client may publish is asked anew.
+        """
+        permissions = self._hooks.permissions
+        verdict = True if permissions is None else permissions.may_publish(client, will.topic)
+        if isinstance(verdict, Awaitable):
+            self.tasks.start(self._leave_late(client, will, verdict))
+        else:
+            self._leave(client, will, allowed=verdict)
+
+    async def _leave_late(self, client: Client, will: Will, verdict: Awaitable[bool]) -> None:
+        self._leave(client, will, allowed=await verdict)
+
+    def _leave(self, client: Client, will: Will, *, allowed: bool) -> None:
+        session = self.sessions.get(client.client_id)
+        if not allowed:
+            self.refusals.count("will to a forbidden topic", str(client))
+            self._durability.will_ended(client.client_id)
+            self._durability.write()
+        elif session is None:
+            self.wills.publish_of(client.client_id, will)
+        elif session.channel is None:
+            session.will = will
+            self.wills.wait(session, session.away_since_s)
+
+    async def keep(self) -> None:
+        """The broker has stopped: write a last checkpoint, where there are any."""
+        if self.checkpoints is not None:
+            await self.checkpoints.stop()
+
+    def close_to_clients(self) -> None:
+        """Let no client in any more, and send those that are here to another gateway."""
+        self._admission.close()
+        for session in list(self.sessions.values()):
+            self._departures.disconnect(
+                session, ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining"
+            )
+
+    def stop(self) -> None:
+        """Close every connection; wills are not published."""
+        self.connections.take_no_more()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.acceptance.commit()
+        self.acceptance.finish()
+        for peer in self.connections:
+            channel, session = peer.channel, peer.session
+            if session is not None:
+                self._departures.stop(session)
+            else:
+                channel.close()
+            if channel.is_paused or channel.is_lingering:
+                channel.abort()
+        self.tasks.stop()
+
+    # -- messages of the broker's own --------------------------------------------------------------
+
+    def announce(self, topic: str, payload: bytes) -> None:
+        """Publish a statistic, retained: for those who may read it, and for this broker alone."""
+        message = Message(topic, topic.encode(), payload, 0, True)
+        self.retention.retain_statistic(message)
+        # Without the cache, whose `#` is cheaper to touch where it holds no `$` topics.
+        self._delivery.deliver(message, self.routes.unkept(message.key), None, self.now())
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _end_turn(self) -> bool:
+        """Commit, write and hand on what is due; whether anything is due again."""
+        self.acceptance.commit()
+        channels = self._output.take()
+        self._durability.hold_back(channels)
+        self._output.write(channels)
+        self.acceptance.hand_on()
+        if self._output.take_unread():
+            self.upkeep.clients_do_not_read(self.now())
+        return self.acceptance.is_due or self._output.is_due
+
+    def start(self) -> None:
+        """Look at what is due with time from now on, again and again."""
+        self._timer = self._loop.call_later(SWEEP_S, self._swept)
+
+    def _swept(self) -> None:
+        is_done = self.sweep()
+        self._timer = self._loop.call_later(SWEEP_S if is_done else TURN_S, self._swept)
+
+    def sweep(self) -> bool:
+        """Look at all that is due now; whether that was all."""
+        now_s = self.now()
+        is_done = self.upkeep.sweep(now_s)
+        self.retention.expire(now_s)
+        self._durability.sweep(now_s)
+        if self.checkpoints is not None:
+            self.checkpoints.sweep(now_s)
+        self._turns.need()  # and ask anew what the tree carries
+        return is_done
+
+    @property
+    def dropped(self) -> int:
+        """Messages that did not reach a subscriber for want of room or time."""
+        return self.budget.dropped + sum([self.refusals.counts[kind] for kind in DROPS])

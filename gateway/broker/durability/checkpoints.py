@@ -1,0 +1,143 @@
+"""Writes checkpoints now and then: a start reads little of the log, which is trimmed behind them.
+
+Time is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.history import History
+from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.snapshot import Snapshots, Taken
+from gateway.broker.durability.store import Store, StoreError
+from tree_handler.batch import Epoch
+
+CHECKPOINT_BYTES = 8 << 20
+"""A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
+CHECKPOINT_S = 300.0
+"""And when something has changed and so much time has passed."""
+RETRY_S = 10.0
+"""A checkpoint that failed is tried again after so long."""
+
+_log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Those of one broker.
+
+    Args:
+        durable: its journal.
+        history: its log.
+        store: where they are written.
+        snapshots: what they say.
+        commit: hands in what the log is to have before one.
+        now: the loop's clock, in seconds.
+
+    """
+
+    def __init__(
+        self,
+        durable: Durable,
+        history: History,
+        store: Store,
+        snapshots: Snapshots,
+        commit: Callable[[], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._durable = durable
+        self._history = history
+        self._store = store
+        self._snapshots = snapshots
+        self._commit = commit
+        self._position = 0
+        self._due_at_s = now()
+        self._saving: asyncio.Task[None] | None = None
+
+    def go_on_from(self, saved: Checkpoint) -> None:
+        """Go on behind the last checkpoint.
+
+        Raises:
+            StoreError: the log ends before it, and a new one can't be written.
+
+        """
+        self._position = saved.position
+        self._may_trim(saved.delivered)
+        if saved.position > self._history.position:
+            # The log has lost its end. What comes now must not stand where nobody will look.
+            taken = self._snapshots.take(self._history.position)
+            self._store.save(taken.checkpoint())
+            self._has_saved(taken)
+
+    def sweep(self, now_s: float) -> None:
+        """Make a checkpoint if one is due; called twice a second with the loop's clock."""
+        if self._saving is not None or now_s < self._due_at_s:
+            return
+        grown = self._history.position - self._position
+        aged = now_s - self._due_at_s >= CHECKPOINT_S and grown > 0
+        if grown >= CHECKPOINT_BYTES or aged:
+            self._saving = asyncio.ensure_future(self._save(now_s))
+
+    async def _save(self, now_s: float) -> None:
+        try:
+            await self.checkpoint()
+            self._due_at_s = now_s
+        except OSError as error:
+            _log.error("checkpoint: %s", error)
+            self._due_at_s = now_s + RETRY_S
+        finally:
+            self._saving = None
+
+    async def checkpoint(self) -> None:
+        """Write one now.
+
+        Raises:
+            LogError, StoreError: disk full or failing; the one before it holds.
+
+        """
+        self._commit()
+        error = self._durable.write()
+        if error is not None:
+            raise error
+        taken = self._snapshots.take(self._history.position)
+        sync = self._history.start_sync()
+
+        def save() -> None:
+            # A checkpoint that knows more than the disk would leave a hole in the history.
+            sync()
+            self._store.save(taken.checkpoint())
+
+        try:
+            await asyncio.to_thread(save)
+        except BaseException:
+            self._snapshots.failed(taken)
+            raise
+        self._has_saved(taken)
+
+    def _has_saved(self, taken: Taken) -> None:
+        self._snapshots.saved(taken)
+        self._position = taken.position
+        self._may_trim(taken.delivered)
+
+    def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
+        """Let go of what stands before the checkpoint, and had reached the sessions by then.
+
+        What waited for its sync had not: a start gives it to them.
+        """
+        history, origin = self._history, self._history.own[0]
+        lives = {key for key in (*history.due(), history.own) if key[0] == origin}
+        owed_from = [history.where(key, delivered.get(key, 0) + 1) for key in lives]
+        history.may_trim(min(self._position, *owed_from))
+
+    async def stop(self) -> None:
+        """Make a last checkpoint, so that the next start reads nothing of the log."""
+        while self._saving is not None:
+            await asyncio.wait({self._saving})
+        try:
+            await self.checkpoint()
+        except (OSError, StoreError) as error:
+            _log.error("checkpoint: %s", error)
+        self._store.close()

@@ -1,0 +1,115 @@
+"""What the broker tells of its sessions so that they may outlive it.
+
+Here nothing is kept: this is a broker that forgets at its end. `durable` is one that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.broker.hooks import Client
+from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.sessions.backlog import Logged
+from gateway.broker.sessions.session import Session
+from gateway.mqtt import Will
+from tree_handler.batch import Epoch
+from tree_handler.retained.message import Retained
+
+
+class Durability:
+    """Forgets everything.
+
+    Attributes:
+        own: this gateway's id and boot epoch, under which its messages stand in the log.
+        logged: from which the queues of sessions read; None where they can't.
+
+    """
+
+    own: Epoch = ("", 0)
+    logged: Logged | None = None
+
+    # -- sessions and wills ----------------------------------------------------------------------
+
+    def session_opened(self, session: Session) -> None:
+        """A session has a client, or another expiry."""
+
+    def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
+        """Whether it can be kept that a session has a client; nothing has changed if it can't.
+
+        Args:
+            session: new, or without a channel.
+            client: who is about to be served.
+            expiry_s: how long the session is to be kept without a channel.
+
+        """
+        return True
+
+    def session_away(self, session: Session) -> None:
+        """A session's client has gone."""
+
+    def session_ended(self, session: Session) -> None:
+        """A session is no more."""
+
+    def will_stands(self, client: Client, will: Will | None) -> None:
+        """A client has come, with a will or without; the one before stands no more."""
+
+    def will_ended(self, client_id: str) -> None:
+        """A client's will is not to be published."""
+
+    def will_published(self, client_id: str) -> int:
+        """A client's will goes into the log, which is to say so; its number, 0 if it has none."""
+        return 0
+
+    # -- retained messages -------------------------------------------------------------------------
+
+    def retained_changed(self, topic: str) -> None:
+        """A topic has another retained message, or none."""
+
+    def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
+        """A neighbour told of a retained message, and it is taken."""
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the log did not take what was last noted."""
+        return False
+
+    @property
+    def numbers_messages(self) -> bool:
+        """Whether anybody may ask where a message stands in the log."""
+        return False
+
+    def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
+        """Write what must be in the log before a batch of these messages; the error if it can't."""
+        return None
+
+    def was_refused(self) -> None:
+        """The log did not take the batch that something was written for."""
+
+    def has_delivered(self, stream: Epoch, last: int) -> None:
+        """Local sessions are given a stream's messages up to this number now."""
+
+    def delivered(self, stream: Epoch) -> int:
+        """The last number of a stream that local sessions were given; 0 if none."""
+        return 0
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def write(self) -> OSError | None:
+        """Write what was noted; the error if the log does not take it."""
+        return None
+
+    def hold_back(self, channels: Sequence[Channel]) -> None:
+        """Write what was noted, and keep the output that must not leave before it is safe."""
+
+    def may_leave(self, channel: Channel) -> bool:
+        """Whether what a channel has to write stands on nothing that a crash could take back."""
+        return True
+
+    def sweep(self, now_s: float) -> None:
+        """Do what is due with time; called twice a second with the loop's clock."""
+
+    async def stop(self) -> None:
+        """The broker has stopped: keep what there is."""

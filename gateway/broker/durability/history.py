@@ -1,0 +1,46 @@
+"""The log as the broker sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from gateway.log.message_log import Done
+from tree_handler.batch import Epoch, Header
+
+
+class History(Protocol):
+    """The log as the broker sees it."""
+
+    own: Epoch
+    """This gateway's id and boot epoch, under which its frames stand in the log."""
+
+    @property
+    def position(self) -> int:
+        """Where the next frame will stand."""
+
+    def remember(self, frame: bytes, done: Done) -> None:
+        """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
+
+        Raises:
+            LogError: the log did not take it; ``done`` is not called.
+
+        """
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All frames of the log from a position on."""
+
+    def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any of these numbers, in sequence."""
+
+    def where(self, key: Epoch, number: int) -> int:
+        """A position before a message of a stream; that of the end if it is not there."""
+
+    def due(self) -> dict[Epoch, int]:
+        """Up to which number clients have, or are due, the messages of each stream of clients."""
+
+    def start_sync(self) -> Callable[[], None]:
+        """Force to the disk all that the log has; a call for a thread."""
+
+    def may_trim(self, before: int) -> None:
+        """What stands before this position is in a checkpoint."""

@@ -1,0 +1,39 @@
+"""What stands packed in a column of the checkpoints' file.
+
+Each function raises ValueError, TypeError or an error of msgpack for what it can't be.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgpack
+
+from gateway.broker.durability.standing_wills import SavedWill
+
+
+def will(row: tuple[Any, ...]) -> SavedWill:
+    """A will, of its row."""
+    saved = SavedWill(*row)
+    roles = msgpack.unpackb(row[3], use_list=False)
+    return saved._replace(roles=roles, retain=bool(saved.retain), properties=properties(row[9]))
+
+
+def numbers(packed: bytes) -> tuple[int, ...]:
+    """Whole numbers."""
+    return tuple(map(int, msgpack.unpackb(packed)))
+
+
+def ranges(packed: bytes) -> tuple[int, ...]:
+    """First and last numbers in turn, ascending."""
+    found = numbers(packed)
+    if not found or len(found) % 2 or found[0] < 1 or any(a > b for a, b in pairwise(found)):
+        raise ValueError(f"ranges of numbers {found}")
+    return found
+
+
+def properties(packed: bytes) -> dict[int, Any]:
+    """Properties of a message, by identifier."""
+    found: dict[int, Any] = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
+    return found

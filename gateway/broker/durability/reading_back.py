@@ -1,0 +1,78 @@
+"""Reads messages from the log that wait there for their sessions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.broker.outbound.message import Message
+from gateway.mqtt import PacketError
+from tree_handler import batch
+from tree_handler.batch import Epoch, Header
+from tree_handler.errors import BatchError
+
+if TYPE_CHECKING:
+    from gateway.broker.durability.history import History
+
+PIECE_BYTES = 64 << 10
+"""About so much is read at once; a larger batch is read nevertheless."""
+NUMBERS_MAX = 1_024
+
+_log = logging.getLogger(__name__)
+
+
+class ReadingBack:
+    """The log of one broker, as its sessions' queues read it: a `backlog.Logged`.
+
+    Args:
+        history: the log.
+        now: the loop's clock, in seconds.
+
+    """
+
+    def __init__(self, history: History, now: Callable[[], float]) -> None:
+        self._history = history
+        self._now = now
+        self._numbers = 64
+        """How many were about `PIECE_BYTES` last."""
+
+    def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
+        """Messages of a stream, by their numbers, from one on.
+
+        Args:
+            key: the stream.
+            first: the number to begin with.
+            last: no higher one is wanted.
+
+        Returns:
+            What the log has of them, as many as are read at once, and perhaps more; and the
+            number up to which that is all.
+
+        """
+        until = min(last, first + self._numbers - 1)
+        found: dict[int, Message] = {}
+        size_bytes = 0
+        try:
+            for frame, header in self._history.read(key, first, until):
+                size_bytes += len(frame)
+                self._decode(frame, header, found)
+                until = max(until, header.last)
+        except OSError as error:
+            _log.error("messages that wait in the log: %s", error)
+        if size_bytes > PIECE_BYTES:
+            self._numbers = max(1, self._numbers // 2)
+        else:
+            self._numbers = min(NUMBERS_MAX, self._numbers * 2)
+        return found, until
+
+    def _decode(self, frame: bytes, header: Header, found: dict[int, Message]) -> None:
+        if header.passed:
+            return
+        now_s = self._now()
+        try:
+            for number, entry in enumerate(batch.decode(frame, header), header.first):
+                message = found[number] = Message.of(entry, now_s)
+                message.ref = header.stream, number
+        except (BatchError, PacketError) as error:
+            _log.error("%s: %s", header, error)

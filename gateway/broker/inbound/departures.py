@@ -1,0 +1,85 @@
+"""How clients leave: at their own wish, or because the broker ends their connection."""
+
+from __future__ import annotations
+
+from gateway.broker.durability.durability import Durability
+from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.reasons import with_reason
+from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
+from gateway.mqtt import Disconnect, PacketError, PropertyId, ReasonCode, Version
+
+
+class Departures:
+    """Ends clients' connections.
+
+    Args:
+        sessions: those of all clients.
+        acceptance: what a client published before is acknowledged first.
+        durability: says what may be written before the end.
+
+    """
+
+    def __init__(self, sessions: Sessions, acceptance: Acceptance, durability: Durability) -> None:
+        self._sessions = sessions
+        self._acceptance = acceptance
+        self._durability = durability
+
+    def disconnect(
+        self, session: Session, reason: int, why: str = "", *, linger: bool = False
+    ) -> None:
+        """End a client's connection, in 5.0 after a DISCONNECT [MQTT-4.13.2-1].
+
+        Args:
+            session: the client's; nothing happens if it has no connection.
+            reason: the reason code.
+            why: for whoever looks after the client.
+            linger: let the client close first, see `Channel.close`.
+
+        """
+        channel = session.channel
+        if channel is None or channel.is_closing:
+            return
+        self._acceptance.commit()  # what it published before is acknowledged, if that can be now
+        farewell = b""
+        if channel.version == Version.V5:
+            farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
+        may_leave = self._durability.may_leave(channel)
+        channel.close(farewell, may_leave=may_leave, linger=linger)
+        self._sessions.left(session)
+
+    def leave(self, session: Session, packet: Disconnect) -> None:
+        """The client leaves: its will is not published, unless it says so (section 3.14.2.1).
+
+        Raises:
+            PacketError: it sets an expiry though its session was to end with the connection.
+
+        """
+        expiry_s = packet.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL)
+        if expiry_s is not None:
+            if expiry_s and not session.expiry_s:  # section 3.14.2.2.2
+                what = "session expiry set at the end"
+                raise PacketError(ReasonCode.PROTOCOL_ERROR, what, expiry_s)
+            self._sessions.set_expiry(session, expiry_s)
+        channel = session.channel
+        if channel is not None:
+            channel.close(may_leave=self._durability.may_leave(channel))
+        publishes_will = packet.reason == ReasonCode.DISCONNECT_WITH_WILL_MESSAGE
+        self._sessions.left(session, publishes_will=publishes_will)  # [MQTT-3.14.4-3]
+
+    def lost(self, session: Session) -> None:
+        """The connection of a client is gone."""
+        self._sessions.left(session)
+
+    def stop(self, session: Session) -> None:
+        """The broker stops: wills are not published, for it is no fault of the clients'."""
+        channel = session.channel
+        if channel is None:
+            return
+        farewell = b""
+        if channel.version == Version.V5:
+            farewell = with_reason(
+                Disconnect(ReasonCode.SERVER_SHUTTING_DOWN), "", channel.packet_bytes_max
+            )
+        channel.close(farewell, may_leave=self._durability.may_leave(channel))
+        self._sessions.left(session, publishes_will=False)

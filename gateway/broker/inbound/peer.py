@@ -1,0 +1,62 @@
+"""One connection as the broker sees it: who is at the other end, as far as that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.inbound.waiting import Waiting
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.sessions.session import Session
+from gateway.mqtt import PacketError, Scanner
+from gateway.tls.certificates import PeerCertificate
+
+
+class Peer:
+    """One connection.
+
+    Args:
+        channel: its socket.
+        scanner: cuts what is read into packets.
+        go_on: handles the packets that waited for something.
+        fail: is told that the client broke the protocol.
+
+    Attributes:
+        waiting: what its packets wait for.
+        certificate: what the client proved in the TLS handshake.
+        takes_links: whether a neighbour may come this way.
+        publisher: the accepted client; None until then.
+        keep_alive_s: 0 for none.
+
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        scanner: Scanner,
+        go_on: Callable[[], None],
+        fail: Callable[[PacketError], None],
+    ) -> None:
+        self.channel = channel
+        self.scanner = scanner
+        self.waiting = Waiting(channel, go_on, fail)
+        self.certificate: PeerCertificate | None = None
+        self.takes_links = True
+        self.publisher: Publisher | None = None
+        self.keep_alive_s = 0
+
+    @property
+    def session(self) -> Session | None:
+        """The session that it serves; None before and after."""
+        publisher = self.publisher
+        if publisher is None or publisher.session.channel is not self.channel:
+            return None
+        return publisher.session
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What was read of packets that are not all there, and what waits to be written."""
+        return self.scanner.buffered_bytes + self.channel.buffered_bytes
+
+    def __str__(self) -> str:
+        return str(self.channel)

@@ -1,0 +1,143 @@
+"""What each packet of an accepted client means, and who deals with it.
+
+The exchange of a QoS 1 or 2 message towards the client stands in `sessions.in_flight`, that of one
+from the client in `publisher`.
+"""
+
+from __future__ import annotations
+
+from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.inbound.publishing import Publishing
+from gateway.broker.inbound.requests import Requests, check_size
+from gateway.broker.limits import Limits
+from gateway.broker.statistics.traffic import Traffic
+from gateway.mqtt import (
+    Auth,
+    Disconnect,
+    PacketError,
+    PacketType,
+    PingReq,
+    PubAck,
+    PubComp,
+    PubRec,
+    PubRel,
+    ReasonCode,
+    Subscribe,
+    Unsubscribe,
+    Version,
+    body_at,
+    check_sent_by_client,
+    decode,
+)
+
+_V311 = int(Version.V311)
+_PUBLISH, _CONNECT = 0x30, 0x10
+_PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
+_ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
+_ACKNOWLEDGEMENT_BYTES = 4
+"""One without a reason."""
+
+
+class Reception:
+    """Deals with packets.
+
+    Args:
+        publishing: deals with PUBLISH.
+        requests: deals with SUBSCRIBE and UNSUBSCRIBE.
+        departures: deals with DISCONNECT.
+        limits: of other packets.
+        traffic: counts what has come.
+
+    """
+
+    def __init__(
+        self,
+        publishing: Publishing,
+        requests: Requests,
+        departures: Departures,
+        limits: Limits,
+        traffic: Traffic,
+    ) -> None:
+        self._publishing = publishing
+        self._requests = requests
+        self._departures = departures
+        self._limits = limits
+        self._traffic = traffic
+
+    def receive(self, publisher: Publisher, packet: bytes) -> bool:
+        """Handle a packet.
+
+        Args:
+            publisher: who sent it.
+            packet: the whole of it.
+
+        Returns:
+            Whether it is dealt with; if not, it is to be handed in again when what it waits for is
+            there.
+
+        Raises:
+            PacketError: the client broke the protocol.
+
+        """
+        first, traffic = packet[0], self._traffic
+        if first & 0xF0 == _PUBLISH:
+            if not self._publishing.receive(publisher, packet):
+                return False
+            traffic.published_bytes += len(packet)
+            if first & 6:
+                traffic.received_qos_1 += first >> 1 & 1
+                traffic.received_qos_2 += first >> 2 & 1
+            return True
+        traffic.others_read += 1
+        if len(packet) == _ACKNOWLEDGEMENT_BYTES and first in _ACKNOWLEDGEMENTS:
+            self._acknowledged(publisher, first, packet[2] << 8 | packet[3])
+        else:
+            self._other(publisher, packet)
+        return True
+
+    def _acknowledged(self, publisher: Publisher, first: int, packet_id: int) -> None:
+        """The client acknowledges, without a reason."""
+        session = publisher.session
+        if first == _PUBACK:
+            session.puback(packet_id)
+        elif first == _PUBCOMP:
+            session.pubcomp(packet_id)
+        elif first == _PUBREL:
+            publisher.release(packet_id)
+        elif session.pubrec(packet_id, failed=False) or publisher.version == _V311:
+            publisher.channel.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+        else:
+            publisher.channel.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
+
+    def _other(self, publisher: Publisher, raw: bytes) -> None:
+        first, body = raw[0], body_at(raw)
+        if first >> 4 == PacketType.CONNECT:  # whatever it says
+            raise PacketError(ReasonCode.PROTOCOL_ERROR, "second CONNECT", None, "MQTT-3.1.0-2")
+        check_size(raw, body, publisher.version, self._limits)
+        packet = decode(first, raw[body:], publisher.version)
+        check_sent_by_client(packet)
+        session = publisher.session
+        match packet:
+            case PubAck():
+                session.puback(packet.packet_id)
+            case PubRec() if packet.reason >= 0x80:
+                session.pubrec(packet.packet_id, failed=True)
+            case PubRec():
+                self._acknowledged(publisher, _PUBREC, packet.packet_id)
+            case PubRel():
+                self._acknowledged(publisher, _PUBREL, packet.packet_id)
+            case PubComp():
+                session.pubcomp(packet.packet_id)
+            case PingReq():
+                publisher.channel.send(b"\xd0\0")  # [MQTT-3.12.4-1]
+            case Subscribe():
+                self._requests.subscribe(publisher, packet)
+            case Unsubscribe():
+                self._requests.unsubscribe(publisher, packet)
+            case Disconnect():
+                self._departures.leave(session, packet)
+            case Auth():  # no exchange was begun (section 4.12)
+                raise PacketError(ReasonCode.PROTOCOL_ERROR, "AUTH without a method")
+            case _:
+                raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")

@@ -1,0 +1,41 @@
+"""Topic aliases that a client of MQTT 5.0 is sent (section 3.3.2.3.4)."""
+
+from __future__ import annotations
+
+from gateway.mqtt import body_at, encode_length, publish_head
+from gateway.mqtt.primitives import read_length
+
+_TOPIC_ALIAS = b"\x23"
+
+
+class OutgoingAliases:
+    """Shortens the topics sent to a client that allows it: the first ones get an alias each."""
+
+    __slots__ = ("_aliases", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._aliases: dict[bytes, int] = {}
+
+    def shorten(self, packet: bytes) -> bytes:
+        """The PUBLISH packet to send instead; it must be sent, or the alias is not known."""
+        body = body_at(packet)
+        topic_at = body + 2
+        topic_end = topic_at + (packet[body] << 8 | packet[body + 1])
+        topic = packet[topic_at:topic_end]
+        properties_at = topic_end + (2 if packet[0] & 6 else 0)
+        alias = self._aliases.get(topic)
+        is_known = alias is not None
+        if alias is None:
+            if len(self._aliases) >= self._limit:
+                return packet
+            alias = self._aliases[topic] = len(self._aliases) + 1
+        length, values_at = read_length("property length", packet, properties_at, len(packet))
+        behind = b"%b%b%b%b%b" % (
+            packet[topic_end:properties_at],
+            encode_length(length + 3),
+            _TOPIC_ALIAS,
+            alias.to_bytes(2, "big"),
+            packet[values_at:],
+        )
+        return publish_head(packet[0] & 15, b"" if is_known else topic, len(behind)) + behind

@@ -1,0 +1,383 @@
+"""The socket of one client: gathers what is to be sent, and says when not to read.
+
+What is to be sent gathers and is written once a loop turn. While the client does not read, QoS 0
+messages are dropped beyond a limit, QoS 1 and 2 wait in the session, and beyond the same limit of
+answers its own requests are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gateway.broker.limits import TOO_LARGE, UNREAD, Limits, Refusals
+from gateway.broker.outbound.aliases import OutgoingAliases
+from gateway.broker.statistics.traffic import Traffic
+from gateway.broker.turns import Turns
+from gateway.mqtt import Version
+
+
+class Feeder(Protocol):
+    """Whose messages a channel carries: a session."""
+
+    @property
+    def ticket(self) -> int:
+        """The last journal frame that must be safe before what it sent may be written; 0: none."""
+
+    def hold(self) -> None:
+        """The client does not read: messages wait."""
+
+    def resume(self, now_s: float) -> None:
+        """The client reads again: send what waits; the time is the loop's, in seconds."""
+
+
+class Output:
+    """What all channels share: who has something to write at the end of the turn.
+
+    Args:
+        turns: is told that a turn needs an end.
+        limits: of what is kept for a client that does not read.
+        refusals: is told what was dropped.
+        traffic: counts what is sent.
+        now: the loop's clock, in seconds.
+
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        limits: Limits,
+        refusals: Refusals,
+        traffic: Traffic,
+        now: Callable[[], float],
+    ) -> None:
+        self._turns = turns
+        self._dirty: list[Channel] = []
+        self._is_unread = False
+        self.limits = limits
+        self.refusals = refusals
+        self.traffic = traffic
+        self.now = now
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything gathered is to be written."""
+        return bool(self._dirty)
+
+    def has_unread(self) -> None:
+        """One more client does not read any more."""
+        self._is_unread = True
+        self._turns.need()
+
+    def take_unread(self) -> bool:
+        """Whether any client has ceased to read since this was asked last."""
+        was, self._is_unread = self._is_unread, False
+        return was
+
+    def due(self, channel: Channel) -> None:
+        """A channel has its first packet of this turn."""
+        self._dirty.append(channel)
+        self._turns.need()
+
+    def take(self) -> list[Channel]:
+        """The channels that have something to write."""
+        dirty, self._dirty = self._dirty, []
+        return dirty
+
+    def write(self, channels: Iterable[Channel]) -> None:
+        """Write what has gathered for each, in one call for each."""
+        for channel in channels:
+            channel.write()
+
+
+class Channel:
+    """One client's socket.
+
+    Args:
+        output: what all channels share.
+
+    Attributes:
+        address: the client's, without port.
+        version: of the protocol, from CONNECT on.
+        is_closing: nothing more is read or sent.
+        closing_at_s: since when it is closing, on the loop's clock.
+        is_lingering: it has sent its last packet and waits for the client to close too.
+        is_paused: the client does not read what is written.
+        heard_at_s: when the client was last heard, on the loop's clock.
+        held_ticket: the last journal frame that output of it waits for.
+        packet_bytes_max: the client's Maximum Packet Size.
+        aliases: topic aliases towards the client, if it allows them.
+
+    """
+
+    __slots__ = (
+        "_held_bytes",
+        "_not_reading",
+        "_out",
+        "_output",
+        "_pauses",
+        "_source",
+        "_transport",
+        "_unsafe_bytes",
+        "address",
+        "aliases",
+        "closing_at_s",
+        "heard_at_s",
+        "held_ticket",
+        "is_closing",
+        "is_lingering",
+        "is_paused",
+        "packet_bytes_max",
+        "version",
+    )
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._transport: asyncio.Transport | None = None
+        self._source: Feeder | None = None
+        self._out: list[bytes] = []
+        self.address = "?"
+        self.version: int = int(Version.V311)
+        self.heard_at_s = output.now()
+        self.is_closing = False
+        self.closing_at_s = 0.0
+        self.is_lingering = False
+        self.is_paused = False
+        self.packet_bytes_max: int | None = None
+        self.aliases: OutgoingAliases | None = None
+        self.held_ticket = 0
+        self._pauses = 0
+        """For how many reasons nothing more is to be written."""
+        self._unsafe_bytes = 0
+        """Output that waits for the journal."""
+        self._held_bytes = 0
+        self._not_reading = 0
+        """For how many reasons reading is paused."""
+
+    # -- the transport -------------------------------------------------------------------------
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """What carries it; None when that is gone."""
+        return self._transport
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether its packets must be made for it alone (aliases, packet size)."""
+        return self.aliases is not None or self.packet_bytes_max is not None
+
+    def opened(self, transport: asyncio.Transport) -> None:
+        """A transport carries it; again when TLS has come between."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._output.limits.write_buffer_bytes)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and peer:
+            self.address = str(peer[0])
+
+    def serve(self, source: Feeder | None) -> None:
+        """Carry the messages of a session from now on; None for no session any more."""
+        self._source = source
+
+    def gone(self) -> asyncio.Transport | None:
+        """The transport carries it no longer: it is closed, or another's. Return which it was."""
+        transport, self._transport = self._transport, None
+        self.is_closing = True
+        self._out.clear()
+        return transport
+
+    # -- flow control --------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """Write no more: the client does not read, or what it is to be sent is not safe."""
+        self._pauses += 1
+        if self._pauses > 1:
+            return
+        self.is_paused = True
+        self._held_bytes = 0
+        if self._source is not None:
+            self._source.hold()
+        self._output.has_unread()
+
+    def resume_writing(self) -> None:
+        """Write again, unless there is another reason not to."""
+        self._pauses -= 1
+        if self._pauses:
+            return
+        self.is_paused = False
+        if self._held_bytes > self._output.limits.held_bytes:
+            self.resume()
+        self._held_bytes = 0
+        if self._out:
+            self._output.due(self)
+        if self._source is not None and not self.is_closing:
+            self._source.resume(self._output.now())
+
+    def stall(self) -> None:
+        """Do not read for now."""
+        self._not_reading += 1
+        if self._not_reading == 1 and self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again, unless there is another reason not to."""
+        self._not_reading -= 1
+        self.heard_at_s = self._output.now()
+        if not self._not_reading and self._transport is not None and not self.is_closing:
+            self._transport.resume_reading()
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the broker itself does not read from it."""
+        return self._not_reading > 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the client does not read, so that it is not read from either."""
+        return self.is_paused and self._held_bytes > self._output.limits.held_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written, in the transport and here."""
+        transport = self._transport
+        return self._held_bytes + (0 if transport is None else transport.get_write_buffer_size())
+
+    # -- what is to be sent ----------------------------------------------------------------------
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet that is no PUBLISH at the end of the loop's turn."""
+        traffic = self._output.traffic
+        traffic.sent_others += 1
+        traffic.sent_other_bytes += len(packet)
+        self._gather(packet)
+
+    def send_message(self, packet: bytes) -> None:
+        """Send a QoS 1 or 2 PUBLISH, with a topic alias where the client allows it."""
+        if self.aliases is not None:
+            packet = self.aliases.shorten(packet)
+        self._gather(packet)
+
+    def offer(self, packet: bytes) -> None:
+        """Send a QoS 0 message, unless the client does not read or takes no such packet."""
+        output = self._output
+        if self.packet_bytes_max is not None and len(packet) > self.packet_bytes_max:
+            output.refusals.count(TOO_LARGE, str(self))
+            return
+        if self.is_paused:
+            if self._held_bytes + len(packet) > output.limits.held_bytes:
+                output.refusals.count(UNREAD, str(self))
+                return
+            self._held_bytes += len(packet)
+        if self.aliases is not None:
+            packet = self.aliases.shorten(packet)
+        if not self._out:
+            output.due(self)
+        self._out.append(packet)
+
+    def _gather(self, packet: bytes) -> None:
+        if not self._out:
+            self._output.due(self)
+        self._out.append(packet)
+        if self.is_paused:
+            before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)
+            limit = self._output.limits.held_bytes
+            if before <= limit < self._held_bytes:
+                self.stall()
+
+    # -- what is written -------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Write what has gathered, if that can be now."""
+        if self.is_closing:
+            self._out.clear()
+        elif not self.is_paused:
+            self._write()
+
+    def _write(self) -> None:
+        transport = self._transport
+        if transport is not None and (data := self._taken()):
+            transport.write(data)
+            self._output.traffic.bytes_sent += len(data)
+
+    def _taken(self) -> bytes:
+        out = self._out
+        self._output.traffic.packets_sent += len(out)
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return data
+
+    def stands_on(self) -> int:
+        """The last journal frame that must be safe before what has gathered may be written."""
+        source = self._source
+        return self.held_ticket if source is None else max(source.ticket, self.held_ticket)
+
+    def take(self, ticket: int) -> bytes:
+        """What has gathered, to be kept until this journal frame is safe, and then `let_go`.
+
+        With too much of it the client is treated as one that does not read.
+
+        Returns:
+            The packets; none if they can't be written anyway.
+
+        """
+        if self.is_closing:
+            self._out.clear()
+        if not self._out or self.is_paused:
+            return b""
+        packets = self._taken()
+        self.held_ticket = ticket
+        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes + len(packets)
+        if before <= self._output.limits.held_bytes < self._unsafe_bytes:
+            self.pause_writing()
+        return packets
+
+    def let_go(self, packets: bytes) -> None:
+        """Write what the journal has made safe."""
+        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes - len(packets)
+        if not self.is_closing and self._transport is not None:
+            self._transport.write(packets)
+            self._output.traffic.bytes_sent += len(packets)
+        if self._unsafe_bytes <= self._output.limits.held_bytes < before:
+            self.resume_writing()
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def close(self, farewell: bytes = b"", *, may_leave: bool = True, linger: bool = False) -> None:
+        """Send what has gathered and close.
+
+        Args:
+            farewell: a last packet, which goes out in any case.
+            may_leave: whether what has gathered stands on nothing that a crash takes back; if
+                not, it is dropped, and sent again when the client comes back.
+            linger: close after the client has, or `Limits.close_s` later: what it still sends to
+                a closed socket would be answered by a reset, which can overtake the reason.
+
+        """
+        if self.is_closing:
+            return
+        self.closing_at_s = self._output.now()
+        transport = self._transport
+        if not may_leave:
+            self._out.clear()
+        if farewell:
+            self.send(farewell)
+        self._write()
+        self.is_closing = True
+        if transport is None:
+            return
+        if not linger or not transport.can_write_eof():
+            transport.close()
+            return
+        self.is_lingering = True
+        transport.write_eof()
+        if self.is_stalled:
+            transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close without sending anything."""
+        self.is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def __str__(self) -> str:
+        return str(self._source) if self._source is not None else self.address

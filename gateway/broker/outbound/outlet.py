@@ -1,0 +1,62 @@
+"""What becomes of a message once it may be given out: it is retained, then delivered."""
+
+from __future__ import annotations
+
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.routes import Routes
+from gateway.broker.retained.bridged import RetainedByBridges
+from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.session import Session
+
+
+class Outlet:
+    """Gives messages out to local subscribers.
+
+    Args:
+        routes: where topics go.
+        delivery: hands messages over.
+        retention: keeps what is to be retained.
+        bridged: remembers what of it came from bridges.
+        owing: which sessions are owed what is retained.
+
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        delivery: Delivery,
+        retention: Retention,
+        bridged: RetainedByBridges,
+        owing: Owing,
+    ) -> None:
+        self._routes = routes
+        self._delivery = delivery
+        self._retention = retention
+        self._bridged = bridged
+        self._owing = owing
+
+    def stamp(self, message: Message) -> None:
+        """Give a message that is to be retained its version, where it is accepted."""
+        self._retention.stamp(message)
+
+    def placed(self, message: Message) -> None:
+        """The log has a message that was given out before it."""
+        self._retention.placed(message)
+
+    def give_out(self, message: Message, publisher: Session | None, now_s: float) -> None:
+        """Retain a message if it says so, and give it to its subscribers.
+
+        Args:
+            message: on a topic that is one.
+            publisher: whose it is; None for the broker itself and for other gateways.
+            now_s: on the loop's clock.
+
+        """
+        route = self._routes.of(message.key)
+        if message.retain and self._retention.retain(message):
+            self._bridged.retained(message.topic, publisher)
+            if message.qos:
+                self._owing.replaced(message.topic)
+        self._delivery.deliver(message, route, publisher, now_s)

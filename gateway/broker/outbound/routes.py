@@ -1,0 +1,223 @@
+"""Where a topic's messages go: the subscriptions that match, made ready for the hot loop.
+
+A route is made once for a topic and kept until a change of subscriptions or connections touches
+the topic. Most receivers want nothing special and stand in plain lists by protocol version; the
+rest (identifiers, options, aliases, shared subscriptions) are served one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.broker.limits import Limits
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.mqtt import PacketError, ReasonCode, Version, check_topic_name
+
+Tree = SubscriptionTree[Session, Subscription]
+Members = list[tuple[Session, Subscription]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """How a message is handed to one session, from all its matching subscriptions together."""
+
+    qos: int
+    retain_as_published: bool
+    identifiers: tuple[int, ...]
+
+    @staticmethod
+    def of(subscriptions: list[Subscription]) -> Grant | None:
+        """Once, at the highest QoS [MQTT-3.3.5-1], with all identifiers [MQTT-3.3.4-4]."""
+        if not subscriptions:
+            return None
+        return Grant(
+            max(subscription.qos for subscription in subscriptions),
+            any(subscription.retain_as_published for subscription in subscriptions),
+            tuple(s.identifier for s in subscriptions if s.identifier),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A session that wants something special."""
+
+    session: Session
+    grant: Grant
+    own: Grant | None
+    """For messages that the session's own client published: without No Local subscriptions."""
+
+
+class Route:
+    """Where one topic's messages go.
+
+    Attributes:
+        topic: the topic name.
+        key: the same in UTF-8.
+        is_plain: a client's QoS 0 message goes to the live channels and nowhere else.
+        closed: no client may publish here (topics that start with ``$``).
+        live_311, live_5: channels that get a QoS 0 message as it is.
+        zero_311, zero_5: those of them that get any message at QoS 0.
+        queued: sessions that get QoS 1 and 2 messages, with the granted QoS.
+        special: sessions served one by one.
+        shared: shared subscriptions: (share name, filter) and members.
+
+    """
+
+    __slots__ = (
+        "closed",
+        "is_plain",
+        "key",
+        "live_5",
+        "live_311",
+        "queued",
+        "shared",
+        "special",
+        "topic",
+        "zero_5",
+        "zero_311",
+    )
+
+    def __init__(self, topic: str, key: bytes) -> None:
+        self.topic = topic
+        self.key = key
+        self.closed = topic.startswith("$")
+        self.is_plain = not self.closed
+        self.live_311: list[Channel] = []
+        self.live_5: list[Channel] = []
+        self.zero_311: list[Channel] = []
+        self.zero_5: list[Channel] = []
+        self.queued: list[tuple[Session, int]] = []
+        self.special: list[Target] = []
+        self.shared: list[tuple[tuple[str, str], Members]] = []
+
+    @property
+    def has_receivers(self) -> bool:
+        """Whether anybody gets what is published there."""
+        return bool(self.live_311 or self.live_5 or self.queued or self.special or self.shared)
+
+
+def resolve(
+    key: bytes,
+    tree: Tree,
+    may_deliver: Callable[[Session, str], bool],
+) -> Route:
+    """The route of a topic.
+
+    Raises:
+        PacketError: what stands there is no topic name.
+
+    """
+    topic = check_topic_name(key)
+    route = Route(topic, key)
+    found: dict[Session, list[Subscription]] = {}
+    for session, subscription in tree.match(topic):
+        found.setdefault(session, []).append(subscription)
+    for session, subscriptions in found.items():
+        if may_deliver(session, topic):
+            _place(route, session, subscriptions)
+    for group, members in tree.match_shared(topic):
+        allowed = [(session, sub) for session, sub in members if may_deliver(session, topic)]
+        if allowed:
+            route.shared.append((group, allowed))
+    if route.special or route.shared:
+        route.is_plain = False
+    return route
+
+
+def _place(route: Route, session: Session, subscriptions: list[Subscription]) -> None:
+    grant = Grant.of(subscriptions)
+    own = Grant.of([s for s in subscriptions if not s.no_local])
+    assert grant is not None
+    channel = session.channel
+    if (
+        grant.identifiers
+        or grant.retain_as_published
+        or own != grant
+        or (channel is not None and channel.is_particular)
+    ):
+        route.special.append(Target(session, grant, own))
+        return
+    if grant.qos:
+        route.queued.append((session, grant.qos))
+    if channel is None:
+        return
+    if channel.version == Version.V311:
+        route.live_311.append(channel)
+        if not grant.qos:
+            route.zero_311.append(channel)
+    else:
+        route.live_5.append(channel)
+        if not grant.qos:
+            route.zero_5.append(channel)
+
+
+class Routes:
+    """Finds where a topic's messages go.
+
+    Args:
+        tree: who subscribed to what.
+        limits: of topic names.
+        may_deliver: whether a session's client may receive a topic.
+
+    """
+
+    def __init__(
+        self, tree: Tree, limits: Limits, may_deliver: Callable[[Session, str], bool]
+    ) -> None:
+        self._tree = tree
+        self._limits = limits
+        self._may_deliver = may_deliver
+        self._known: RouteCache[Route] = RouteCache()
+
+    def __len__(self) -> int:
+        """Topics whose receivers are known."""
+        return len(self._known)
+
+    def of(self, key: bytes) -> Route:
+        """Where a topic's messages go.
+
+        Args:
+            key: the topic name in UTF-8.
+
+        Raises:
+            PacketError: it is no topic name, or longer or deeper than allowed.
+
+        """
+        route = self._known.get(key)
+        if route is None:
+            limits = self._limits
+            if len(key) > limits.topic_bytes or key.count(b"/") >= limits.topic_levels:
+                raise PacketError(ReasonCode.TOPIC_NAME_INVALID, "topic over the limit", key)
+            route = resolve(key, self._tree, self._may_deliver)
+            self._known.put(key, route)
+        return route
+
+    def unkept(self, key: bytes) -> Route:
+        """Where a topic's messages go, without keeping it: for topics that come up seldom.
+
+        Raises:
+            PacketError: it is no topic name.
+
+        """
+        return resolve(key, self._tree, self._may_deliver)
+
+    def expect(self, filter_count: int) -> None:
+        """So many filters will be touched at once."""
+        self._known.expect(filter_count)
+
+    def touched(self, topic_filter: str) -> None:
+        """Forget where topics go that this filter, shared or not, matches."""
+        self._known.touched(topic_filter)
+
+    def touched_by(self, session: Session) -> None:
+        """Forget where topics go that a session has subscribed to."""
+        self._known.touched_by(session.subscriptions)
+
+    def clear(self) -> None:
+        """Forget where any topic goes."""
+        self._known.clear()

@@ -1,0 +1,134 @@
+"""Retained messages as neighbours tell them, and as they are told."""
+
+from __future__ import annotations
+
+from gateway.broker.durability.durability import Durability
+from gateway.broker.limits import Refusals
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.routes import Routes
+from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retention import Retention, number_of
+from gateway.broker.turns import Turns
+from gateway.mqtt import PacketError
+from tree_handler.batch import Entry
+from tree_handler.retained.message import VERSION, Retained
+from tree_handler.retained.versions import RetainedVersions, Tombstone
+
+
+class SharedRetention:
+    """The retained messages that gateways keep alike: a `tree_handler.retained.sync.Store`.
+
+    Args:
+        retention: keeps them.
+        routes: where topics go.
+        delivery: gives subscribers what is news to them.
+        owing: which sessions are owed what is retained.
+        durability: notes what no log has.
+        refusals: is told what no packet can carry.
+        turns: is told that a turn needs an end.
+
+    """
+
+    def __init__(
+        self,
+        retention: Retention,
+        routes: Routes,
+        delivery: Delivery,
+        owing: Owing,
+        durability: Durability,
+        refusals: Refusals,
+        turns: Turns,
+    ) -> None:
+        self._retention = retention
+        self._routes = routes
+        self._delivery = delivery
+        self._owing = owing
+        self._durability = durability
+        self._refusals = refusals
+        self._turns = turns
+
+    @property
+    def versions(self) -> RetainedVersions:
+        """The version of each topic."""
+        return self._retention.versions
+
+    def told(self, topic: str, now: float) -> Retained | None:
+        """What a neighbour is told of a topic; None if there is nothing that it could use."""
+        grave = self._retention.versions.tombstone(topic)
+        if grave is not None:
+            if not grave.number and grave.qos is not None:
+                return None  # the log has not got the deletion yet, and may refuse it
+            where = grave.version, grave.number
+            return Retained(topic, *where, grave.qos, b"", {}, None, now - grave.since_s)
+        message = self._retention.get(topic)
+        version = self._retention.versions.version(topic)
+        if message is None or version is None or message.ref is None or message.expired(now):
+            return None
+        left_s = None if message.expires_at_s is None else message.expires_at_s - now
+        properties = {i: value for i, value in message.properties.items() if i != VERSION}
+        where = version, number_of(message)
+        return Retained(topic, *where, message.qos, message.payload, properties, left_s)
+
+    def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
+        """Take what a neighbour told; see `tree_handler.retained.sync.Store`."""
+        topic, retention = retained.topic, self._retention
+        if self._durability.is_refused:
+            return False
+        try:
+            message = message_of(retained, now)
+            route = self._routes.of(message.key)
+        except PacketError as error:
+            self._refusals.count("retained message of a neighbour", str(error))
+            return False
+        had = retention.get(topic) is not None
+        if retained.qos is None or retained.dead_s is not None:
+            retention.bury(topic, grave_of(retained, now))
+        elif not retention.retain(message):
+            return False
+        if retention.versions.version(topic) != retained.version:
+            return False
+        is_news = is_news and retained.qos is not None and (bool(message.payload) or had)
+        self._durability.retained_learnt(retained, is_news=is_news)
+        if is_news:
+            self._delivery.deliver(message, route, None, now)
+            if message.qos:
+                self._owing.replaced(topic)
+        elif retained.qos is not None and (message.payload or had):
+            retention.put_off(topic, retained.version)
+        self._turns.need()
+        return True
+
+    def announce(self, topic: str, now: float) -> None:
+        """Give subscribers what they were not given; see `tree_handler.retained.sync.Store`."""
+        version = self._retention.take_put_off(topic)
+        told = None if version is None else self.told(topic, now)
+        if told is None or told.version != version:
+            return
+        self._durability.retained_learnt(told, is_news=True)
+        message = message_of(told, now)
+        self._delivery.deliver(message, self._routes.of(message.key), None, now)
+        self._turns.need()
+
+
+def message_of(retained: Retained, now_s: float) -> Message:
+    """The message that a neighbour told of.
+
+    Raises:
+        PacketError: no packet can carry it.
+
+    """
+    version = retained.version
+    properties = {**retained.properties, VERSION: (version.physical_us, version.logical)}
+    entry = Entry(retained.topic, retained.payload, retained.qos or 0, True, properties)
+    message = Message.of(entry, now_s)
+    message.ref = (retained.stream, retained.number)
+    if message.expires_at_s is not None and retained.left_s is not None:
+        message.expires_at_s = min(message.expires_at_s, now_s + retained.left_s)
+    return message
+
+
+def grave_of(retained: Retained, now_s: float) -> Tombstone:
+    """The tombstone that a neighbour told of."""
+    since_s = now_s - (retained.dead_s or 0.0)
+    return Tombstone(retained.version, retained.number, retained.qos, since_s)

@@ -1,0 +1,207 @@
+"""The sessions of one broker, by client identifier: how they begin, change hands and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, ValuesView
+
+from gateway.broker.durability.durability import Durability
+from gateway.broker.hooks import Client, Events
+from gateway.broker.limits import Budget
+from gateway.broker.outbound.channel import Channel
+from gateway.broker.retained.owing import Owing
+from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
+from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.broker.sessions.wills import Wills
+from gateway.mqtt import Will
+
+
+class Sessions:
+    """All sessions.
+
+    Args:
+        budget: what their queues share, and the limits of each.
+        subscriptions: those of all sessions.
+        wills: those of all sessions.
+        owing: which of them are owed what is retained.
+        durability: keeps them over a crash.
+        events: is told of clients; None where nobody asks.
+        now: the loop's clock, in seconds.
+
+    Attributes:
+        connected: how many of them have a client now.
+        connected_max: the most that had one at a time.
+        expired: how many have ended because their client did not come back.
+
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        subscriptions: Subscriptions,
+        wills: Wills,
+        owing: Owing,
+        durability: Durability,
+        events: Events | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._budget = budget
+        self._subscriptions = subscriptions
+        self._wills = wills
+        self._owing = owing
+        self._durability = durability
+        self._events = events
+        self._now = now
+        self._by_client: dict[str, Session] = {}
+        self._offline: set[Session] = set()
+        self.connected = 0
+        self.connected_max = 0
+        self.expired = 0
+
+    # -- what there is -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_client)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may not be one more."""
+        return len(self._by_client) >= self._budget.limits.sessions
+
+    @property
+    def offline_count(self) -> int:
+        """How many wait for their client."""
+        return len(self._offline)
+
+    def get(self, client_id: str) -> Session | None:
+        """The session of a client, if there is one."""
+        return self._by_client.get(client_id)
+
+    def values(self) -> ValuesView[Session]:
+        """All of them."""
+        return self._by_client.values()
+
+    def items(self) -> ItemsView[str, Session]:
+        """All of them, by client identifier."""
+        return self._by_client.items()
+
+    # -- how they begin and change -------------------------------------------------------------
+
+    def can_be_noted(self) -> bool:
+        """Whether what happens to sessions that outlive their clients can be noted now."""
+        return self._durability.write() is None
+
+    def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
+        """Whether it can be kept that a session has a client; nothing has changed if it can't.
+
+        Args:
+            session: new, or without a channel.
+            client: who is about to be served.
+            expiry_s: how long the session is to be kept without a channel.
+
+        """
+        return self._durability.takes(session, client, expiry_s)
+
+    def new(self, client: Client) -> Session:
+        """A session that has nothing yet; `attach` adds it."""
+        return Session(client, self._budget.limits, self._budget, self._durability.logged)
+
+    def restore(self, session: Session) -> None:
+        """Add one of an earlier process; `wait` follows when all is known of it."""
+        self._by_client[session.client_id] = session
+
+    def attach(
+        self,
+        session: Session,
+        client: Client,
+        channel: Channel,
+        *,
+        will: Will | None,
+        expiry_s: int,
+        receive_maximum: int,
+    ) -> None:
+        """A client is served over a channel from now on.
+
+        Args:
+            session: its session, which may be new.
+            client: who it is now.
+            channel: its connection.
+            will: what is published if it goes without a word.
+            expiry_s: how long the session is kept when it has gone.
+            receive_maximum: QoS 1 and 2 messages that it takes at a time.
+
+        """
+        self._by_client[client.client_id] = session
+        self.connected += 1
+        self.connected_max = max(self.connected_max, self.connected)
+        self._offline.discard(session)
+        session.attach(channel, client, receive_maximum, self._now())
+        self._subscriptions.touch(session)
+        self.set_expiry(session, expiry_s)
+        self._wills.stands(session, will)
+        if self._events is not None:
+            self._events.connected(client)
+
+    def set_expiry(self, session: Session, expiry_s: int) -> None:
+        """Keep a session so long once its client has gone."""
+        longest = self._budget.limits.session_expiry_s
+        session.expiry_s = min(expiry_s, longest) if longest < NEVER_EXPIRES_S else expiry_s
+        self._durability.session_opened(session)
+
+    # -- how they end --------------------------------------------------------------------------
+
+    def left(self, session: Session, *, publishes_will: bool = True) -> None:
+        """A session's client has gone, or its channel is closed; nothing if it had none.
+
+        Args:
+            session: whose.
+            publishes_will: whether its will counts, if it still has one.
+
+        """
+        if session.channel is None:
+            return
+        self.connected -= 1
+        self.wait(session, self._now())
+        self._durability.session_away(session)
+        self._subscriptions.touch(session)
+        if self._events is not None:
+            self._events.disconnected(session.client)
+        if publishes_will:
+            self._wills.wait(session, session.away_since_s)
+        else:
+            self._wills.void(session)
+        if not session.expiry_s:
+            self.end(session)  # publishes the will, whatever its delay [MQTT-3.1.2-8]
+        self._durability.write()
+
+    def wait(self, session: Session, since_s: float) -> None:
+        """A session waits for its client, who went then."""
+        session.detach(since_s)
+        self._offline.add(session)
+
+    def end(self, session: Session) -> None:
+        """End a session: its subscriptions and what waited go with it."""
+        self._subscriptions.withdraw_all(session)
+        self._wills.publish(session)
+        session.end()
+        self._owing.settled(session)
+        self._offline.discard(session)
+        if self._by_client.get(session.client_id) is session:
+            del self._by_client[session.client_id]
+        self._durability.session_ended(session)
+
+    def expire(self, now_s: float, until_s: float) -> bool:
+        """End those whose client did not come back in time; whether that is done by then."""
+        for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
+            self.end(session)
+            self.expired += 1
+            if self._now() > until_s:
+                return False
+        return True
+
+    def forget(self, session: Session) -> None:
+        """One of an earlier process has ended within it."""
+        self._subscriptions.withdraw_all(session)
+        self._owing.settled(session)
+        if self._by_client.get(session.client_id) is session:
+            del self._by_client[session.client_id]

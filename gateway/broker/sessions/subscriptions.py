@@ -1,0 +1,121 @@
+"""All subscriptions of all sessions: where they stand, and who is told of them."""
+
+from __future__ import annotations
+
+from gateway.broker.hooks import Events, Interest
+from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.routes import Routes, Tree
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
+from tree_handler.routing.topic_filters import split_share
+
+
+class Subscriptions:
+    """Adds and ends subscriptions.
+
+    Args:
+        tree: finds them by topic.
+        routes: forgets where topics go that a change touches.
+        delivery: keeps whose turn it is in shared subscriptions.
+        events: is told of clients' own changes; None where nobody asks.
+        interest: is told what all sessions together want, but not what is restored; None where
+            nobody asks.
+
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        routes: Routes,
+        delivery: Delivery,
+        events: Events | None,
+        interest: Interest | None,
+    ) -> None:
+        self._tree = tree
+        self._routes = routes
+        self._delivery = delivery
+        self._events = events
+        self._interest = interest
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tree)
+
+    @property
+    def shared_count(self) -> int:
+        """How many of them are shared."""
+        return self._tree.shared_count
+
+    @property
+    def bytes_held(self) -> int:
+        """Their memory, as estimated."""
+        return self._tree.bytes_held
+
+    def expect(self, filter_count: int) -> None:
+        """So many will change at once."""
+        self._routes.expect(filter_count)
+
+    def add(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
+        """Add or replace a subscription [MQTT-3.8.4-3]; whether it is new.
+
+        Raises:
+            FilterError: the filter is malformed or too deep.
+
+        """
+        is_new = self.restore(session, topic_filter, subscription)
+        if is_new and self._interest is not None:
+            self._interest.subscribed(topic_filter)
+        if session.record is not None:
+            session.record.journal.subscribed(session.record, topic_filter, subscription)
+        if self._events is not None:
+            self._events.subscribed(session.client, topic_filter, subscription.qos)
+        return is_new
+
+    def restore(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
+        """Have a subscription of an earlier process stand where routes find it; whether it is new.
+
+        Raises:
+            FilterError: the filter is malformed or too deep.
+
+        """
+        is_new = self._tree.add(topic_filter, session, subscription)
+        session.subscriptions[topic_filter] = subscription
+        session.no_local |= subscription.no_local
+        self._routes.touched(topic_filter)
+        return is_new
+
+    def remove(self, session: Session, topic_filter: str) -> bool:
+        """End a subscription at the client's wish [MQTT-3.10.4-1]; whether there was one."""
+        if not self.withdraw(session, topic_filter):
+            return False
+        if session.record is not None:
+            session.record.journal.unsubscribed(session.record, topic_filter)
+        if self._events is not None:
+            self._events.unsubscribed(session.client, topic_filter)
+        return True
+
+    def withdraw(self, session: Session, topic_filter: str) -> bool:
+        """End a subscription; whether there was one."""
+        if session.subscriptions.pop(topic_filter, None) is None:
+            return False
+        self._routes.touched(topic_filter)
+        self._leave(session, topic_filter)
+        return True
+
+    def withdraw_all(self, session: Session) -> None:
+        """End all subscriptions of a session that is no more."""
+        self._routes.touched_by(session)
+        for topic_filter in session.subscriptions:
+            self._leave(session, topic_filter)
+        session.subscriptions.clear()
+
+    def touch(self, session: Session) -> None:
+        """A session is served in another way than before."""
+        self._routes.touched_by(session)
+
+    def _leave(self, session: Session, topic_filter: str) -> None:
+        if self._tree.remove(topic_filter, session) and self._interest is not None:
+            self._interest.unsubscribed(topic_filter)
+        share, proper = split_share(topic_filter)
+        if share:
+            self._delivery.forget_turns((share, proper))

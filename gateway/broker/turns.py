@@ -1,0 +1,77 @@
+"""Turns of the event loop: what one turn gathers is committed and written at its end.
+
+One commit and one write for each connection serve all that a turn brings, however much that is.
+To wait for the turn's end costs a single message a round of the loop, though. So while a turn has
+but one read, the next few reads end their turns themselves; then one waits again, to see whether
+it is still alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+READS_ALONE = 8
+"""So many reads end their turn themselves, after one that was alone in its own."""
+
+
+class Turns:
+    """Ends turns.
+
+    Args:
+        end: commits and writes what is due; called at the end of a turn that needs it. It returns
+            whether it left anything that is due at the end of the next turn.
+
+    """
+
+    __slots__ = ("_end", "_is_needed", "_is_open", "_is_reading", "_loop", "_reads", "_reads_alone")
+
+    def __init__(self, end: Callable[[], bool]) -> None:
+        self._end = end
+        self._loop = asyncio.get_running_loop()
+        self._is_open = False
+        """Whether an end of this turn is already to come."""
+        self._is_reading = False
+        self._is_needed = False
+        self._reads = 0
+        self._reads_alone = 0
+
+    def need(self) -> None:
+        """Something has become due: let this turn have an end."""
+        if self._is_reading:
+            self._is_needed = True
+        elif not self._is_open:
+            self._is_open = True
+            self._loop.call_soon(self._ended)
+
+    def read_begins(self) -> None:
+        """A connection's read is being dealt with: `read_ends` decides when its turn ends."""
+        self._is_reading = True
+
+    def read_ends(self) -> None:
+        """What the read brought is due: at once if reads come alone, with the others if not."""
+        self._is_reading = False
+        if self._is_open:
+            self._reads += 1
+        elif self._is_needed and self._reads_alone:
+            self._reads_alone -= 1
+            self._finish()
+        elif self._is_needed:
+            self._reads = 1
+            self.need()
+        self._is_needed = False
+
+    def _ended(self) -> None:
+        self._reads_alone = READS_ALONE if self._reads == 1 else 0
+        self._reads = 0
+        self._finish()
+
+    def _finish(self) -> None:
+        self._is_open = True  # what the end itself makes due, it also deals with
+        is_more_due = True
+        try:
+            is_more_due = self._end()
+        finally:
+            self._is_open = False
+            if is_more_due:
+                self.need()

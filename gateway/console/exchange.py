@@ -1,0 +1,117 @@
+"""One HTTP/1.1 request and its answer (RFC 9112), over h11. Sans-I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import h11
+
+HEAD_BYTES_MAX = 8 * 1024
+METHODS = ("GET", "HEAD")
+
+_FOLDED = re.compile(rb"\n[ \t]")
+
+
+class RequestError(ValueError):
+    """A request that gets no page.
+
+    Args:
+        status: what it is answered with.
+
+    """
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What is asked for.
+
+    Attributes:
+        method: one of `METHODS`.
+        path: without the query.
+
+    """
+
+    method: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    content_type: str
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+
+
+def plain(status: HTTPStatus) -> Page:
+    """A page that says no more than its status."""
+    return Page("text/plain; charset=utf-8", f"{status.phrase}\n".encode(), status)
+
+
+class HttpExchange:
+    """Reads one request and writes its answer; the connection closes behind it."""
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._fed_bytes = 0
+        self._last = b""
+        self._has_body = True
+
+    def feed(self, data: bytes) -> HttpRequest | None:
+        """Take what was read.
+
+        Args:
+            data: not empty.
+
+        Returns:
+            the request; None if its head is not all there yet.
+
+        Raises:
+            RequestError: malformed, too long, or with a method that is not served.
+
+        """
+        if _FOLDED.search(self._last + data):  # h11 unfolds; a server may refuse (section 5.2)
+            raise RequestError(HTTPStatus.BAD_REQUEST)
+        self._last = data[-1:]
+        self._fed_bytes += len(data)
+        self._http.receive_data(data)
+        try:
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise RequestError(HTTPStatus(error.error_status_hint)) from error
+        if self._fed_bytes - len(self._http.trailing_data[0]) > HEAD_BYTES_MAX:
+            raise RequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return self._checked(event) if isinstance(event, h11.Request) else None
+
+    def _checked(self, event: h11.Request) -> HttpRequest:
+        method = event.method.decode()
+        self._has_body = method != "HEAD"
+        if method not in METHODS:
+            raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
+        if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
+            raise RequestError(HTTPStatus.BAD_REQUEST)
+        return HttpRequest(method, event.target.partition(b"?")[0].decode("latin-1"))
+
+    def answer(self, page: Page) -> bytes:
+        """Return the answer to write: the page, or for HEAD what comes before it."""
+        headers = [
+            ("Content-Type", page.content_type),
+            ("Content-Length", str(len(page.body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Connection", "close"),
+        ]
+        if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", ", ".join(METHODS)))
+        status = page.status
+        response = h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
+        body = h11.Data(page.body) if self._has_body else None
+        events = (response, body, h11.EndOfMessage())
+        return b"".join(self._http.send(event) or b"" for event in events if event is not None)

@@ -1,0 +1,67 @@
+"""What a node is given: who it is, how its log and its links are run, and who takes what comes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.links.handshake import Credentials
+from tree_handler.batch import Entry, Header, Row
+from tree_handler.spanning.spanning_tree import Identity, Parameters
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """How one node is run.
+
+    Attributes:
+        credentials: id, tree name, key and mode.
+        identity: what the spanning tree elects by.
+        parameters: timers of the spanning tree.
+        sync: acknowledge after `fdatasync`.
+        sync_interval_s: without, how often `fdatasync` is called while something is appended.
+        spool_unlogged: append QoS 0 batches too (the collector).
+        repair_interval_s: see `Replication`.
+        floods_clients: without it a part that `TreeNode.route` is told of sends clients' messages.
+
+    """
+
+    credentials: Credentials
+    identity: Identity
+    parameters: Parameters
+    sync: bool = False
+    sync_interval_s: float = 1.0
+    spool_unlogged: bool = False
+    repair_interval_s: float = 5.0
+    floods_clients: bool = True
+
+
+def _always() -> bool:
+    return True
+
+
+def _say_outlived(epoch: int) -> None:
+    _log.error("a neighbour knows boot %d of this gateway, later than this one", epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReceiver:
+    """Who takes what other gateways sent.
+
+    Attributes:
+        control: called with each message between gateways, this one's included.
+        deliver: called with the messages of other gateways' clients, in order per origin; None
+            where there is nobody to hand them to.
+        reads_unlogged: whether anybody here would be handed a QoS 0 message now; if not, batches
+            of them are passed on undecoded.
+        outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
+
+    """
+
+    control: Callable[[Entry, Header], None]
+    deliver: Callable[[list[Row], Header], None] | None = None
+    reads_unlogged: Callable[[], bool] = _always
+    outlived: Callable[[int], None] = _say_outlived

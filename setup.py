@@ -1,0 +1,83 @@
+"""A wheel of plain Python, or with HEDGEROW_COMPILED=1 one whose hot packages mypyc compiles.
+
+What is compiled stands in pyproject.toml, ``[tool.hedgerow.compiled]``. The sources are in both
+wheels. A compiled build is made in a copy of the tree (deploy/compiled): an extension left beside
+a source would be imported in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+OPTIMISATION = os.environ.get("HEDGEROW_OPTIMISATION", "2")
+"""Of the C compiler: 0 to 3. With 0 the build takes a third of the time."""
+
+
+class ParallelBuild(build_ext):
+    """Compiles the C files of one extension on all cores, where setuptools takes one."""
+
+    def build_extensions(self) -> None:
+        """See `build_ext`."""
+        compile_in_turn = self.compiler.compile
+
+        def compile_together(sources: list[str], **options: Any) -> list[str]:
+            def one(source: str) -> list[str]:
+                return compile_in_turn([source], **options)
+
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                # The longest first, or one core is left with it in the end.
+                by_size = sorted(sources, key=lambda source: -Path(source).stat().st_size)
+                compiled = dict(zip(by_size, pool.map(one, by_size), strict=True))
+            return [path for source in sources for path in compiled[source]]
+
+        self.compiler.compile = compile_together
+        super().build_extensions()
+
+
+def compiled_sources(root: Path) -> list[str]:
+    """The files to compile, relative to the root.
+
+    Raises:
+        SystemExit: the table names a file or folder that is not there.
+
+    """
+    table = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hedgerow"]["compiled"]
+    for name in (*table["sources"], *table["interpreted"]):
+        if not (root / name).exists():
+            sys.exit(f"pyproject.toml, tool.hedgerow.compiled: {name}: no such file or folder")
+    found = {
+        str(path.relative_to(root))
+        for name in table["sources"]
+        for path in ([root / name] if name.endswith(".py") else (root / name).rglob("*.py"))
+        if path.name != "__init__.py"  # they run once, and hold names or nothing
+    }
+    return sorted(found - set(table["interpreted"]))
+
+
+def extensions(root: Path) -> list[Extension]:
+    """What mypyc makes of the sources; it ends the build, and says where, if one is refused."""
+    from mypyc.build import mypycify  # noqa: PLC0415  # a plain wheel is built without it
+
+    made: list[Extension] = mypycify(
+        ["--config-file=pyproject.toml", *compiled_sources(root)],
+        opt_level=OPTIMISATION,
+        debug_level="0",
+        multi_file=True,
+        group_name="hedgerow",
+    )
+    return made
+
+
+# Names and versions are asked for before the wheel is; mypyc need not run for them.
+if os.environ.get("HEDGEROW_COMPILED") == "1" and "dist_info" not in sys.argv:
+    setup(ext_modules=extensions(Path(__file__).parent), cmdclass={"build_ext": ParallelBuild})
+else:
+    setup()

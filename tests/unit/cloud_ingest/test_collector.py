@@ -1,0 +1,106 @@
+"""The collector has links in TLS alone, and all that it was sent is on its disk at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fleet_gateway import Fleet, until
+
+from cloud_ingest import collector as collecting
+from cloud_ingest.collector import Collector, CollectorSettings
+from cloud_ingest.spool import batches, read_mark, segments
+from gateway import config
+from gateway.config import ConfigError
+from gateway.links.settings import NodeSettings
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    made = Fleet(tmp_path)
+    yield made
+    await made.stop()
+
+
+def settings(
+    fleet: Fleet, neighbour: int, *, tls: bool = True, durability: str = "sync"
+) -> CollectorSettings:
+    """Of a collector that dials one gateway."""
+    own = ""
+    if tls:
+        issued = fleet.authority.issue("collector", is_gateway=True)
+        own = (
+            f'certificate_file = "{issued.certificate}"\nkey_file = "{issued.key}"\n'
+            f'ca_file = "{fleet.authority.file}"'
+        )
+    (fleet.folder / "tree.key").write_text("ab" * 32)
+    path = fleet.folder / "collector.toml"
+    path.write_text(
+        f"""
+[collector]
+id = "collector"
+spool_dir = "{fleet.folder / "spool"}"
+{own}
+[tree]
+key_file = "{fleet.folder / "tree.key"}"
+discovery = false
+hello_s = 0.05
+neighbours = ["127.0.0.1:{neighbour}"]
+[log]
+durability = "{durability}"
+"""
+    )
+    return config.load(path, CollectorSettings)
+
+
+@contextlib.asynccontextmanager
+async def running(collector: Collector) -> AsyncIterator[None]:
+    task = asyncio.create_task(collector.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def linked(collector: Collector) -> set[str]:
+    return {neighbour["id"] for neighbour in collector.node.status()["neighbours"]}
+
+
+async def test_it_does_not_start_without_a_certificate(fleet: Fleet) -> None:
+    with pytest.raises(ConfigError, match=r"collector\.certificate_file.*tree\.tls"):
+        Collector(settings(fleet, 1, tls=False))
+
+
+async def test_it_does_not_start_where_it_would_not_sync(fleet: Fleet) -> None:
+    with pytest.raises(ConfigError, match=r"log\.durability"):
+        Collector(settings(fleet, 1, durability="write"))
+
+
+async def test_it_links_to_a_gateway_that_takes_links_in_tls_alone(fleet: Fleet) -> None:
+    gateway = fleet.gateway("gw-a")
+    await gateway.start()
+    collector = Collector(settings(fleet, gateway.port))
+    async with running(collector):
+        await until(lambda: linked(collector) == {"gw-a"})
+        assert gateway.refusals("connection refused (not_authorized)") == 0
+
+
+async def test_what_it_was_sent_is_safe_and_marked_at_once_and_not_at_the_next_interval(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rarely = partial(NodeSettings, sync_interval_s=3600.0)
+    monkeypatch.setattr(collecting, "NodeSettings", rarely)
+    gateway = fleet.gateway("gw-a")
+    await gateway.start()
+    collector = Collector(settings(fleet, gateway.port))
+    spool = fleet.folder / "spool"
+    async with running(collector):
+        await until(lambda: collector.node.status()["have"])
+        await until(lambda: segments(spool, read_mark(spool)))
+        assert [batch for one in segments(spool, read_mark(spool)) for batch in batches(one)]

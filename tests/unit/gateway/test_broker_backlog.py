@@ -1,0 +1,219 @@
+"""What waits for a client, against a simple list: order, room, and what the log no longer has."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gateway.broker.limits import Budget, Limits
+from gateway.broker.outbound.message import OVERHEAD_BYTES, RETAIN, Message
+from gateway.broker.sessions.backlog import HEAD_BYTES, Backlog, Delivery, Places
+from tree_handler.batch import Epoch
+
+STREAMS: tuple[Epoch, ...] = (("a", 1), ("a", 2), ("b", 9))
+SIZE = 4_000
+QOS_1, QOS_2 = 2, 4
+
+
+def roomy() -> Budget:
+    return Budget(Limits(all_queues_bytes=1 << 30))
+
+
+def message(number: int, key: Epoch | None, size: int = SIZE) -> Message:
+    made = Message("t", b"t", b"%d" % number + bytes(size), 2, False)
+    made.ref = None if key is None else (key, number)
+    return made
+
+
+class Log:
+    """A log in memory, which reads a few messages at a time, and forgets some."""
+
+    def __init__(self, at_once: int = 3) -> None:
+        self.has: dict[Epoch, dict[int, Message]] = {key: {} for key in STREAMS}
+        self.at_once = at_once
+        self.asked = 0
+
+    def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
+        self.asked += 1
+        until = min(last, first + self.at_once - 1)
+        return {n: m for n, m in self.has[key].items() if first <= n <= until}, until
+
+
+def wants(delivery: Delivery) -> tuple[bytes, int, tuple[int, ...]]:
+    return delivery[0].payload, delivery[1], delivery[2]
+
+
+class Waiting(RuleBasedStateMachine):
+    """A backlog, and the list that it is to be like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Log()
+        self.budget = roomy()
+        self.limits = Limits(queue_messages=40, queue_bytes=8 * SIZE)
+        self.backlog = Backlog(self.limits, self.budget, self.log)
+        self.model: deque[Delivery] = deque()
+        self.next = dict.fromkeys(STREAMS, 1)
+        self.unlogged = 0
+        self.dropped = self.trimmed = 0
+
+    @rule(
+        key=st.sampled_from(STREAMS),
+        skipped=st.integers(0, 2),
+        flags=st.sampled_from([QOS_1, QOS_2]),
+        identifiers=st.sampled_from([(), (7,)]),
+        count=st.integers(1, 6),
+    )
+    def logged_messages_come(
+        self, key: Epoch, skipped: int, flags: int, identifiers: tuple[int, ...], count: int
+    ) -> None:
+        self.next[key] += skipped
+        for _ in range(count):
+            number = self.next[key]
+            self.next[key] = number + 1
+            one = message(number, key)
+            self.log.has[key][number] = one
+            self._add((one, flags, identifiers))
+
+    def _add(self, delivery: Delivery) -> None:
+        if len(self.model) < self.limits.queue_messages:
+            self.model.append(delivery)
+        else:
+            self.dropped += 1
+        self.backlog.add(delivery)
+
+    @rule()
+    def one_comes_that_no_log_has(self) -> None:
+        self.unlogged += 1
+        delivery = (message(self.unlogged, None), QOS_1, ())
+        has_room = self.backlog.size_bytes + delivery[0].size_bytes <= self.limits.queue_bytes
+        if has_room or len(self.model) >= self.limits.queue_messages:
+            self._add(delivery)
+        else:
+            self.dropped += 1
+            self.backlog.add(delivery)
+
+    @rule(count=st.integers(1, 8))
+    def the_client_reads(self, count: int) -> None:
+        for _ in range(count):
+            before = self.backlog.dropped
+            found = self.backlog.take()
+            for _ in range(self.backlog.dropped - before):
+                gone = self.model.popleft()
+                ref = gone[0].ref
+                assert ref is not None
+                assert ref[1] not in self.log.has[ref[0]], "dropped, though the log has it"
+                self.trimmed += 1
+            if found is None:
+                assert not self.model
+                return
+            # What the log lost and no drop was counted for must have been in memory.
+            assert wants(found) == wants(self.model.popleft())
+
+    @precondition(lambda self: self.model)
+    @rule(key=st.sampled_from(STREAMS), upto=st.integers(0, 40))
+    def the_log_is_trimmed(self, key: Epoch, upto: int) -> None:
+        kept = {n: m for n, m in self.log.has[key].items() if n > upto}
+        self.log.has[key] = kept
+
+    @rule()
+    def it_is_in_a_checkpoint_and_comes_back(self) -> None:
+        saved = self.backlog.saved()
+        budget = roomy()
+        again = Backlog(self.limits, budget, self.log)
+        for item in saved:
+            again.restore(item)
+        again.adopt(self.limits, self.budget)
+        again.dropped = self.backlog.dropped
+        self.budget.used_bytes -= self.backlog.size_bytes
+        self.backlog = again
+
+    @invariant()
+    def it_counts_what_waits_and_what_was_dropped(self) -> None:
+        assert self.backlog.count == len(self.model)
+        assert self.backlog.dropped == self.dropped + self.trimmed
+        assert self.budget.used_bytes == self.backlog.size_bytes
+        assert self.backlog.size_bytes == sum(m.size_bytes for m, _, _ in self.backlog.in_memory())
+
+
+TestWaiting = Waiting.TestCase
+
+
+def test_memory_does_not_grow_with_what_waits() -> None:
+    log = Log()
+    backlog = Backlog(Limits(queue_messages=1_000_000), roomy(), log)
+    for number in range(1, 200_001):
+        backlog.add((message(number, STREAMS[0], 0), QOS_1, ()))
+    assert backlog.count == 200_000
+    assert backlog.size_bytes <= HEAD_BYTES
+    [places] = [item for item in backlog.saved() if isinstance(item, Places)]
+    assert len(places.ranges()) == 2
+    for number in range(200_002, 300_000, 2):  # every other one is for somebody else
+        backlog.add((message(number, STREAMS[0], 0), QOS_1, ()))
+    [places] = [item for item in backlog.saved() if isinstance(item, Places)]
+    assert sys.getsizeof(places._ranges) < 50_000 * 20
+
+
+def test_what_was_retained_stays_in_memory_for_it_may_be_older_than_the_log() -> None:
+    backlog = Backlog(Limits(queue_bytes=10 * HEAD_BYTES), roomy(), Log())
+    for number in range(1, 11):
+        backlog.add((message(number, STREAMS[0], HEAD_BYTES // 2), QOS_1 | RETAIN, ()))
+    assert [one[0].ref for one in iter(backlog.take, None)] == [
+        (STREAMS[0], number) for number in range(1, 11)
+    ]
+
+
+def test_without_a_log_the_newest_are_dropped_beyond_the_bytes_of_a_queue() -> None:
+    backlog = Backlog(
+        Limits(queue_bytes=3 * (SIZE + OVERHEAD_BYTES + 2)),
+        roomy(),
+        None,
+    )
+    for number in range(1, 6):
+        backlog.add((message(number, STREAMS[0]), QOS_1, ()))
+    assert (backlog.count, backlog.dropped) == (3, 2)
+
+
+def test_an_expiry_outlives_the_way_through_the_log() -> None:
+    log = Log()
+    backlog = Backlog(Limits(), roomy(), log)
+    expected = []
+    for number in range(1, 12):
+        one = message(number, STREAMS[0])
+        log.has[STREAMS[0]][number] = message(number, STREAMS[0])
+        one.expires_at_s = None if number % 3 else float(number)
+        expected.append(one.expires_at_s)
+        backlog.add((one, QOS_1, ()))
+    assert [one[0].expires_at_s for one in iter(backlog.take, None)] == expected
+
+
+@given(
+    st.lists(st.integers(1, 60), unique=True, min_size=1, max_size=40).map(sorted),
+    st.lists(st.integers(0, 70), max_size=5),
+)
+def test_places_are_taken_out_in_their_order(numbers: list[int], stops: list[int]) -> None:
+    places = Places(STREAMS[0], QOS_1, (), None, [numbers[0], numbers[0]])
+    for number in numbers[1:]:
+        assert places.add((message(number, STREAMS[0], 0), QOS_1, ()))
+    taken: list[int] = []
+    for stop in [*sorted(stops), 70]:
+        assert list(places.copy().take(stop)) == [n for n in numbers if n <= stop][len(taken) :]
+        taken += places.take(stop)
+        assert taken == [n for n in numbers if n <= stop]
+        assert places.count == len(numbers) - len(taken)
+
+
+@pytest.mark.parametrize("change", ["flags", "identifiers", "stream", "expiry", "order"])
+def test_what_is_delivered_otherwise_has_places_of_its_own(change: str) -> None:
+    places = Places(STREAMS[0], QOS_1, (), None, [5, 5])
+    key = STREAMS[1] if change == "stream" else STREAMS[0]
+    one = message(4 if change == "order" else 6, key, 0)
+    one.expires_at_s = 1.0 if change == "expiry" else None
+    flags = QOS_2 if change == "flags" else QOS_1
+    assert not places.add((one, flags, (3,) if change == "identifiers" else ()))
+    assert places.count == 1

@@ -1,0 +1,58 @@
+"""What is lacking is asked of one neighbour at a time, and of another where one brings nothing."""
+
+from __future__ import annotations
+
+from tree_handler import batch
+from tree_handler.batch import Epoch, Flags
+from tree_handler.intervals import Intervals
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.repair import Summary
+
+STREAM = ("origin", 1)
+TIMEOUT_S = 5.0
+
+
+def two_who_have_it(have: dict[Epoch, Intervals]) -> AntiEntropy:
+    """Both neighbours have the numbers 1 to 5, none of which is here; link 1 is asked first."""
+    neighbours = AntiEntropy(have, lambda _: True, TIMEOUT_S)
+    for link in (1, 2):
+        neighbours.link_up(link)
+        neighbours.told(link, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert [asked.link for asked in neighbours.ask_all(0.0)] == [1]
+    return neighbours
+
+
+def test_who_does_not_answer_is_asked_again_after_all_others() -> None:
+    neighbours = two_who_have_it({})
+    asked = [
+        request.link
+        for now in range(1, int(5 * TIMEOUT_S))
+        for request in neighbours.handle_timer(float(now))
+    ]
+    assert asked == [2, 1, 2, 1]
+
+
+def test_who_is_still_sending_is_waited_for() -> None:
+    neighbours = two_who_have_it({})
+    neighbours.progressed(1, TIMEOUT_S - 1.0)
+    assert neighbours.handle_timer(TIMEOUT_S) == []
+    assert [asked.link for asked in neighbours.handle_timer(2 * TIMEOUT_S)] == [2]
+
+
+def test_what_a_neighbour_says_it_has_and_does_not_send_is_asked_of_another() -> None:
+    have: dict[Epoch, Intervals] = {}
+    neighbours = two_who_have_it(have)
+    _, header = batch.make(*STREAM, 1, [("t", 1, b"")] * 2, flags=Flags.LOGGED, origin_time_us=0)
+    neighbours.came(1, header)
+    have[STREAM] = Intervals([(1, 2)])
+    assert neighbours.done(1, 1.0) == []
+    (asked,) = neighbours.handle_timer(2.0)
+    assert asked.link == 2
+    assert asked.request.wanted == {STREAM: Intervals([(3, 5)])}
+
+
+def test_what_is_asked_of_one_is_asked_of_another_when_that_one_is_gone() -> None:
+    neighbours = two_who_have_it({})
+    (asked,) = neighbours.link_down(1, 1.0)
+    assert asked.link == 2
+    assert asked.request.wanted == {STREAM: Intervals([(1, 5)])}

@@ -1,0 +1,47 @@
+"""Where the log has the latest record that a gateway tells the others of itself.
+
+Who joins later has the record from a log: if this gateway's has it no more, perhaps from none. So
+a record is told anew when the log has dropped it (`MemberRecord`, `Interest`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tree_handler.batch import CONTROL_PREFIX, Epoch
+
+
+class OwnRecord:
+    """The latest record of one kind.
+
+    Args:
+        gateway_id: this gateway's.
+        epoch: its boot epoch.
+
+    """
+
+    def __init__(self, gateway_id: str, epoch: int) -> None:
+        self._stream: Epoch = (CONTROL_PREFIX + gateway_id, epoch)
+        self._in_log_from: float = math.inf
+
+    def told(self) -> None:
+        """Another one is told; the log does not have it yet."""
+        self._in_log_from = math.inf
+
+    def logged(self, number: int) -> None:
+        """It is in the log, not before this number of the gateway's control stream."""
+        self._in_log_from = float(number)
+
+    def refused(self) -> None:
+        """The log did not take it."""
+        self._in_log_from = 0.0
+
+    def is_to_be_told_anew(self, kept_from: Mapping[Epoch, int]) -> bool:
+        """Whether the log does not hold it any more.
+
+        Args:
+            kept_from: the lowest number that the log still holds, by stream.
+
+        """
+        return self._in_log_from < kept_from.get(self._stream, 1)

@@ -1,0 +1,114 @@
+"""What two gateways say when they compare their retained topics, as msgpack."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgpack
+
+from tree_handler.errors import ProtocolError
+from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.message import version_of
+from tree_handler.retained.versions import BUCKETS
+
+ASK_TOPICS = 1_000
+"""Versions listed in one ASK."""
+
+Place = tuple[int, str]
+"""A bucket and a topic in it: where a list of topics begins, or goes on."""
+END: Place = (BUCKETS, "")
+START: Place = (0, "")
+
+
+class SyncKind(enum.IntEnum):
+    """What a message is; see `retained.sync`."""
+
+    ROOT = 0
+    DIGEST = 1
+    ASK = 2
+    ANSWER = 3
+
+
+def pack(fields: tuple[Any, ...]) -> bytes:
+    """Write a message: its kind, and what it says."""
+    packed: bytes = msgpack.packb(fields)
+    return packed
+
+
+def unpack(payload: bytes) -> tuple[Any, ...]:
+    """Read what `pack` wrote: the kind, and as many fields as such a message has.
+
+    Raises:
+        ProtocolError: it is no such message.
+
+    """
+    try:
+        fields = msgpack.unpackb(payload, use_list=False, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ProtocolError("message of retained topics", payload) from error
+    lengths = {SyncKind.ROOT: 2, SyncKind.DIGEST: 3, SyncKind.ASK: 6, SyncKind.ANSWER: 3}
+    if (
+        not isinstance(fields, tuple)
+        or not fields
+        or not isinstance(fields[0], int)
+        or len(fields) != lengths.get(fields[0])  # type: ignore[call-overload]
+        or (fields[0] == SyncKind.ANSWER and not isinstance(fields[2], tuple))
+    ):
+        raise ProtocolError("message of retained topics", payload)
+    return fields
+
+
+def digest_of(value: object, length: int) -> bytes:
+    """Take a field as a digest of ``length`` bytes.
+
+    Raises:
+        ProtocolError: it is none.
+
+    """
+    if not isinstance(value, bytes) or len(value) != length:
+        raise ProtocolError("digest of retained topics", value)
+    return value
+
+
+def place_of(value: object) -> Place:
+    """Take a field as a place among the topics.
+
+    Raises:
+        ProtocolError: it is none.
+
+    """
+    match value:
+        case (int(bucket), str(topic)) if 0 <= bucket <= BUCKETS:
+            return bucket, topic
+    raise ProtocolError("place among retained topics", value)
+
+
+def ask_of(
+    fields: list[Any],
+) -> tuple[list[int], Place, Place, bool, dict[str, Version]]:
+    """Take the fields of an ASK.
+
+    Returns:
+        The buckets, behind which place and up to which one their topics are asked for, whether
+        topics are wanted that are not listed, and the versions of those that are.
+
+    Raises:
+        ProtocolError: it is none.
+
+    """
+    buckets, after, until, wants_unlisted, listed = fields
+    if (
+        not isinstance(buckets, tuple)
+        or not all(isinstance(bucket, int) and 0 <= bucket < BUCKETS for bucket in buckets)
+        or len(set(buckets)) != len(buckets)
+        or not isinstance(listed, tuple)
+        or len(listed) > ASK_TOPICS
+    ):
+        raise ProtocolError("ask for retained topics", buckets)
+    versions: dict[str, Version] = {}
+    for row in listed:
+        if not isinstance(row, tuple) or len(row) != 5 or not isinstance(row[0], str):
+            raise ProtocolError("version of a retained topic", row)
+        versions[row[0]] = version_of(*row[1:])
+    return list(buckets), place_of(after), place_of(until), bool(wants_unlisted), versions

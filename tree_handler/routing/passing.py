@@ -1,0 +1,100 @@
+"""A gateway that messages pass: it splits their destinations by its links, and keeps nothing.
+
+As a bit-forwarding router does (RFC 8279, section 6.5), with names for bits. Over each link all
+keeps its order but for what is urgent, so whoever hears an origin's word after its batches knows
+that those have come, or never will.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tree_handler.batch import Header
+from tree_handler.routing.actions import Send
+from tree_handler.routing.locator import Locator
+from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell
+
+
+class Passing:
+    """The links of one gateway, as routed mode uses them.
+
+    Args:
+        locator: where all gateways are.
+        counters: those of routed mode.
+
+    """
+
+    def __init__(self, locator: Locator, counters: Counter[str]) -> None:
+        self._locator = locator
+        self._counters = counters
+
+    def carry(self, message: Carry, header: Header, source: int | None, hops: int) -> list[Send]:
+        """Send a batch to its destinations over the tree.
+
+        Args:
+            message: the batch and those it is for.
+            header: the batch's.
+            source: the link that it came over; None if it begins here.
+            hops: how many gateways it may still pass.
+
+        """
+        sends: list[Send] = []
+        for link, places in self._by_link([pair[0] for pair in message.to], source, hops).items():
+            to = tuple(message.to[place] for place in places)
+            part = Carry(to, message.frame, message.is_repair)
+            sends.append(self._send_batch(link, part.encode(hops), header))
+        return sends
+
+    def carry_in_overlay(
+        self, message: Carry, header: Header, links: Iterable[int], hops: int
+    ) -> list[Send]:
+        """Send a batch over these links of its overlay."""
+        if hops <= 0:
+            self._counters["hops_used_up"] += 1
+            return []
+        payload = message.encode(hops)
+        return [self._send_batch(link, payload, header) for link in sorted(links)]
+
+    def claim(self, claim: Claim, source: int | None, hops: int) -> list[Send]:
+        """Send a claim to all that it is for."""
+        hops -= source is not None
+        sends: list[Send] = []
+        for link, places in self._by_link([one[0] for one in claim.to], source, hops).items():
+            to = tuple(claim.to[place] for place in places)
+            sends.append(Send(link, Claim(claim.stream, claim.last, to).encode(hops)))
+        return sends
+
+    def to(
+        self, gateway_id: str, message: Tell | Ask | Ack, source: int | None, hops: int
+    ) -> list[Send]:
+        """Send a message to one gateway."""
+        hops -= source is not None
+        is_urgent = not isinstance(message, Tell)
+        return [
+            Send(link, message.encode(hops), is_urgent=is_urgent)
+            for link in self._by_link((gateway_id,), source, hops)
+        ]
+
+    def _send_batch(self, link: int, payload: bytes, header: Header) -> Send:
+        self._counters["carried"] += 1
+        unlogged = 0 if header.logged else header.count
+        return Send(link, payload, is_batch=True, unlogged=unlogged)
+
+    def _by_link(
+        self, gateway_ids: Iterable[str], source: int | None, hops: int
+    ) -> dict[int, list[int]]:
+        """Over which link each is reached: by link, their places in the list."""
+        if hops <= 0:
+            self._counters["hops_used_up"] += 1
+            return {}
+        found: dict[int, list[int]] = {}
+        for place, gateway_id in enumerate(gateway_ids):
+            link = self._locator.link_of(gateway_id)
+            if link is None:
+                self._counters["out_of_reach"] += 1
+            elif link == source:
+                self._counters["would_go_back"] += 1
+            else:
+                found.setdefault(link, []).append(place)
+        return found
