@@ -34,8 +34,13 @@ TOGETHER = {
 _SPARK = ("test_spark_ingest.py", "test_ingest_command.py", "test_demo.py", "test_kill.py")
 _MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")
 GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")
-ALONE = {"network": "what is measured there is how soon real processes notice a silent neighbour"}
-"""Folders whose tests run beside no other."""
+_KILLS = "they come back to the port that a killed broker had, which nobody may take meanwhile"
+ALONE = {
+    "network": "what is measured there is how soon real processes notice a silent neighbour",
+    "test_broker_kill.py": _KILLS,
+    "test_broker_disk_full.py": _KILLS,
+}
+"""Folders and modules whose tests run beside no other."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,8 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.path.name
         group = GROUPS.get(name, f"{item.path.parent.name}/{name}")
         item.add_marker(pytest.mark.xdist_group(group))
-        if item.path.parent.name in ALONE:
-            item.add_marker(pytest.mark.alone(ALONE[item.path.parent.name]))
+        for place in {item.path.parent.name, name} & ALONE.keys():
+            item.add_marker(pytest.mark.alone(ALONE[place]))
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
