@@ -15,7 +15,7 @@ from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Budget, Refusals
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.message import RETAIN, Message
+from gateway.broker.outbound.message import DUP, RETAIN, Message
 from gateway.broker.outbound.routes import Route, Routes
 from gateway.mqtt import PacketError, PropertyId, ReasonCode, Version, body_at, read_publish
 
@@ -134,9 +134,18 @@ class Publishing:
         at: int,
         properties: dict[int, Any] | None,
     ) -> None:
-        qos = packet[0] >> 1 & 3
+        first = packet[0]
+        qos = first >> 1 & 3
         if publisher.begins(qos, packet_id, self._budget.unreleased_max):
-            message = self._message(route, qos, packet, at, properties)
+            if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
+                version = publisher.version
+                number_at = at - (2 if version == _V311 else 3)
+                message = Message.as_it_came(
+                    *(route.topic, route.key, packet[at:], version << 4 | first & 6),
+                    *(packet[:number_at], packet[number_at + 2 :]),
+                )
+            else:
+                message = self._message(route, qos, packet, at, properties)
             self._acceptance.publish(message, publisher, packet_id)
         else:
             self._acceptance.again(publisher, packet_id)
