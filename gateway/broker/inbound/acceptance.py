@@ -100,11 +100,6 @@ class Acceptance:
         """Whether there is anything to hand in."""
         return bool(self._accepted or self._unlogged)
 
-    @property
-    def gathers_unlogged(self) -> bool:
-        """Whether QoS 0 messages are wanted by the tree."""
-        return self._gathers_unlogged
-
     # -- what comes in -------------------------------------------------------------------------
 
     def publish(self, message: Message, publisher: Publisher, packet_id: int) -> None:

@@ -99,8 +99,7 @@ class Publishing:
         elif properties is None and route.is_plain:
             payload = packet[at:]
             self._delivery.forward(route, packet, payload, version)
-            if self._acceptance.gathers_unlogged:
-                self._acceptance.pass_on((route.topic, 0, payload))
+            self._acceptance.pass_on((route.topic, 0, payload))
         else:
             message = self._message(route, 0, packet, at, properties)
             self._delivery.deliver(message, route, publisher.session, self._now())
