@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections import deque
 from pathlib import Path
 from typing import Protocol
@@ -181,8 +182,21 @@ class PoweredGateway(Gateway):
 
     def kill(self) -> None:
         if self._disk.is_mounted:
+            self._freeze()
             self._disk.cut_power()
         super().kill()
+
+    def _freeze(self) -> None:
+        """Have the processor stop before the disk does.
+
+        A call of `fdatasync` in which the disk goes may return as if it had succeeded (the journal
+        drops the transaction, and then there is none to wait for): measured with a loop of nothing
+        but appends, 1 time in 100. No power cut lets a process live to say so.
+        """
+        self._signal(signal.SIGSTOP)
+        tasks = Path("/proc", str(self.pid), "task")
+        while self.is_running and not all(map(_stands, tasks.glob("*/stat"))):
+            time.sleep(0)
 
     async def ended(self) -> int:
         code = await super().ended()
@@ -219,6 +233,14 @@ user root
         program = shutil.which("mosquitto")
         assert program is not None
         return [program, "-c", str(self.config)]
+
+
+def _stands(stat: Path) -> bool:
+    """Whether a thread runs no more: stopped, in a call of the disk that it won't see, or gone."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] in "TDZX"
+    except OSError:
+        return True
 
 
 def logged(state: Path) -> set[bytes]:

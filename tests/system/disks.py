@@ -61,11 +61,14 @@ class _OwnMounts:
         self._mounted -= 1
         if not self._mounted and self._home is not None:
             home, self._home = self._home, None
-            # Threads that were begun meanwhile share this one's working directory until here.
+            # Threads that were begun meanwhile share this one's working directory until here, and
+            # who enters a namespace stands at its root.
+            folder = Path.cwd()
             has_failed = _libc.unshare(_OWN_DIRECTORY) or _libc.setns(home, _NEW_MOUNTS)
             os.close(home)
             if has_failed:
                 raise OSError(ctypes.get_errno(), "setns")
+            os.chdir(folder)
 
 
 _own_mounts = _OwnMounts()
