@@ -98,7 +98,7 @@ class Drain:
             self._lacking(),
             self._owed(),
             self._core.acceptance.waiting_bytes,
-            sum(session.queued_count for session in self._core.sessions.values()),
+            sum(session.outgoing.backlog.count for session in self._core.sessions.values()),
             self._is_over,
         )
 

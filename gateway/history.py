@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from gateway.links.node import TreeNode
 from gateway.log.message_log import Done
-from tree_handler.batch import Epoch, Header
+from tree_handler import batch
+from tree_handler.batch import Epoch, Flags, Header
 
 
 class LogHistory:
@@ -29,13 +31,29 @@ class LogHistory:
         return self._log.position
 
     def remember(self, frame: bytes, done: Done) -> None:
-        """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
+        """Append a journal frame, behind all published so far.
+
+        The batch that it stands in is numbered as the next logged message will be.
+
+        Args:
+            frame: what to remember.
+            done: called once when it is safe, perhaps at once, or with the error of a sync that
+                failed.
 
         Raises:
             LogError: the log did not take it; ``done`` is not called.
 
         """
-        self._node.remember(frame, done)
+        self._node.origin.flush()
+        commit, now_us = self._node.commit, time.time_ns() // 1000
+        number = self._node.replication.next_logged
+        row = ("", 0, frame)
+        refused = commit.append(
+            *batch.make(*self.own, number, [row], flags=Flags.LOCAL, origin_time_us=now_us)
+        )
+        if refused is not None:
+            raise refused
+        commit.settle([done])
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
         """All frames of the log from a position on."""

@@ -34,11 +34,8 @@ TOGETHER = {
 _SPARK = ("test_spark_ingest.py", "test_ingest_command.py", "test_demo.py", "test_kill.py")
 _MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")
 GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")
-_KILLS = "they come back to the port that a killed broker had, which nobody may take meanwhile"
 ALONE = {
     "network": "what is measured there is how soon real processes notice a silent neighbour",
-    "test_broker_kill.py": _KILLS,
-    "test_broker_disk_full.py": _KILLS,
 }
 """Folders and modules whose tests run beside no other."""
 

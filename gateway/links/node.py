@@ -31,7 +31,7 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.links.wire import Packet, Type
 from gateway.log.commits import Committed
-from gateway.log.message_log import Done, MessageLog
+from gateway.log.message_log import MessageLog
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import CONTROL_PREFIX, Entry, Row
@@ -59,6 +59,8 @@ class TreeNode:
 
     Attributes:
         admission: which gateways may open a link, and what is shown to them.
+        commit: through which alone the log is written.
+        origin: makes batches of what is published here.
         duplicates: links that ended because there was another one to the same gateway.
 
     Args:
@@ -83,9 +85,7 @@ class TreeNode:
         self._receiver = receiver
         self._spool_unlogged = settings.spool_unlogged
         self.log = log
-        self._commit = GroupCommit(
-            log, sync=settings.sync, sync_interval_s=settings.sync_interval_s
-        )
+        self.commit = GroupCommit(log, sync=settings.sync, sync_interval_s=settings.sync_interval_s)
         self.tree = SpanningTree(settings.identity, settings.parameters, self._loop.time())
         self.replication = Replication(
             credentials.gateway_id,
@@ -108,13 +108,13 @@ class TreeNode:
         self._parts.add(self.locator)
         self.exchange = Exchange(
             self.replication,
-            self._commit,
+            self.commit,
             self.links,
             receiver,
             spool_unlogged=settings.spool_unlogged,
         )
-        self._origin = Origin(
-            self.replication, self._commit, self.exchange.carry_out, scope or Scope()
+        self.origin = Origin(
+            self.replication, self.commit, self.exchange.carry_out, scope or Scope()
         )
         self.last_change: tuple[float, str] = (time.time(), "started")
         self._stopped = False
@@ -131,7 +131,7 @@ class TreeNode:
             acknowledged, and raises LogError if it may not. None for QoS 0.
 
         """
-        return self._origin.publish(entry, control=control)
+        return self.origin.publish(entry, control=control)
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
@@ -140,22 +140,7 @@ class TreeNode:
 
         What was published by `publish` before is a batch of its own, and an earlier one.
         """
-        self._origin.publish_all(logged, unlogged, done)
-
-    def remember(self, frame: bytes, done: Done) -> None:
-        """Put what only this gateway has to remember into the log, behind all published so far.
-
-        The batch that stands for it is numbered as the next logged message will be.
-
-        Args:
-            frame: what to remember.
-            done: called once when it is durable, or with the error of a sync that failed.
-
-        Raises:
-            LogError: the log did not take it; ``done`` is not called.
-
-        """
-        self._origin.remember(frame, done)
+        self.origin.publish_all(logged, unlogged, done)
 
     @property
     def next_control(self) -> int:
@@ -184,7 +169,7 @@ class TreeNode:
 
     def route(self, router: Router) -> None:
         """Let another one send clients' messages; to be called before there are any."""
-        self._origin.route(router)
+        self.origin.route(router)
 
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""
@@ -199,7 +184,7 @@ class TreeNode:
 
     def rescope(self, scope: Scope) -> None:
         """From now on let other messages of clients leave this gateway."""
-        self._origin.rescope(scope)
+        self.origin.rescope(scope)
 
     def listens_at(self, port: int) -> None:
         """Tell neighbours that are dialled from now on where this node takes links itself."""
@@ -375,11 +360,11 @@ class TreeNode:
 
     async def stop(self) -> None:
         """Send what is queued, close every link and commit what is under way."""
-        self._origin.flush()
+        self.origin.flush()
         self._stopped = True
         self._schedule.stop()
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
         await self.exchange.stop()
-        await self._commit.drain()
+        await self.commit.drain()

@@ -79,22 +79,6 @@ class Origin:
         gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
         self._accept([one for one in gathered if one[1]], waiting)
 
-    def remember(self, frame: bytes, done: Done) -> None:
-        """See `TreeNode.remember`."""
-        self.flush()
-        made = batch.make(
-            self._replication.origin,
-            self._replication.epoch,
-            self._replication.next_logged,
-            [("", 0, frame)],
-            flags=Flags.LOCAL,
-            origin_time_us=time.time_ns() // 1000,
-        )
-        refused = self._commit.append(*made)
-        if refused is not None:
-            raise refused
-        self._commit.settle([done])
-
     def flush(self) -> None:
         """Make batches of what `publish` has gathered."""
         if not self._outbox.is_empty:

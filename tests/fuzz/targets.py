@@ -257,11 +257,11 @@ def _check_bounds(client: Connection) -> None:
     assert client.peer.scanner.buffered_bytes <= LIMITS.packet_bytes + (1 << 16)
     session = client.peer.session
     if session is not None:
-        assert session.queued_count <= LIMITS.queue_messages
-        assert session.inflight_count <= LIMITS.inflight_messages
+        assert session.outgoing.backlog.count <= LIMITS.queue_messages
+        assert len(session.outgoing.inflight) <= LIMITS.inflight_messages
         assert len(session.incoming) <= 65_535
         assert len(session.subscriptions) <= LIMITS.subscriptions_per_session
-        assert session.queued_bytes <= LIMITS.all_queues_bytes
+        assert session.outgoing.backlog.size_bytes <= LIMITS.all_queues_bytes
 
 
 def _check_nothing_left(core: DataPlane) -> None:

@@ -306,7 +306,8 @@ class World:
             yield f"{client.name}: {len(client.sent) + len(client.unreleased)} exchanges hang"
         session = self.core.sessions.get(client.name)
         if session is not None:
-            hanging = session.inflight_count + session.queued_count + len(session.incoming)
+            outgoing = session.outgoing
+            hanging = len(outgoing.inflight) + outgoing.backlog.count + len(session.incoming)
             if hanging:
                 yield f"{client.name}: {hanging} exchanges hang at the broker"
 

@@ -73,7 +73,9 @@ class Days(World):
 
     def messages_left_s(self, client_id: str) -> list[float]:
         """How long each message that waits for a client has to live."""
-        waiting = [message for message, _, _ in self.core.sessions.get(client_id).waiting()]
+        outgoing = self.core.sessions.get(client_id).outgoing
+        open_ones = (*outgoing.inflight.values(), *outgoing.backlog.in_memory())
+        waiting = [one[0] for one in open_ones if one is not None]
         ends_s = [one.expires_at_s for one in waiting if one.expires_at_s is not None]
         return [round(end_s - self.core.now(), 3) for end_s in ends_s]
 

@@ -163,8 +163,8 @@ async def test_what_a_neighbour_told_outlives_a_crash_and_subscribers_got_it_onc
     await crash(world)
     assert kept(world) == b"news"
     session = world.core.sessions.get("dev")
-    assert session.inflight_count == 1
-    assert not session.queued_count
+    assert len(session.outgoing.inflight) == 1
+    assert not session.outgoing.backlog.count
     assert world.core.shared_retention.told("t", world.core.now()) == told(b"news", NOW_US)
 
 

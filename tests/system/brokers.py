@@ -312,9 +312,14 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def free_port() -> int:
-    """A port that nothing takes while the broker is down: below those that systems give out."""
+    """A port that nothing takes while the broker is down.
+
+    It is below those that systems give out, and of this worker of pytest alone.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
+    first = 20_000 + 1_000 * worker
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = random.randrange(first, first + 1_000)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -96,17 +96,16 @@ class Durable(Durability):
 
     def session_opened(self, session: Session) -> None:
         """See `Durability`: note it if the session is to outlive its channel."""
-        if session.record is None:
+        record, known = session.record, (session.client, session.expiry_s)
+        if record is None:
             if not session.expiry_s:
                 return
-            session.record = self.journal.open()
-        elif session.record.away_us is None and session.record.known == (
-            session.client,
-            session.expiry_s,
-        ):
+            record = self.journal.open()
+            session.keep_record(record)
+        elif record.away_us is None and record.known == known:
             return
-        session.record.known = (session.client, session.expiry_s)
-        self.journal.opened(session.record, session.client, session.expiry_s)
+        record.known = known
+        self.journal.opened(record, session.client, session.expiry_s)
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
         """See `Durability`: ask the log."""
@@ -136,7 +135,7 @@ class Durable(Durability):
         if session.record is not None:
             self.journal.ended(session.record)
             self.changes.ended.append(session.record.number)
-            session.record = None
+            session.keep_record(None)
 
     def will_stands(self, client: Client, will: Will | None) -> None:
         """See `Durability`."""

@@ -38,18 +38,7 @@ class ReadingBack:
         """How many were about `PIECE_BYTES` last."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """Messages of a stream, by their numbers, from one on.
-
-        Args:
-            key: the stream.
-            first: the number to begin with.
-            last: no higher one is wanted.
-
-        Returns:
-            What the log has of them, as many as are read at once, and perhaps more; and the
-            number up to which that is all.
-
-        """
+        """See `backlog.Logged`."""
         until = min(last, first + self._numbers - 1)
         found: dict[int, Message] = {}
         size_bytes = 0

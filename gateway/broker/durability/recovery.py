@@ -340,18 +340,18 @@ class Recovery:
                 flags, number, *key = rest
                 ref = ((key[0], key[1]) if key else self._frames_key, number)
                 self._advance(*ref)
-                if not session.was_sent(packet_id, flags, ref):
+                if not session.outgoing.was_sent(packet_id, flags, ref):
                     self._strange(f"{session.client}: sent {ref}, which it had not got")
             case Operation.PUBACK:
-                session.puback(packet_id)
+                session.outgoing.puback(packet_id)
             case Operation.PUBREC:
-                session.pubrec(packet_id, failed=False)
+                session.outgoing.pubrec(packet_id, failed=False)
             case Operation.REFUSED:
-                session.pubrec(packet_id, failed=True)
+                session.outgoing.pubrec(packet_id, failed=True)
             case Operation.PUBCOMP:
-                session.pubcomp(packet_id)
+                session.outgoing.pubcomp(packet_id)
             case Operation.RELEASED:
-                session.incoming.discard(packet_id)
+                session.incoming.forget(packet_id)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class Recovery:
         self._durable.go_on(self._sessions.ended, self._retained, self._wills)
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
-        waiting = sum(s.queued_count + s.inflight_count for s in self._sessions)
+        waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
         return Recovered(len(self._sessions), waiting, self._odd)
 
     def _strange(self, what: str) -> None:

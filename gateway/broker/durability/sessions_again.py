@@ -120,7 +120,7 @@ class SessionsAgain:
         """
         client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
         session = self._open(saved.number, client, saved.expiry_s)
-        session.incoming.update(saved.incoming)
+        session.incoming.add(*saved.incoming)
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
         if saved.owed is not None:
@@ -129,23 +129,23 @@ class SessionsAgain:
             self._subscribe(session, topic_filter, subscription)
         for delivery in saved.inflight:
             if delivery.message is None:
-                session.restore_inflight(delivery.packet_id, None)
+                session.outgoing.restore(delivery.packet_id, None)
             else:
                 message = messages[delivery.message.ref]
-                session.restore_inflight(
+                session.outgoing.restore(
                     delivery.packet_id, (message, delivery.flags, delivery.identifiers)
                 )
-        session.last_packet_id = saved.last_packet_id
+        session.outgoing.last_packet_id = saved.last_packet_id
         for one in saved.queue:
             if isinstance(one, SavedPlaces):
                 expires_at_s = None
                 if one.expires_us is not None:
                     expires_at_s = self._now_s + (one.expires_us - lasting_us) / 1_000_000
                 where = (one.key, one.flags, one.identifiers, expires_at_s)
-                session.backlog.restore(Places(*where, list(one.ranges)))
+                session.outgoing.backlog.restore(Places(*where, list(one.ranges)))
             elif one.message is not None:
                 message = messages[one.message.ref]
-                session.backlog.restore((message, one.flags, one.identifiers))
+                session.outgoing.backlog.restore((message, one.flags, one.identifiers))
 
     # -- the journal -----------------------------------------------------------------------------
 
@@ -234,11 +234,12 @@ class SessionsAgain:
         """
         self._parts.budget.trimmed += self._budget.trimmed
         for number, session in self._sessions.items():
-            session.adopt(self._parts.budget.limits, self._parts.budget)
-            session.record = SessionRecord(number, journal)
-            session.record.known = (session.client, session.expiry_s)
-            away_us = session.record.away_us = self._away_us.get(number)
+            session.outgoing.adopt(self._parts.budget.limits, self._parts.budget)
+            record = SessionRecord(number, journal)
+            session.keep_record(record)
+            record.known = (session.client, session.expiry_s)
+            away_us = record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended
                 away_us = lasting_us
-                journal.away(session.record, lasting_us)
+                journal.away(record, lasting_us)
             self._parts.sessions.wait(session, self._now_s - (lasting_us - away_us) / 1_000_000)

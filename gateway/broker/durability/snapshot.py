@@ -181,7 +181,7 @@ class Snapshots:
             record = session.record
             if record is None:
                 continue
-            backlog = session.backlog
+            backlog = session.outgoing.backlog
             cursor = Cursor(record.version, backlog.taken, backlog.count)
             if cursor != self._cursors.get(record.number):
                 copies.append(_copy(session, record))
@@ -219,11 +219,11 @@ def _copy(session: Session, record: SessionRecord) -> _Copy:
         record.number,
         session.client,
         session.expiry_s,
-        session.last_packet_id,
+        session.outgoing.last_packet_id,
         tuple(session.incoming),
         dict(session.subscriptions),
-        list(session.inflight.items()),
-        session.backlog.saved(),
+        list(session.outgoing.inflight.items()),
+        session.outgoing.backlog.saved(),
         record.away_us,
         None if session.owed is None else Owed(session.owed.wanted, set(session.owed.given)),
     )

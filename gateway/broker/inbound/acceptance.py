@@ -293,5 +293,5 @@ class Acceptance:
             elif publisher is not None:
                 if message.qos == 2:
                     self._refused.add((publisher.session, one.packet_id))
-                    publisher.session.refuse_incoming(one.packet_id)
+                    publisher.session.incoming.refuse(one.packet_id)
                 publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from gateway.broker.inbound.connections import Connections
@@ -31,10 +32,11 @@ _PUBCOMP_END = 0x7F
 """Other packets of a client have a higher first byte."""
 
 
+@dataclass(frozen=True, slots=True)
 class Service:
-    """What serves connections: makes them, and is what they all share.
+    """What serves connections, and what they all share.
 
-    Args:
+    Attributes:
         greeting: looks at first packets.
         reception: deals with those of accepted clients.
         departures: ends connections.
@@ -45,23 +47,13 @@ class Service:
 
     """
 
-    def __init__(
-        self,
-        greeting: Greeting,
-        reception: Reception,
-        departures: Departures,
-        connections: Connections,
-        output: Output,
-        turns: Turns,
-        limits: Limits,
-    ) -> None:
-        self.greeting = greeting
-        self.reception = reception
-        self.departures = departures
-        self.connections = connections
-        self.output = output
-        self.turns = turns
-        self.limits = limits
+    greeting: Greeting
+    reception: Reception
+    departures: Departures
+    connections: Connections
+    output: Output
+    turns: Turns
+    limits: Limits
 
     @property
     def now(self) -> Callable[[], float]:
@@ -84,16 +76,18 @@ class Connection(asyncio.Protocol):
 
     Args:
         service: what all connections share.
+        takes_links: whether a neighbour may come this way.
 
     Attributes:
         peer: who is at the other end.
 
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, takes_links: bool = True) -> None:
         self._service = service
         scanner = Scanner(service.limits.connect_bytes)
-        self.peer = Peer(Channel(service.output), scanner, self._go_on, self._fail)
+        channel = Channel(service.output)
+        self.peer = Peer(channel, scanner, self._go_on, self._fail, takes_links=takes_links)
         self._packets: list[bytes] = []
         """Whole packets that are not handled yet, from `_at` on."""
         self._at = 0
@@ -166,7 +160,7 @@ class Connection(asyncio.Protocol):
         except PacketError as error:
             self._fail(error)
         publisher = peer.publisher
-        if publisher is not None and publisher.session.is_busy:
+        if publisher is not None and publisher.session.outgoing.is_busy:
             publisher.session.go_on(now_s)  # what acknowledgements have made room for
 
     def _find(self) -> bool:

@@ -26,7 +26,13 @@ class Departures:
         self._durability = durability
 
     def disconnect(
-        self, session: Session, reason: int, why: str = "", *, linger: bool = False
+        self,
+        session: Session,
+        reason: int,
+        why: str = "",
+        *,
+        linger: bool = False,
+        publishes_will: bool = True,
     ) -> None:
         """End a client's connection, in 5.0 after a DISCONNECT [MQTT-4.13.2-1].
 
@@ -35,6 +41,7 @@ class Departures:
             reason: the reason code.
             why: for whoever looks after the client.
             linger: let the client close first, see `Channel.close`.
+            publishes_will: whether the client's will is due.
 
         """
         channel = session.channel
@@ -46,7 +53,7 @@ class Departures:
             farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
         may_leave = self._durability.may_leave(channel)
         channel.close(farewell, may_leave=may_leave, linger=linger)
-        self._sessions.left(session)
+        self._sessions.left(session, publishes_will=publishes_will)
 
     def leave(self, session: Session, packet: Disconnect) -> None:
         """The client leaves: its will is not published, unless it says so (section 3.14.2.1).
@@ -73,13 +80,4 @@ class Departures:
 
     def stop(self, session: Session) -> None:
         """The broker stops: wills are not published, for it is no fault of the clients'."""
-        channel = session.channel
-        if channel is None:
-            return
-        farewell = b""
-        if channel.version == Version.V5:
-            farewell = with_reason(
-                Disconnect(ReasonCode.SERVER_SHUTTING_DOWN), "", channel.packet_bytes_max
-            )
-        channel.close(farewell, may_leave=self._durability.may_leave(channel))
-        self._sessions.left(session, publishes_will=False)
+        self.disconnect(session, ReasonCode.SERVER_SHUTTING_DOWN, publishes_will=False)

@@ -20,11 +20,11 @@ class Peer:
         scanner: cuts what is read into packets.
         go_on: handles the packets that waited for something.
         fail: is told that the client broke the protocol.
+        takes_links: whether a neighbour may come this way.
 
     Attributes:
         waiting: what its packets wait for.
         certificate: what the client proved in the TLS handshake.
-        takes_links: whether a neighbour may come this way.
         publisher: the accepted client; None until then.
         keep_alive_s: 0 for none.
 
@@ -36,12 +36,14 @@ class Peer:
         scanner: Scanner,
         go_on: Callable[[], None],
         fail: Callable[[PacketError], None],
+        *,
+        takes_links: bool = True,
     ) -> None:
         self.channel = channel
         self.scanner = scanner
         self.waiting = Waiting(channel, go_on, fail)
         self.certificate: PeerCertificate | None = None
-        self.takes_links = True
+        self.takes_links = takes_links
         self.publisher: Publisher | None = None
         self.keep_alive_s = 0
 
@@ -52,6 +54,10 @@ class Peer:
         if publisher is None or publisher.session.channel is not self.channel:
             return None
         return publisher.session
+
+    def proved(self, certificate: PeerCertificate | None) -> None:
+        """The TLS handshake is over; None if the client has shown no certificate."""
+        self.certificate = certificate
 
     @property
     def buffered_bytes(self) -> int:

@@ -129,7 +129,7 @@ class Publisher:
             )
         number = packet_id.to_bytes(2, "big")
         if packet_id in self.session.incoming:
-            self.session.release_incoming(packet_id)
+            self.session.incoming.release(packet_id)
             self._is_settled()
         elif self.version != _V311:
             self.channel.send(b"\x70\x03%b\x92" % number)  # packet identifier not found

@@ -178,5 +178,5 @@ class Publishing:
             publisher.acknowledge(qos, packet_id)
         else:
             if qos == 2:
-                publisher.session.incoming.discard(packet_id)
+                publisher.session.incoming.forget(packet_id)
             publisher.refuse(qos, packet_id, ReasonCode.NOT_AUTHORIZED)

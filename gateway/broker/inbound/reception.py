@@ -98,14 +98,14 @@ class Reception:
 
     def _acknowledged(self, publisher: Publisher, first: int, packet_id: int) -> None:
         """The client acknowledges, without a reason."""
-        session = publisher.session
+        outgoing = publisher.session.outgoing
         if first == _PUBACK:
-            session.puback(packet_id)
+            outgoing.puback(packet_id)
         elif first == _PUBCOMP:
-            session.pubcomp(packet_id)
+            outgoing.pubcomp(packet_id)
         elif first == _PUBREL:
             publisher.release(packet_id)
-        elif session.pubrec(packet_id, failed=False) or publisher.version == _V311:
+        elif outgoing.pubrec(packet_id, failed=False) or publisher.version == _V311:
             publisher.channel.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
         else:
             publisher.channel.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))
@@ -120,15 +120,15 @@ class Reception:
         session = publisher.session
         match packet:
             case PubAck():
-                session.puback(packet.packet_id)
+                session.outgoing.puback(packet.packet_id)
             case PubRec() if packet.reason >= 0x80:
-                session.pubrec(packet.packet_id, failed=True)
+                session.outgoing.pubrec(packet.packet_id, failed=True)
             case PubRec():
                 self._acknowledged(publisher, _PUBREC, packet.packet_id)
             case PubRel():
                 self._acknowledged(publisher, _PUBREL, packet.packet_id)
             case PubComp():
-                session.pubcomp(packet.packet_id)
+                session.outgoing.pubcomp(packet.packet_id)
             case PingReq():
                 publisher.channel.send(b"\xd0\0")  # [MQTT-3.12.4-1]
             case Subscribe():

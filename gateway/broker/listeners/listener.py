@@ -123,7 +123,7 @@ class Listeners:
 
         def accepted() -> asyncio.Protocol:
             service = self._service
-            connection = Connection(service)
+            connection = Connection(service, takes_links=not listener.is_websocket)
             carried: asyncio.Protocol = connection
             if listener.is_websocket:
                 carried = WebSocket(connection, self._rules, service.limits, service.refusals)
@@ -174,7 +174,7 @@ def _tls_layer(
 
     def secured(der: bytes | None) -> bool:
         try:
-            peer.certificate = None if der is None else identify(der)
+            peer.proved(None if der is None else identify(der))
         except CertificateError as error:
             failed(error)
             return False

@@ -59,7 +59,6 @@ class WebSocket(asyncio.Protocol):
     ) -> None:
         self.carried: asyncio.Protocol = connection
         self._connection = connection
-        connection.peer.takes_links = False
         self._rules = rules
         self._limits = limits
         self._refusals = refusals

@@ -1,7 +1,7 @@
-"""Messages on their way to and from one client, and those that wait to be sent.
+"""Messages on their way to one client, and those that wait to be sent.
 
-What is stated here and nowhere else is the exchange for QoS 1 and 2 (MQTT 5.0 and 3.1.1, section
-4.3), each packet identifier for itself. Towards the client:
+What is stated here and nowhere else is the exchange of QoS 1 and 2 towards a client (MQTT 5.0 and
+3.1.1, section 4.3), each packet identifier for itself:
 
     ============  =======  ================  ================  ========  ===============
     state         PUBACK   PUBREC, success   PUBREC, failure   PUBCOMP   on reconnect
@@ -12,9 +12,6 @@ What is stated here and nowhere else is the exchange for QoS 1 and 2 (MQTT 5.0 a
     free          -        PUBREL            -                 -         -
     ============  =======  ================  ================  ========  ===============
 
-From the client, QoS 2: an identifier is `incoming` from its PUBLISH until its PUBREL; a PUBLISH
-in between is the same message again [MQTT-4.3.3-10].
-
 Messages leave in the order in which they came [MQTT-4.6.0-6]: nothing overtakes the queue, and
 what is sent again after a reconnect comes before it.
 """
@@ -22,7 +19,6 @@ what is sent again after a reconnect comes before it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from struct import Struct
 
 from gateway.broker.durability.journal import Operation, SessionRecord
@@ -30,6 +26,7 @@ from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import DUP, Message
 from gateway.broker.sessions.backlog import Backlog, Delivery, Logged
 from gateway.mqtt import PacketError, ReasonCode, Version
+from tree_handler.batch import Ref
 
 PACKET_ID_MAX = 65_535
 PUBREL = 0x62
@@ -40,7 +37,7 @@ _packed_id = Struct(">H").pack
 
 
 class InFlight:
-    """The exchange of QoS 1 and 2 with one client, over all its connections.
+    """The exchange of QoS 1 and 2 towards one client, over all its connections.
 
     Args:
         version: of the protocol that the client speaks.
@@ -50,8 +47,9 @@ class InFlight:
 
     Attributes:
         backlog: what waits.
-        incoming: QoS 2 identifiers of the client's messages that are not released.
-        record: its side of the journal; None unless it is to outlive a crash.
+        inflight: sent and not acknowledged to the end, by packet identifier; None once released.
+        last_packet_id: the last that was used.
+        record: the session's side of the journal; None unless it is to outlive a crash.
 
     """
 
@@ -65,7 +63,6 @@ class InFlight:
         "_version",
         "_window",
         "backlog",
-        "incoming",
         "inflight",
         "last_packet_id",
         "record",
@@ -75,7 +72,6 @@ class InFlight:
         self, version: int, limits: Limits, budget: Budget, log: Logged | None = None
     ) -> None:
         self.backlog = Backlog(limits, budget, log)
-        self.incoming: set[int] = set()
         self.record: SessionRecord | None = None
         self._limits = limits
         self._version = version
@@ -83,9 +79,7 @@ class InFlight:
         self._window = 0
         self._packet_bytes_max: int | None = None
         self.last_packet_id = 0
-        """The last that was used towards the client."""
         self.inflight: dict[int, Delivery | None] = {}
-        """Sent and not acknowledged to the end, by packet identifier; None once released."""
         self._inflight_bytes = 0
         self._inflight_bytes_max = limits.inflight_bytes
         self._unsent: deque[int] = deque()
@@ -94,34 +88,9 @@ class InFlight:
     # -- what is asked of it -------------------------------------------------------------------
 
     @property
-    def inflight_count(self) -> int:
-        """Messages sent and not acknowledged to the end."""
-        return len(self.inflight)
-
-    @property
-    def queued_count(self) -> int:
-        """Messages that wait."""
-        return self.backlog.count
-
-    @property
-    def queued_bytes(self) -> int:
-        """Size of those of them that are in memory."""
-        return self.backlog.size_bytes
-
-    @property
-    def dropped(self) -> int:
-        """Messages that found no room, had expired, or that the log no longer had."""
-        return self.backlog.dropped
-
-    @property
     def inflight_bytes(self) -> int:
         """Size of the messages sent and not acknowledged."""
         return self._inflight_bytes
-
-    @property
-    def is_resending(self) -> bool:
-        """Whether what was in flight at the reconnect is still being sent again."""
-        return bool(self._unsent)
 
     @property
     def is_busy(self) -> bool:
@@ -160,7 +129,6 @@ class InFlight:
         self.inflight.clear()
         self._inflight_bytes = 0
         self._unsent.clear()
-        self.incoming.clear()
         self._open = False
 
     # -- to the client -------------------------------------------------------------------------
@@ -260,24 +228,33 @@ class InFlight:
                 packets.append(fresh)
         return packets
 
-    def release_incoming(self, *packet_ids: int) -> None:
-        """The exchange of a client's QoS 2 messages ends."""
-        if self.record is not None:
-            for packet_id in self.incoming.intersection(packet_ids):
-                self.record.note(Operation.RELEASED, packet_id)
-        self.incoming.difference_update(packet_ids)
+    # -- after a crash -------------------------------------------------------------------------
 
-    def refuse_incoming(self, *packet_ids: int) -> None:
-        """The log did not take these QoS 2 messages of the client's."""
-        if self.record is not None:
-            for packet_id in self.incoming.intersection(packet_ids):
-                self.record.refused(packet_id)
-        self.incoming.difference_update(packet_ids)
+    def restore(self, packet_id: int, delivery: Delivery | None) -> None:
+        """A message had been sent under this identifier; None: and released."""
+        self.inflight[packet_id] = delivery
+        if delivery is not None:
+            self._inflight_bytes += delivery[0].size_bytes
 
-    def waiting(self) -> Iterator[Delivery]:
-        """What is in flight and not released, then what waits in memory."""
-        yield from (delivery for delivery in self.inflight.values() if delivery is not None)
-        yield from self.backlog.in_memory()
+    def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
+        """The message that waits under this reference had been sent; whether there is one.
+
+        Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
+        had it, so that exchange goes on with PUBREL, to its end.
+        """
+        delivery = self.backlog.remove(ref, flags)
+        if delivery is None and not self.backlog.is_trimmed(ref):
+            return False
+        self.last_packet_id = packet_id
+        if delivery is not None or flags & 6 == 4:
+            self.restore(packet_id, delivery)
+        return True
+
+    def adopt(self, limits: Limits, budget: Budget) -> None:
+        """What was restored without limits counts for these from now on."""
+        self._limits = limits
+        self._inflight_bytes_max = limits.inflight_bytes
+        self.backlog.adopt(limits, budget)
 
     # -- within --------------------------------------------------------------------------------
 

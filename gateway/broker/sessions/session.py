@@ -5,22 +5,23 @@ A session outlives connections; it knows nothing of sockets.
 
 from __future__ import annotations
 
+from gateway.broker.durability.journal import SessionRecord
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
-from gateway.broker.sessions.backlog import Delivery, Logged
+from gateway.broker.sessions.backlog import Logged
 from gateway.broker.sessions.in_flight import InFlight
 from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.sessions.unreleased import Unreleased
 from gateway.mqtt import Will
-from tree_handler.batch import Ref
 
 _PUBLISH = 0x30
 NEVER_EXPIRES_S = 0xFFFF_FFFF
 
 
-class Session(InFlight):
+class Session:
     """The state of one client.
 
     Attributes:
@@ -30,6 +31,8 @@ class Session(InFlight):
         away_since_s: when its last connection ended, on the loop's clock.
         ends_at_s: when it ends, on the same; None while connected.
         subscriptions: by filter.
+        outgoing: QoS 1 and 2 messages to the client, sent or waiting.
+        incoming: the client's QoS 2 messages that it has not released.
         no_local: whether it has, or had, a subscription without its own messages.
         owed: what is retained for it and was not sent yet; None if nothing.
 
@@ -41,7 +44,9 @@ class Session(InFlight):
         "client",
         "ends_at_s",
         "expiry_s",
+        "incoming",
         "no_local",
+        "outgoing",
         "owed",
         "subscriptions",
         "will",
@@ -51,7 +56,8 @@ class Session(InFlight):
     def __init__(
         self, client: Client, limits: Limits, budget: Budget, log: Logged | None = None
     ) -> None:
-        super().__init__(client.version, limits, budget, log)
+        self.outgoing = InFlight(client.version, limits, budget, log)
+        self.incoming = Unreleased()
         self.client = client
         self.channel: Channel | None = None
         self.expiry_s = 0
@@ -71,9 +77,19 @@ class Session(InFlight):
         return self.client.client_id
 
     @property
+    def record(self) -> SessionRecord | None:
+        """Its side of the journal; None unless it is to outlive a crash."""
+        return self.outgoing.record
+
+    def keep_record(self, record: SessionRecord | None) -> None:
+        """Tell this journal from now on; None for none any more."""
+        self.outgoing.record = self.incoming.record = record
+
+    @property
     def ticket(self) -> int:
         """The last journal frame that must be safe before what it sent may be written."""
-        return 0 if self.record is None else self.record.ticket
+        record = self.outgoing.record
+        return 0 if record is None else record.ticket
 
     def attach(self, channel: Channel, client: Client, receive_maximum: int, now_s: float) -> None:
         """It is served over this channel from now on, which is sent again what is open.
@@ -84,7 +100,10 @@ class Session(InFlight):
         self.ends_at_s = None
         self.channel = channel
         channel.serve(self)
-        self._push(self.begin(client.version, receive_maximum, channel.packet_bytes_max, now_s))
+        again = self.outgoing.begin(
+            client.version, receive_maximum, channel.packet_bytes_max, now_s
+        )
+        self._push(again)
 
     def deliver(
         self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
@@ -98,19 +117,23 @@ class Session(InFlight):
             now_s: on the loop's clock.
 
         """
-        packet = self.submit(message, flags, identifiers, now_s)
+        packet = self.outgoing.submit(message, flags, identifiers, now_s)
         if packet is not None and self.channel is not None:
             self.channel.send_message(packet)
 
+    def hold(self) -> None:
+        """The client does not read: messages wait."""
+        self.outgoing.hold()
+
     def resume(self, now_s: float) -> None:
         """The client reads again: send what waits."""
-        self.release()
+        self.outgoing.release()
         self.go_on(now_s)
 
     def go_on(self, now_s: float) -> None:
         """Send what waits, as far as there is room."""
-        if self.is_busy and self.channel is not None and not self.channel.is_closing:
-            self._push(self.send_waiting(now_s))
+        if self.outgoing.is_busy and self.channel is not None and not self.channel.is_closing:
+            self._push(self.outgoing.send_waiting(now_s))
 
     def _push(self, packets: list[bytes]) -> None:
         channel = self.channel
@@ -126,39 +149,16 @@ class Session(InFlight):
         if self.channel is not None:
             self.channel.serve(None)
             self.channel = None
-        self.pause()
+        self.outgoing.pause()
         self.away_since_s = since_s
         self.ends_at_s = since_s + self.expiry_s
         if self.expiry_s == NEVER_EXPIRES_S:
             self.ends_at_s = float("inf")
 
+    def end(self) -> None:
+        """It is no more; what waited is given back."""
+        self.outgoing.end()
+        self.incoming.clear()
+
     def __str__(self) -> str:
         return str(self.client)
-
-    # -- after a crash -------------------------------------------------------------------------
-
-    def restore_inflight(self, packet_id: int, delivery: Delivery | None) -> None:
-        """A message had been sent under this identifier; None: and released."""
-        self.inflight[packet_id] = delivery
-        if delivery is not None:
-            self._inflight_bytes += delivery[0].size_bytes
-
-    def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
-        """The message that waits under this reference had been sent; whether there is one.
-
-        Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
-        had it, so that exchange goes on with PUBREL, to its end.
-        """
-        delivery = self.backlog.remove(ref, flags)
-        if delivery is None and not self.backlog.is_trimmed(ref):
-            return False
-        self.last_packet_id = packet_id
-        if delivery is not None or flags & 6 == 4:
-            self.restore_inflight(packet_id, delivery)
-        return True
-
-    def adopt(self, limits: Limits, budget: Budget) -> None:
-        """What was restored without limits counts for these from now on."""
-        self._limits = limits
-        self._inflight_bytes_max = limits.inflight_bytes
-        self.backlog.adopt(limits, budget)

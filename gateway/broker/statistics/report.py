@@ -22,10 +22,11 @@ def waiting(core: DataPlane) -> QueueTotals:
     """Look at every session."""
     queued = queued_bytes = inflight = inflight_bytes = 0
     for session in core.sessions.values():
-        queued += session.queued_count
-        queued_bytes += session.queued_bytes
-        inflight += session.inflight_count
-        inflight_bytes += session.inflight_bytes
+        outgoing = session.outgoing
+        queued += outgoing.backlog.count
+        queued_bytes += outgoing.backlog.size_bytes
+        inflight += len(outgoing.inflight)
+        inflight_bytes += outgoing.inflight_bytes
     return QueueTotals(queued, queued_bytes, inflight, inflight_bytes)
 
 

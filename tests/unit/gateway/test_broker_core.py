@@ -638,7 +638,7 @@ async def test_qos_0_is_dropped_and_qos_1_waits_while_a_client_does_not_read(mak
     bench.core.arriving.publish(flood)
     assert bench.core.refusals.counts["QoS 0 message for a client that does not read"] >= 3
     bench.core.arriving.publish([Entry("t", b"last", 1)])
-    assert bench.core.sessions.get("a").queued_count == 1
+    assert bench.core.sessions.get("a").outgoing.backlog.count == 1
     received = await peer.next()
     while received.qos == 0:
         received = await peer.next()

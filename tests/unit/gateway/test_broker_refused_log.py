@@ -33,7 +33,7 @@ async def held() -> tuple[LogWorld, int, int]:
 def incoming(world: LogWorld, number: int) -> set[int]:
     session = world.core.sessions.get(f"client-{number}")
     assert session is not None
-    return session.incoming
+    return set(session.incoming)
 
 
 async def test_nobody_is_answered_or_served_before_the_log_has_it() -> None:

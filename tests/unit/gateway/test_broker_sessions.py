@@ -97,17 +97,17 @@ def test_a_puback_does_not_end_the_exchange_of_a_qos_2_message() -> None:
     one.submit(message("a"), QOS_2, (), 0.0)
     one.puback(1)
     one.pubcomp(1)  # before PUBREC: ignored too
-    assert one.inflight_count == 1
+    assert len(one.inflight) == 1
     assert one.pubrec(1, failed=False)
     one.pubcomp(1)
-    assert one.inflight_count == 0
+    assert len(one.inflight) == 0
 
 
 def test_a_pubrec_that_says_failure_frees_the_identifier() -> None:
     one = session()
     one.submit(message("a"), QOS_2, (), 0.0)
     assert one.pubrec(1, failed=True)
-    assert one.inflight_count == 0
+    assert len(one.inflight) == 0
     assert not one.pubrec(1, failed=False)
 
 
@@ -116,7 +116,7 @@ def test_the_newest_message_is_dropped_and_counted_when_the_queue_is_full() -> N
     one.pause()
     for i in range(7):
         one.submit(message(str(i)), QOS_1, (), 0.0)
-    assert (one.queued_count, one.dropped) == (5, 2)
+    assert (one.backlog.count, one.backlog.dropped) == (5, 2)
 
 
 def test_all_queues_share_a_budget_which_an_ended_session_gives_back() -> None:
@@ -125,10 +125,10 @@ def test_all_queues_share_a_budget_which_an_ended_session_gives_back() -> None:
     first, second = (InFlight(4, LIMITS, budget) for _ in range(2))
     first.submit(message("x"), QOS_1, (), 0.0)
     second.submit(message("x"), QOS_1, (), 0.0)
-    assert (second.queued_count, second.dropped) == (0, 1)
+    assert (second.backlog.count, second.backlog.dropped) == (0, 1)
     first.end()
     second.submit(message("x"), QOS_1, (), 0.0)
-    assert (second.queued_count, budget.used_bytes) == (1, size)
+    assert (second.backlog.count, budget.used_bytes) == (1, size)
 
 
 def test_the_bytes_in_flight_are_limited() -> None:
@@ -155,7 +155,7 @@ def test_a_message_over_the_clients_maximum_packet_size_counts_as_sent() -> None
     one = session(version=5)
     one.begin(4, 10, 20, 0.0)
     assert one.submit(message("x" * 30), QOS_1, (), 0.0) is None
-    assert (one.inflight_count, one.dropped) == (0, 1)
+    assert (len(one.inflight), one.backlog.dropped) == (0, 1)
 
 
 def test_a_session_without_expiry_ends_with_its_connection_and_one_that_never_expires_stays() -> (
@@ -228,7 +228,7 @@ def test_every_message_arrives_in_order_whatever_happens_to_the_connection(
     while pending:
         answer()
     assert arrived == list(range(count))
-    assert one.inflight_count == one.queued_count == 0
+    assert len(one.inflight) == one.backlog.count == 0
 
 
 @pytest.mark.parametrize("packet_id", [1, 65_535])
@@ -237,7 +237,7 @@ def test_answers_to_what_was_never_sent_change_nothing(packet_id: int) -> None:
     one.puback(packet_id)
     one.pubcomp(packet_id)
     assert not one.pubrec(packet_id, failed=False)
-    assert one.inflight_count == 0
+    assert len(one.inflight) == 0
 
 
 def test_an_answer_without_packet_identifier_is_refused() -> None:

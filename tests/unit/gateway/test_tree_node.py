@@ -152,7 +152,7 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
             a.node.publish(Entry("t", f"logged {n}".encode(), qos=1))
             a.node.publish(Entry("t", f"unlogged {n}".encode()))
             await until(lambda n=n: b.got[-1:] == [f"a:unlogged {n}"])  # type: ignore[misc]
-        await until(lambda: b.node._commit.refusals["batch refused by the log"] > 7)
+        await until(lambda: b.node.commit.refusals["batch refused by the log"] > 7)
         assert list(b.node.links) == [link]
         assert not [name for name in b.got if "unlogged" not in name]
     await until(lambda: len(b.got) == 10)
