@@ -187,7 +187,7 @@ async def test_a_link_that_ends_with_a_backlog_is_repaired_over_the_next_one(
 async def test_a_message_that_takes_longer_than_the_silence_of_the_dead_passes_over_one_link(
     tmp_path: Path,
 ) -> None:
-    async with started(tmp_path, hello_s=0.1) as start:
+    async with started(tmp_path, hello_s=0.4) as start:
         a, b = await start("a", 2.0), await start("b", 1.0)
         line = SlowLine(b.address.host, b.address.port, bytes_per_s=50_000)
         a.neighbours.add_static(type(b.address)("127.0.0.1", await line.start()))
