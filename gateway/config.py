@@ -8,6 +8,7 @@ that a gateway that starts has a configuration that holds.
 from __future__ import annotations
 
 import ipaddress
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -216,11 +217,12 @@ class TreeSection:
             raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
         if not 1 <= self.member_timeout_s <= 31_536_000:
             raise ConfigError("member_timeout_s", f"{self.member_timeout_s} is not 1 to 31536000")
-        if self.capability is not None and self.capability <= 0:
+        if self.capability is not None and not 0 < self.capability < math.inf:
             raise ConfigError("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
             host, _, port = neighbour.rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            is_port = port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
+            if not host or not is_port:
                 raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
         for name in ("replicate", "keep_local"):
             for topic_filter in getattr(self, name):

@@ -38,17 +38,30 @@ def load(path: Path, settings: type[S]) -> S:
             wrong type, a value is out of range, or a file that it names does not exist.
 
     """
+    text = _text(path)
     try:
-        with path.open("rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(str(path), error.strerror or "can't be read") from error
-    except tomllib.TOMLDecodeError as error:
+        document = tomllib.loads(text)
+    # Beside its own errors the parser has those of numbers and tables that are too long for Python.
+    except (ValueError, RecursionError) as error:
         raise ConfigError(str(path), f"not TOML: {error}") from error
     try:
         return _build(settings, document, "")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.where}", error.why) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(str(path), error.strerror or "can't be read") from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        why = f"byte 0x{data[error.start]:02X} (number {column} of the line) is not UTF-8"
+        raise ConfigError(f"{path}:{line}", why) from error
 
 
 def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
@@ -90,16 +103,22 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if hint is Path:
         return _path(value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ConfigError(where, "is too great a number") from error
     if not isinstance(value, hint) or isinstance(value, bool) is not (hint is bool):
         raise ConfigError(where, f"{value!r} is not of type {hint.__name__}")
     return value
 
 
 def _path(value: Any, where: str) -> Path:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "\0" in value:
         raise ConfigError(where, f"{value!r} is not a path")
     path = Path(value)
-    if where.endswith("_file") and not path.is_file():
-        raise ConfigError(where, f"{value}: no such file")
+    try:
+        if where.endswith("_file") and not path.is_file():
+            raise ConfigError(where, f"{value}: no such file")
+    except OSError as error:  # a folder on the way that this user may not look into
+        raise ConfigError(where, f"{value}: {error.strerror}") from error
     return path
