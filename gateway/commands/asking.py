@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dtls import keystore
@@ -178,9 +179,19 @@ def _gateway(options: argparse.Namespace) -> str:
     state_dir = settings.gateway.state_dir
     try:
         address = listeners_file.read(state_dir)[scheme]
+    except PermissionError as error:
+        where = f"where {settings.gateway.id} listens: ask as {_owner(state_dir)}, or HOST:PORT"
+        raise FailedError(f"{error.filename}: permission denied to read {where}") from error
     except (OSError, ValueError, KeyError) as error:
         why = f"{settings.gateway.id} is not running ({state_dir / listeners_file.NAME})"
         raise FailedError(why) from error
     if address is None:
         raise FailedError(f"{settings.gateway.id} has no {scheme} listener")
     return f"{scheme}://{address}"
+
+
+def _owner(folder: Path) -> str:
+    try:
+        return folder.owner()
+    except (OSError, KeyError):
+        return "its user"
