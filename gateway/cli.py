@@ -1,16 +1,17 @@
 """The `hedgerow` command.
 
 Exit codes: 0 done; 1 it did not work out (no answer, a violated invariant, a lost message); 2 a
-wrong argument or configuration, in one line that names it.
+wrong argument or configuration, or an output that takes nothing, in one line that names it; 130
+after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build
+from gateway.commands import output
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -29,20 +31,19 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    options = _parser().parse_args(arguments)
-    command: Command = options.command
     try:
-        return command(options)
+        with output.arriving():
+            options = _parser().parse_args(arguments)
+            command: Command = options.command
+            return command(options)
     except WrongUseError as error:
-        sys.stderr.write(f"hedgerow: {error}\n")
+        output.complain(f"hedgerow: {error}")
         return EXIT_WRONG_USE
     except FailedError as error:
-        sys.stderr.write(f"hedgerow: {error}\n")
+        output.complain(f"hedgerow: {error}")
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return EXIT_FAILED
 
 
 # -- run -------------------------------------------------------------------------------------------
@@ -83,36 +84,9 @@ def _asks(name: str) -> Command:
 
 
 def _passwd(options: argparse.Namespace) -> int:
-    from gateway.broker.access import password_lines  # noqa: PLC0415
-    from gateway.broker.access.policy_file import AccessFileError  # noqa: PLC0415
+    from gateway.commands import passwd  # noqa: PLC0415  # argon2 is of use here alone
 
-    user: str = options.user
-    if options.delete and options.file is None:
-        raise WrongUseError("--delete: needs --file")
-    try:
-        line = None if options.delete else password_lines.line(user, _password(user))
-        if options.file is None:
-            sys.stdout.write(f"{line}\n")
-            return 0
-        had_one = password_lines.change(options.file, user, line)
-    except (password_lines.PasswordLineError, AccessFileError) as error:
-        raise WrongUseError(str(error)) from error
-    except OSError as error:
-        raise WrongUseError(f"--file: {options.file}: {error.strerror}") from error
-    if options.delete and not had_one:
-        raise FailedError(f"{options.file}: no user {user!r}")
-    what = "taken out" if options.delete else "changed" if had_one else "added"
-    sys.stderr.write(f"{user} {what}; a running gateway reads the file at SIGHUP\n")
-    return 0
-
-
-def _password(user: str) -> bytes:
-    if not sys.stdin.isatty():
-        return sys.stdin.buffer.readline().removesuffix(b"\n").removesuffix(b"\r")
-    password = getpass.getpass(f"Password of {user}: ")
-    if getpass.getpass("Again: ") != password:
-        raise FailedError("the passwords differ")
-    return password.encode()
+    return passwd.run(options)
 
 
 # -- demo, simulate --------------------------------------------------------------------------------
@@ -141,11 +115,11 @@ def _simulate(options: argparse.Namespace) -> int:
 
     held = True
     if options.exhaustive is not None:
-        held = simulate.explore(options.exhaustive, options.states)
+        held = simulate.explore(options.exhaustive, options.states, as_json=options.json)
     elif options.growth is not None:
-        simulate.grow(options.growth, options.seed)
+        simulate.grow(options.growth, options.seed, as_json=options.json)
     elif options.timing:
-        simulate.time_faults(options.runs, options.seed)
+        simulate.time_faults(options.runs, options.seed, as_json=options.json)
     else:
         fewest, most = options.gateways, options.gateways_to or options.gateways
         if most < fewest:
@@ -178,7 +152,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="hedgerow",
         description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
         "tree of brokers that heals itself.",
-        epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration.",
+        epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration, or "
+        "an output that takes nothing.",
     )
     version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
     parser.add_argument("--version", action="version", version=version_line)
@@ -228,8 +203,8 @@ def _add_drain(commands: _Commands) -> None:
         description="Send a gateway's clients elsewhere and wait until its neighbours have "
         "all its messages; then it ends. Needs the right to write (--psk-file).",
     )
-    _add_gateway(drain)
-    drain.set_defaults(command=_asks("drain"), timeout=60.0)
+    _add_gateway(drain, timeout_s=60.0)
+    drain.set_defaults(command=_asks("drain"))
 
 
 def _add_get(commands: _Commands) -> None:
@@ -285,11 +260,13 @@ def _add_simulate(commands: _Commands) -> None:
         description="Drive the production cores in virtual time through crashes and cuts. A "
         "violated invariant is printed with the command that replays it, and exits with 1.",
     )
-    simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
-    simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
+    simulate.add_argument("--runs", type=_at_least(1), default=100, metavar="N")
+    simulate.add_argument(
+        "--gateways", type=_at_least(2), default=8, metavar="N", help="in each network: 2 or more"
+    )
     simulate.add_argument(
         "--gateways-to",
-        type=_positive,
+        type=_at_least(2),
         metavar="N",
         help="draw the size of each network between --gateways and this",
     )
@@ -311,7 +288,7 @@ def _add_simulate(commands: _Commands) -> None:
     )
     instead.add_argument(
         "--growth",
-        type=_positive,
+        type=_at_least(10),
         nargs="?",
         const=1000,
         metavar="N",
@@ -322,7 +299,7 @@ def _add_simulate(commands: _Commands) -> None:
     )
     simulate.add_argument(
         "--states",
-        type=_positive,
+        type=_at_least(1),
         default=10**9,
         metavar="N",
         help="stop an exhaustive search at so many",
@@ -331,7 +308,7 @@ def _add_simulate(commands: _Commands) -> None:
     simulate.set_defaults(command=_simulate)
 
 
-def _add_gateway(command: argparse.ArgumentParser) -> None:
+def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
     which = command.add_mutually_exclusive_group()
     which.add_argument(
         "gateway",
@@ -340,24 +317,46 @@ def _add_gateway(command: argparse.ArgumentParser) -> None:
         help="its CoAP address (default: this machine's)",
     )
     which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
-    _add_client_options(command)
+    _add_client_options(command, timeout_s)
 
 
-def _add_client_options(command: argparse.ArgumentParser) -> None:
+def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
     command.add_argument(
         "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
     )
     command.add_argument(
         "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
     )
-    command.add_argument("--timeout", type=float, default=10.0, metavar="S", help="default: 10")
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=timeout_s,
+        metavar="S",
+        help=f"how long to wait, in seconds (default: {timeout_s:g})",
+    )
     command.add_argument("--json", action="store_true", help="for scripts")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+def _at_least(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from error
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text} is not {least} or more")
+        return number
+
+    return whole
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
     return number
 
 
