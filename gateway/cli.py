@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from gateway import build
-from gateway.commands import output
+from gateway import build, config_place
+from gateway.commands import output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
+    file = _config_file(options)
     logging.basicConfig(
         level=options.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -60,11 +61,28 @@ def _run(options: argparse.Namespace) -> int:
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
-        read = partial(config.load, options.config, config.GatewaySettings)
+        read = partial(config.load, file, config.GatewaySettings)
         event_loop.run(service.serve(read(), read))
-    except (config.ConfigError, event_loop.EventLoopError) as error:
+    except config.ConfigError as error:
+        more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
+        raise WrongUseError(f"{error}{more}") from error
+    except event_loop.EventLoopError as error:
         raise WrongUseError(str(error)) from error
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from gateway.commands import check  # noqa: PLC0415  # the others need no sensors
+
+    return check.run(_config_file(options), as_json=options.json)
+
+
+def _config_file(options: argparse.Namespace) -> Path:
+    given: Path | None = options.config
+    try:
+        return given or config_place.find()
+    except config_place.NoConfigError as error:
+        raise WrongUseError(f"--config: not given, and {error}") from error
 
 
 # -- get, status, tree, drain ----------------------------------------------------------------------
@@ -89,7 +107,7 @@ def _passwd(options: argparse.Namespace) -> int:
     return passwd.run(options)
 
 
-# -- demo, simulate --------------------------------------------------------------------------------
+# -- demo ------------------------------------------------------------------------------------------
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -108,31 +126,6 @@ def _demo(options: argparse.Namespace) -> int:
         except OSError as error:
             raise WrongUseError(f"--json: {options.json}: {error.strerror}") from error
     return 0 if result.kept_its_promises else EXIT_FAILED
-
-
-def _simulate(options: argparse.Namespace) -> int:
-    from gateway import simulate  # noqa: PLC0415
-
-    held = True
-    if options.exhaustive is not None:
-        held = simulate.explore(options.exhaustive, options.states, as_json=options.json)
-    elif options.growth is not None:
-        simulate.grow(options.growth, options.seed, as_json=options.json)
-    elif options.timing:
-        simulate.time_faults(options.runs, options.seed, as_json=options.json)
-    else:
-        fewest, most = options.gateways, options.gateways_to or options.gateways
-        if most < fewest:
-            raise WrongUseError(f"--gateways-to: {most} is fewer than {fewest}")
-        held = simulate.draw(
-            options.runs,
-            fewest,
-            most,
-            options.seed,
-            subject=options.subject,
-            as_json=options.json,
-        )
-    return 0 if held else EXIT_FAILED
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -158,8 +151,17 @@ def _parser() -> argparse.ArgumentParser:
     version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
     parser.add_argument("--version", action="version", version=version_line)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    adders = (_add_run, _add_status, _add_tree, _add_drain, _add_get, _add_passwd, _add_demo)
-    for add in (*adders, _add_simulate):
+    adders = (
+        _add_run,
+        _add_check,
+        _add_status,
+        _add_tree,
+        _add_drain,
+        _add_get,
+        _add_passwd,
+        _add_demo,
+    )
+    for add in (*adders, simulating.add_to):
         add(commands)
     return parser
 
@@ -168,11 +170,24 @@ def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
     )
-    run.add_argument("--config", type=Path, required=True, metavar="FILE", help="TOML file")
+    _add_config(run)
     run.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
     )
     run.set_defaults(command=_run)
+
+
+def _add_check(commands: _Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        help="say all that is wrong with a configuration",
+        description="Read a configuration and the files that it names, and print each thing that "
+        "is wrong, with its line and what is allowed. Exits with 2 if there is any. Nothing is "
+        "listened on, so that the gateway may run meanwhile; sensors are made, and not read.",
+    )
+    _add_config(check)
+    check.add_argument("--json", action="store_true", help="for scripts")
+    check.set_defaults(command=_check)
 
 
 def _add_status(commands: _Commands) -> None:
@@ -253,59 +268,13 @@ def _add_demo(commands: _Commands) -> None:
     demo.set_defaults(command=_demo)
 
 
-def _add_simulate(commands: _Commands) -> None:
-    simulate = commands.add_parser(
-        "simulate",
-        help="run gateways in a simulated network and check their invariants",
-        description="Drive the production cores in virtual time through crashes and cuts. A "
-        "violated invariant is printed with the command that replays it, and exits with 1.",
+def _add_config(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the gateway's TOML file (default: {config_place.IN_WORDS})",
     )
-    simulate.add_argument("--runs", type=_at_least(1), default=100, metavar="N")
-    simulate.add_argument(
-        "--gateways", type=_at_least(2), default=8, metavar="N", help="in each network: 2 or more"
-    )
-    simulate.add_argument(
-        "--gateways-to",
-        type=_at_least(2),
-        metavar="N",
-        help="draw the size of each network between --gateways and this",
-    )
-    simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
-    simulate.add_argument(
-        "--subject",
-        default="tree",
-        choices=["tree", "routed", "topic", "overlays", "retained"],
-        help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages",
-    )
-    instead = simulate.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--exhaustive",
-        type=int,
-        choices=[2, 3, 4],
-        metavar="N",
-        help="all orders of events of networks of N gateways instead (2 to 4)",
-    )
-    instead.add_argument(
-        "--growth",
-        type=_at_least(10),
-        nargs="?",
-        const=1000,
-        metavar="N",
-        help="a table of networks of 10 to N gateways instead (default 1000)",
-    )
-    instead.add_argument(
-        "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
-    )
-    simulate.add_argument(
-        "--states",
-        type=_at_least(1),
-        default=10**9,
-        metavar="N",
-        help="stop an exhaustive search at so many",
-    )
-    simulate.add_argument("--json", action="store_true", help="for scripts")
-    simulate.set_defaults(command=_simulate)
 
 
 def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
@@ -314,9 +283,9 @@ def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -
         "gateway",
         nargs="?",
         metavar="HOST[:PORT]",
-        help="its CoAP address (default: this machine's)",
+        help="its CoAP address (default: that of --config, or 127.0.0.1)",
     )
-    which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
+    _add_config(which)
     _add_client_options(command, timeout_s)
 
 
@@ -335,19 +304,6 @@ def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.
         help=f"how long to wait, in seconds (default: {timeout_s:g})",
     )
     command.add_argument("--json", action="store_true", help="for scripts")
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def whole(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from error
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text} is not {least} or more")
-        return number
-
-    return whole
 
 
 def _seconds(text: str) -> float:
