@@ -1,9 +1,4 @@
-"""The `hedgerow` command.
-
-Exit codes: 0 done; 1 it did not work out (no answer, a violated invariant, a lost message); 2 a
-wrong argument or configuration, or an output that takes nothing, in one line that names it; 130
-after Ctrl-C.
-"""
+"""The `hedgerow` command: its arguments, and what they call."""
 
 from __future__ import annotations
 
@@ -25,6 +20,15 @@ from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
+EXIT_INTERRUPTED = 130
+EXIT_CODES = {
+    0: "done",
+    EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message",
+    EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
+    "names it",
+    EXIT_INTERRUPTED: "Ctrl-C",
+}
+"""What each means."""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     try:
         with output.arriving():
-            options = _parser().parse_args(arguments)
+            options = command_line().parse_args(arguments)
             command: Command = options.command
             return command(options)
     except WrongUseError as error:
@@ -43,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.complain(f"hedgerow: {error}")
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
 
 
 # -- run -------------------------------------------------------------------------------------------
@@ -140,13 +144,13 @@ class _Parser(argparse.ArgumentParser):
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
     parser = _Parser(
         prog="hedgerow",
         description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
         "tree of brokers that heals itself.",
-        epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration, or "
-        "an output that takes nothing.",
+        epilog=f"Exit codes: {'; '.join(f'{code} {what}' for code, what in EXIT_CODES.items())}.",
     )
     version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
     parser.add_argument("--version", action="version", version=version_line)

@@ -24,7 +24,9 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         description="Drive the production cores in virtual time through crashes and cuts. A "
         "violated invariant is printed with the command that replays it, and exits with 1.",
     )
-    simulate.add_argument("--runs", type=_at_least(1), default=100, metavar="N")
+    simulate.add_argument(
+        "--runs", type=_at_least(1), default=100, metavar="N", help="how many networks"
+    )
     simulate.add_argument(
         "--gateways", type=_at_least(2), default=8, metavar="N", help="in each network: 2 or more"
     )
@@ -42,6 +44,19 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
         "retained messages",
     )
+    _add_instead(simulate)
+    simulate.add_argument(
+        "--states",
+        type=_at_least(1),
+        default=10**9,
+        metavar="N",
+        help="stop an exhaustive search at so many",
+    )
+    simulate.add_argument("--json", action="store_true", help="for scripts")
+    simulate.set_defaults(command=_run)
+
+
+def _add_instead(simulate: argparse.ArgumentParser) -> None:
     instead = simulate.add_mutually_exclusive_group()
     instead.add_argument(
         "--exhaustive",
@@ -61,15 +76,6 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     instead.add_argument(
         "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
     )
-    simulate.add_argument(
-        "--states",
-        type=_at_least(1),
-        default=10**9,
-        metavar="N",
-        help="stop an exhaustive search at so many",
-    )
-    simulate.add_argument("--json", action="store_true", help="for scripts")
-    simulate.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
