@@ -111,3 +111,5 @@ def policy(path: Path) -> AccessControl:
         return AccessControl(parse_policy(read_access_file(path), str(path)))
     except AccessFileError as error:
         raise ConfigError("access.policy_file", str(error)) from error
+    except (ValueError, RecursionError) as error:  # numbers and tables too long for Python
+        raise ConfigError("access.policy_file", f"{path}: {error}") from error

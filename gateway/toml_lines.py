@@ -52,8 +52,11 @@ class KeyLines:
         lines = self.of(where)
         if not lines:
             return 0
-        holding = (number for number in lines if text and text in self._lines[number - 1])
-        return next(holding, lines.start)
+        for form in (f'"{text}"', f"'{text}'", text) if text else ():
+            for number in lines:
+                if form in self._lines[number - 1]:
+                    return number
+        return lines.start
 
     def _header(self, table: Mapping[str, Any]) -> str:
         """Name a table, an item of an array of tables by its number; ``[[x]]`` begins the next."""

@@ -111,6 +111,15 @@ def test_a_wrong_line_of_the_access_policy_is_named(tmp_path: Path, base: str) -
     assert f"{policy}:2:" in line
 
 
+def test_a_policy_that_the_parser_can_t_hold_is_one_line_too(tmp_path: Path, base: str) -> None:
+    policy = tmp_path / "access.toml"
+    policy.write_text(f"x = 1{'0' * 5000}\n")
+    code, lines = start(tmp_path, base + f'[access]\npolicy_file = "{policy}"\n')
+    assert code == 2
+    (line,) = lines
+    assert f"access.policy_file: {policy}: " in line
+
+
 def test_a_password_file_that_is_no_text_is_named(tmp_path: Path, base: str) -> None:
     passwords = tmp_path / "passwords"
     passwords.write_bytes(b"alice:$argon2id$\n\xff\n")
