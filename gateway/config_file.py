@@ -22,6 +22,8 @@ OFF = "off"
 """In place of a port: no listener."""
 FILES = "files"
 """In a field's metadata: keys of its tables that name a file, by how its name ends."""
+IS_THE_FILE: Mapping[str, Any] = types.MappingProxyType({"is": "the file that was read"})
+"""Metadata of a field that no key sets: the path of the file."""
 MOST_LISTED = 12
 """Keys that are told where an unknown one stands; of more, only one that is alike."""
 
@@ -122,23 +124,23 @@ def load(path: Path, settings: type[S]) -> S:
     # Beside its own errors the parser has those of numbers and tables that are too long for Python.
     except (ValueError, RecursionError) as error:
         raise ConfigError(str(path), f"not TOML: {error}") from error
-    reading = read(document, path.parent, settings)
+    reading = read(document, path, settings)
     if reading.settings is None:
         first, *more = reading.faults
         raise ConfigError(f"{path}: {first.where}", first.why, *more)
     return reading.settings
 
 
-def read(document: Mapping[str, Any], folder: Path, settings: type[S]) -> ConfigReading[S]:
+def read(document: Mapping[str, Any], file: Path, settings: type[S]) -> ConfigReading[S]:
     """Read a TOML document into a dataclass whose fields are sections.
 
     Args:
         document: as the parser gives it.
-        folder: where its relative paths start.
+        file: where it is from; relative paths in it start at its folder.
         settings: the dataclass.
 
     """
-    reader = _Reader(folder, settings)
+    reader = _Reader(file, settings)
     sections, wrong = reader.values(settings, document, "")
     made = None if None in sections.values() else reader.make(settings, sections, wrong, "")
     faults = tuple(reader.faults)
@@ -173,7 +175,7 @@ class _Reader:
     """Makes dataclasses of tables, and goes on behind what is wrong.
 
     Args:
-        folder: where relative paths start.
+        file: what is read; relative paths start at its folder.
         settings: the dataclass of the whole file.
 
     Attributes:
@@ -181,9 +183,10 @@ class _Reader:
 
     """
 
-    def __init__(self, folder: Path, settings: type[Any]) -> None:
+    def __init__(self, file: Path, settings: type[Any]) -> None:
         self.faults: list[Fault] = []
-        self._folder = folder
+        self._file = file
+        self._folder = file.absolute().parent
         self._homes = dict(_homes(settings))
 
     def values(
@@ -191,14 +194,15 @@ class _Reader:
     ) -> tuple[dict[str, Any], set[str]]:
         """Give a dataclass's fields, and the names of those that are stand-ins."""
         hints = typing.get_type_hints(cls)
-        specs = {spec.name: spec for spec in dataclasses.fields(cls)}
+        all_specs = {spec.name: spec for spec in dataclasses.fields(cls)}
+        specs = {name: spec for name, spec in all_specs.items() if spec.metadata != IS_THE_FILE}
         table = dict(table)
         for key in [key for key in table if key not in specs]:
             alike = self._alike(key, specs)
             self.faults.append(Fault(f"{prefix}{key}", self._unknown(key, alike, list(specs))))
             if alike is not None:  # go on as if it were spelled right
                 table.setdefault(alike, table[key])
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = dict.fromkeys(all_specs.keys() - specs.keys(), self._file)
         wrong: set[str] = set()
         for name, spec in specs.items():
             hint, where = _required(hints[name]), f"{prefix}{name}"

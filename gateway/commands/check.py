@@ -59,7 +59,7 @@ def run(path: Path, *, as_json: bool) -> int:
         data = path.read_bytes()
     except OSError as error:
         raise WrongUseError(f"{path}: {error.strerror}") from error
-    faults = sorted(faults_of(data, path.parent))
+    faults = sorted(faults_of(data, path))
     if as_json:
         print_json({"file": str(path), "faults": [asdict(fault) for fault in faults]})
     elif faults:
@@ -69,12 +69,12 @@ def run(path: Path, *, as_json: bool) -> int:
     return 2 if faults else 0
 
 
-def faults_of(data: bytes, folder: Path) -> list[LineFault]:
+def faults_of(data: bytes, path: Path) -> list[LineFault]:
     """Find all that is wrong with a configuration and the files that it names.
 
     Args:
         data: what the file holds.
-        folder: where its relative paths start.
+        path: the file; relative paths in it start at its folder.
 
     """
     text, found = _text(data)
@@ -82,7 +82,7 @@ def faults_of(data: bytes, folder: Path) -> list[LineFault]:
     found += torn
     if document is None:
         return found
-    reading = read(document, folder, GatewaySettings)
+    reading = read(document, path, GatewaySettings)
     faults = [*reading.faults]
     if torn:  # what is missing may be in a line that can't be read
         faults = [fault for fault in faults if not fault.why.startswith("missing")]
