@@ -40,9 +40,9 @@ def read(settings: GatewaySettings) -> AccessFiles:
     """
     access = settings.access
     broker = Access(
-        None if access.password_file is None else _passwords(access.password_file),
-        None if access.policy_file is None else _policy(access.policy_file),
-        _tls(settings.mqtt),
+        None if access.password_file is None else passwords(access.password_file),
+        None if access.policy_file is None else policy(access.policy_file),
+        broker_tls(settings.mqtt),
     )
     return AccessFiles(broker, _links(settings))
 
@@ -60,7 +60,13 @@ def tls_files(mqtt: MqttSection) -> TlsFiles | None:
     )
 
 
-def _tls(mqtt: MqttSection) -> Tls | None:
+def broker_tls(mqtt: MqttSection) -> Tls | None:
+    """What the broker's listeners over TLS show and ask for; None without TLS.
+
+    Raises:
+        ConfigError: a file is not usable; it names the field.
+
+    """
     files = tls_files(mqtt)
     try:
         return None if files is None else Tls(files)
@@ -81,15 +87,29 @@ def _links(settings: GatewaySettings) -> LinkTls | None:
         return None
 
 
-def _passwords(path: Path) -> Passwords:
+def passwords(path: Path) -> Passwords:
+    """Read the password file.
+
+    Raises:
+        ConfigError: it is not usable.
+
+    """
     try:
         return Passwords.parse(read_access_file(path), str(path))
     except AccessFileError as error:
         raise ConfigError("access.password_file", str(error)) from error
 
 
-def _policy(path: Path) -> AccessControl:
+def policy(path: Path) -> AccessControl:
+    """Read the access policy.
+
+    Raises:
+        ConfigError: it is not usable.
+
+    """
     try:
         return AccessControl(parse_policy(read_access_file(path), str(path)))
     except AccessFileError as error:
         raise ConfigError("access.policy_file", str(error)) from error
+    except (ValueError, RecursionError) as error:  # numbers and tables too long for Python
+        raise ConfigError("access.policy_file", f"{path}: {error}") from error

@@ -1,16 +1,12 @@
-"""The `hedgerow` command.
-
-Exit codes: 0 done; 1 it did not work out (no answer, a violated invariant, a lost message); 2 a
-wrong argument or configuration, in one line that names it.
-"""
+"""The `hedgerow` command: its arguments, and what they call."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,31 +14,40 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from gateway import build
+from gateway import build, config_place
+from gateway.commands import output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
+EXIT_INTERRUPTED = 130
+EXIT_CODES = {
+    0: "done",
+    EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message",
+    EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
+    "names it",
+    EXIT_INTERRUPTED: "Ctrl-C",
+}
+"""What each means."""
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    options = _parser().parse_args(arguments)
-    command: Command = options.command
     try:
-        return command(options)
+        with output.arriving():
+            options = command_line().parse_args(arguments)
+            command: Command = options.command
+            return command(options)
     except WrongUseError as error:
-        sys.stderr.write(f"hedgerow: {error}\n")
+        output.complain(f"hedgerow: {error}")
         return EXIT_WRONG_USE
     except FailedError as error:
-        sys.stderr.write(f"hedgerow: {error}\n")
+        output.complain(f"hedgerow: {error}")
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        return EXIT_FAILED
+        return EXIT_INTERRUPTED
 
 
 # -- run -------------------------------------------------------------------------------------------
@@ -51,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
+    file = _config_file(options)
     logging.basicConfig(
         level=options.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -59,11 +65,28 @@ def _run(options: argparse.Namespace) -> int:
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
-        read = partial(config.load, options.config, config.GatewaySettings)
+        read = partial(config.load, file, config.GatewaySettings)
         event_loop.run(service.serve(read(), read))
-    except (config.ConfigError, event_loop.EventLoopError) as error:
+    except config.ConfigError as error:
+        more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
+        raise WrongUseError(f"{error}{more}") from error
+    except event_loop.EventLoopError as error:
         raise WrongUseError(str(error)) from error
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from gateway.commands import check  # noqa: PLC0415  # the others need no sensors
+
+    return check.run(_config_file(options), as_json=options.json)
+
+
+def _config_file(options: argparse.Namespace) -> Path:
+    given: Path | None = options.config
+    try:
+        return given or config_place.find()
+    except config_place.NoConfigError as error:
+        raise WrongUseError(f"--config: not given, and {error}") from error
 
 
 # -- get, status, tree, drain ----------------------------------------------------------------------
@@ -83,39 +106,12 @@ def _asks(name: str) -> Command:
 
 
 def _passwd(options: argparse.Namespace) -> int:
-    from gateway.broker.access import password_lines  # noqa: PLC0415
-    from gateway.broker.access.policy_file import AccessFileError  # noqa: PLC0415
+    from gateway.commands import passwd  # noqa: PLC0415  # argon2 is of use here alone
 
-    user: str = options.user
-    if options.delete and options.file is None:
-        raise WrongUseError("--delete: needs --file")
-    try:
-        line = None if options.delete else password_lines.line(user, _password(user))
-        if options.file is None:
-            sys.stdout.write(f"{line}\n")
-            return 0
-        had_one = password_lines.change(options.file, user, line)
-    except (password_lines.PasswordLineError, AccessFileError) as error:
-        raise WrongUseError(str(error)) from error
-    except OSError as error:
-        raise WrongUseError(f"--file: {options.file}: {error.strerror}") from error
-    if options.delete and not had_one:
-        raise FailedError(f"{options.file}: no user {user!r}")
-    what = "taken out" if options.delete else "changed" if had_one else "added"
-    sys.stderr.write(f"{user} {what}; a running gateway reads the file at SIGHUP\n")
-    return 0
+    return passwd.run(options)
 
 
-def _password(user: str) -> bytes:
-    if not sys.stdin.isatty():
-        return sys.stdin.buffer.readline().removesuffix(b"\n").removesuffix(b"\r")
-    password = getpass.getpass(f"Password of {user}: ")
-    if getpass.getpass("Again: ") != password:
-        raise FailedError("the passwords differ")
-    return password.encode()
-
-
-# -- demo, simulate --------------------------------------------------------------------------------
+# -- demo ------------------------------------------------------------------------------------------
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -136,31 +132,6 @@ def _demo(options: argparse.Namespace) -> int:
     return 0 if result.kept_its_promises else EXIT_FAILED
 
 
-def _simulate(options: argparse.Namespace) -> int:
-    from gateway import simulate  # noqa: PLC0415
-
-    held = True
-    if options.exhaustive is not None:
-        held = simulate.explore(options.exhaustive, options.states)
-    elif options.growth is not None:
-        simulate.grow(options.growth, options.seed)
-    elif options.timing:
-        simulate.time_faults(options.runs, options.seed)
-    else:
-        fewest, most = options.gateways, options.gateways_to or options.gateways
-        if most < fewest:
-            raise WrongUseError(f"--gateways-to: {most} is fewer than {fewest}")
-        held = simulate.draw(
-            options.runs,
-            fewest,
-            most,
-            options.seed,
-            subject=options.subject,
-            as_json=options.json,
-        )
-    return 0 if held else EXIT_FAILED
-
-
 # -- arguments -------------------------------------------------------------------------------------
 
 
@@ -173,18 +144,28 @@ class _Parser(argparse.ArgumentParser):
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
     parser = _Parser(
         prog="hedgerow",
         description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
         "tree of brokers that heals itself.",
-        epilog="Exit codes: 0 done, 1 it did not work out, 2 a wrong argument or configuration.",
+        epilog=f"Exit codes: {'; '.join(f'{code} {what}' for code, what in EXIT_CODES.items())}.",
     )
     version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
     parser.add_argument("--version", action="version", version=version_line)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    adders = (_add_run, _add_status, _add_tree, _add_drain, _add_get, _add_passwd, _add_demo)
-    for add in (*adders, _add_simulate):
+    adders = (
+        _add_run,
+        _add_check,
+        _add_status,
+        _add_tree,
+        _add_drain,
+        _add_get,
+        _add_passwd,
+        _add_demo,
+    )
+    for add in (*adders, simulating.add_to):
         add(commands)
     return parser
 
@@ -193,11 +174,24 @@ def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
     )
-    run.add_argument("--config", type=Path, required=True, metavar="FILE", help="TOML file")
+    _add_config(run)
     run.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
     )
     run.set_defaults(command=_run)
+
+
+def _add_check(commands: _Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        help="say all that is wrong with a configuration",
+        description="Read a configuration and the files that it names, and print each thing that "
+        "is wrong, with its line and what is allowed. Exits with 2 if there is any. Nothing is "
+        "listened on, so that the gateway may run meanwhile; sensors are made, and not read.",
+    )
+    _add_config(check)
+    check.add_argument("--json", action="store_true", help="for scripts")
+    check.set_defaults(command=_check)
 
 
 def _add_status(commands: _Commands) -> None:
@@ -228,8 +222,8 @@ def _add_drain(commands: _Commands) -> None:
         description="Send a gateway's clients elsewhere and wait until its neighbours have "
         "all its messages; then it ends. Needs the right to write (--psk-file).",
     )
-    _add_gateway(drain)
-    drain.set_defaults(command=_asks("drain"), timeout=60.0)
+    _add_gateway(drain, timeout_s=60.0)
+    drain.set_defaults(command=_asks("drain"))
 
 
 def _add_get(commands: _Commands) -> None:
@@ -278,86 +272,51 @@ def _add_demo(commands: _Commands) -> None:
     demo.set_defaults(command=_demo)
 
 
-def _add_simulate(commands: _Commands) -> None:
-    simulate = commands.add_parser(
-        "simulate",
-        help="run gateways in a simulated network and check their invariants",
-        description="Drive the production cores in virtual time through crashes and cuts. A "
-        "violated invariant is printed with the command that replays it, and exits with 1.",
+def _add_config(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the gateway's TOML file (default: {config_place.IN_WORDS})",
     )
-    simulate.add_argument("--runs", type=_positive, default=100, metavar="N")
-    simulate.add_argument("--gateways", type=_positive, default=8, metavar="N")
-    simulate.add_argument(
-        "--gateways-to",
-        type=_positive,
-        metavar="N",
-        help="draw the size of each network between --gateways and this",
-    )
-    simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
-    simulate.add_argument(
-        "--subject",
-        default="tree",
-        choices=["tree", "routed", "topic", "overlays", "retained"],
-        help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages",
-    )
-    instead = simulate.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--exhaustive",
-        type=int,
-        choices=[2, 3, 4],
-        metavar="N",
-        help="all orders of events of networks of N gateways instead (2 to 4)",
-    )
-    instead.add_argument(
-        "--growth",
-        type=_positive,
-        nargs="?",
-        const=1000,
-        metavar="N",
-        help="a table of networks of 10 to N gateways instead (default 1000)",
-    )
-    instead.add_argument(
-        "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
-    )
-    simulate.add_argument(
-        "--states",
-        type=_positive,
-        default=10**9,
-        metavar="N",
-        help="stop an exhaustive search at so many",
-    )
-    simulate.add_argument("--json", action="store_true", help="for scripts")
-    simulate.set_defaults(command=_simulate)
 
 
-def _add_gateway(command: argparse.ArgumentParser) -> None:
+def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
     which = command.add_mutually_exclusive_group()
     which.add_argument(
         "gateway",
         nargs="?",
         metavar="HOST[:PORT]",
-        help="its CoAP address (default: this machine's)",
+        help="its CoAP address (default: that of --config, or 127.0.0.1)",
     )
-    which.add_argument("--config", type=Path, metavar="FILE", help="the gateway's TOML file")
-    _add_client_options(command)
+    _add_config(which)
+    _add_client_options(command, timeout_s)
 
 
-def _add_client_options(command: argparse.ArgumentParser) -> None:
+def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
     command.add_argument(
         "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
     )
     command.add_argument(
         "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
     )
-    command.add_argument("--timeout", type=float, default=10.0, metavar="S", help="default: 10")
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=timeout_s,
+        metavar="S",
+        help=f"how long to wait, in seconds (default: {timeout_s:g})",
+    )
     command.add_argument("--json", action="store_true", help="for scripts")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
     return number
 
 

@@ -8,17 +8,19 @@ that a gateway that starts has a configuration that holds.
 from __future__ import annotations
 
 import ipaddress
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway import config_checks as checks
 from gateway.broker.limits import Limits
-from gateway.config_file import ConfigError, load
+from gateway.config_file import FILES, ConfigError, Fault, hold, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
-from tree_handler.errors import ProtocolError
-from tree_handler.member import Place, check_name
+from tree_handler.member import Place
 
 __all__ = [
     "AccessSection",
@@ -53,13 +55,17 @@ class GatewaySection:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name("id", self.id)
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.name("id", self.id)
         if self.address is not None:
-            _check_address("address", self.address)
-        try:
-            _ = self.place
-        except ProtocolError as error:
-            raise ConfigError("group" if "group" in error.what else "domain", str(error)) from error
+            yield from checks.address("address", self.address)
+        for name in ("domain", "group"):
+            if value := getattr(self, name):
+                yield from checks.name(name, value)
+        if self.group and not self.domain:
+            yield Fault("group", f"{self.group!r} is a group without a domain")
 
     @property
     def place(self) -> Place:
@@ -80,12 +86,13 @@ PORT_FIELDS = {
 class MqttSection:
     """The broker's listeners; links use the plain one. Port 0 takes a free one, printed at start.
 
-    A listener whose port is missing does not exist. ``plugins`` are amqtt's: the dotted name of a
-    class -> its options. ``$SYS`` is published every ``sys_interval_s``, or never if that is 0.
+    A listener whose port is "off", here None, does not exist. ``plugins`` are amqtt's: the dotted
+    name of a class -> its options. ``$SYS`` is published every ``sys_interval_s``, or never if
+    that is 0.
     """
 
     host: str = "127.0.0.1"
-    port: int = 1883
+    port: int | None = 1883
     tls_port: int | None = None
     websocket_port: int | None = None
     secure_websocket_port: int | None = None
@@ -100,47 +107,55 @@ class MqttSection:
     sys_interval_s: float = 10.0
 
     def __post_init__(self) -> None:
-        _check_address("host", self.host)
-        for name in PORT_FIELDS.values():
-            if (port := getattr(self, name)) is not None:
-                _check_port(name, port)
-        if self.websocket_path and not self.websocket_path.startswith("/"):
-            raise ConfigError("websocket_path", f"{self.websocket_path!r} does not start with '/'")
-        for name, options in self.plugins.items():
-            if not isinstance(options, dict):
-                raise ConfigError(f"plugins.{name}", "is not a table")
-        if self.sys_interval_s and not 0.1 <= self.sys_interval_s <= 3600:
-            raise ConfigError(
-                "sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600"
-            )
-        self._check_certificates()
+        hold(self._faults())
 
     @property
-    def more_ports(self) -> dict[str, int]:
-        """Those beside the plain one that are given, by scheme."""
+    def ports(self) -> dict[str, int]:
+        """Those that are listened on, by scheme."""
         ports = {scheme: getattr(self, name) for scheme, name in PORT_FIELDS.items()}
-        return {s: port for s, port in ports.items() if s != "mqtt" and port is not None}
+        return {scheme: port for scheme, port in ports.items() if port is not None}
 
-    def _check_certificates(self) -> None:
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.address("host", self.host)
+        for name in PORT_FIELDS.values():
+            yield from checks.port(name, getattr(self, name))
+        yield from self._doubled_ports()
+        if self.websocket_path and not self.websocket_path.startswith("/"):
+            yield Fault("websocket_path", f"{self.websocket_path!r} does not start with '/'")
+        for name, options in self.plugins.items():
+            if not isinstance(options, dict):
+                yield Fault(f"plugins.{name}", "is not a table")
+        if self.sys_interval_s and not 0.1 <= self.sys_interval_s <= 3600:
+            yield Fault("sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600")
+        yield from self._certificate_faults()
+
+    def _doubled_ports(self) -> Iterator[Fault]:
+        first: dict[int, str] = {}
+        for scheme, port in self.ports.items():
+            if port and first.setdefault(port, scheme) != scheme:
+                why = f"{port} is {PORT_FIELDS[first[port]]} already"
+                yield Fault(PORT_FIELDS[scheme], why)
+
+    def _certificate_faults(self) -> Iterator[Fault]:
         secure = [name for name in ("tls_port", "secure_websocket_port") if self._is_set(name)]
         for name in ("certificate_file", "key_file"):
             if secure and not self._is_set(name):
-                raise ConfigError(name, f"missing, and {secure[0]} is given")
+                yield Fault(name, f"missing, and {secure[0]} is given")
             if not secure and self._is_set(name):
-                raise ConfigError(name, "of no use without tls_port or secure_websocket_port")
-        if self.client_certificate not in ("none", "optional", "required"):
-            why = f"{self.client_certificate!r} is none of 'none', 'optional' and 'required'"
-            raise ConfigError("client_certificate", why)
-        if self.client_certificate == "none":
+                yield Fault(name, "of no use without tls_port or secure_websocket_port")
+        words = ("none", "optional", "required")
+        if self.client_certificate not in words:
+            yield from checks.one_of("client_certificate", self.client_certificate, words)
+        elif self.client_certificate == "none":
             for name in ("client_ca_file", "client_crl_file"):
                 if self._is_set(name):
-                    raise ConfigError(name, "of no use while client_certificate is 'none'")
+                    yield Fault(name, "of no use while client_certificate is 'none'")
         elif not secure:
             why = "of no use without tls_port or secure_websocket_port"
-            raise ConfigError("client_certificate", why)
+            yield Fault("client_certificate", why)
         elif self.client_ca_file is None:
             why = f"missing, and client_certificate is {self.client_certificate!r}"
-            raise ConfigError("client_ca_file", why)
+            yield Fault("client_ca_file", why)
 
     @property
     def has_link_files(self) -> bool:
@@ -153,17 +168,22 @@ class MqttSection:
 
 @dataclass(frozen=True, slots=True)
 class CoapSection:
-    """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write."""
+    """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write; a port may be None."""
 
     host: str = "127.0.0.1"
-    port: int = 5683
-    dtls_port: int = 5684
+    port: int | None = 5683
+    dtls_port: int | None = 5684
     psk_file: Path | None = None
 
     def __post_init__(self) -> None:
-        _check_address("host", self.host)
-        _check_port("port", self.port)
-        _check_port("dtls_port", self.dtls_port)
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.address("host", self.host)
+        yield from checks.port("port", self.port)
+        yield from checks.port("dtls_port", self.dtls_port)
+        if self.port and self.port == self.dtls_port:
+            yield Fault("dtls_port", f"{self.port} is port already")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,33 +221,30 @@ class TreeSection:
     keep_local: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        _check_name("name", self.name)
-        if self.tls not in ("required", "off"):
-            raise ConfigError("tls", f"{self.tls!r} is neither 'required' nor 'off'")
-        _check_port("discovery_port", self.discovery_port)
-        _check_address("discovery_interface", self.discovery_interface)
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.name("name", self.name)
+        yield from checks.either("tls", self.tls, "required", "off")
+        yield from checks.port("discovery_port", self.discovery_port)
+        yield from checks.address("discovery_interface", self.discovery_interface)
         for interface in self.discovery_interfaces:
-            _check_address("discovery_interfaces", interface)
-        _check_address("discovery_group", self.discovery_group)
-        self._check_mode()
-        if not 0.01 <= self.hello_s <= 60:
-            raise ConfigError("hello_s", f"{self.hello_s} is not within 0.01 and 60")
-        if not 0.1 <= self.repair_interval_s <= 3600:
-            raise ConfigError("repair_interval_s", f"{self.repair_interval_s} is not 0.1 to 3600")
-        if not 1 <= self.member_timeout_s <= 31_536_000:
-            raise ConfigError("member_timeout_s", f"{self.member_timeout_s} is not 1 to 31536000")
-        if self.capability is not None and self.capability <= 0:
-            raise ConfigError("capability", f"{self.capability} is not greater than 0")
+            yield from checks.address("discovery_interfaces", interface)
+        yield from checks.address("discovery_group", self.discovery_group)
+        yield from self._mode_faults()
+        yield from checks.within("hello_s", self.hello_s, 0.01, 60)
+        yield from checks.within("repair_interval_s", self.repair_interval_s, 0.1, 3600)
+        yield from checks.within("member_timeout_s", self.member_timeout_s, 1, 31_536_000)
+        if self.capability is not None and not 0 < self.capability < math.inf:
+            yield Fault("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
-            host, _, port = neighbour.rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65536:
-                raise ConfigError("neighbours", f"{neighbour!r} is not HOST:PORT")
+            yield from checks.host_and_port("neighbours", neighbour)
         for name in ("replicate", "keep_local"):
             for topic_filter in getattr(self, name):
                 try:
                     check_filter(topic_filter)
                 except FilterError as error:
-                    raise ConfigError(name, str(error)) from error
+                    yield Fault(name, str(error))
 
     @property
     def interfaces(self) -> tuple[str, ...]:
@@ -239,17 +256,12 @@ class TreeSection:
         """Whether this gateway looks for neighbours itself."""
         return bool(self.neighbours) or self.discovery or self.dns_sd
 
-    def _check_mode(self) -> None:
-        if self.mode not in MODES:
-            raise ConfigError("mode", f"{self.mode!r} is none of {', '.join(map(repr, MODES))}")
-        if self.root_policy not in ROOT_POLICIES:
-            one = ", ".join(map(repr, ROOT_POLICIES))
-            raise ConfigError("root_policy", f"{self.root_policy!r} is none of {one}")
+    def _mode_faults(self) -> Iterator[Fault]:
+        yield from checks.one_of("mode", self.mode, MODES)
+        yield from checks.one_of("root_policy", self.root_policy, ROOT_POLICIES)
         for name in ("balance_roots", "balance_clients"):
-            if not 0 <= getattr(self, name) <= 1e6:
-                raise ConfigError(name, f"{getattr(self, name)} is not 0 to 1000000")
-        if not 1 <= self.max_overlays <= 10_000:
-            raise ConfigError("max_overlays", f"{self.max_overlays} is not 1 to 10000")
+            yield from checks.within(name, getattr(self, name), 0, 1e6)
+        yield from checks.within("max_overlays", self.max_overlays, 1, 10_000)
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.
@@ -261,11 +273,13 @@ class TreeSection:
         try:
             key = bytes.fromhex(self.key_file.read_text().strip())
         except ValueError as error:
-            raise ConfigError("key_file", f"{self.key_file}: not hexadecimal") from error
+            raise ConfigError("tree.key_file", f"{self.key_file}: not hexadecimal") from error
         except OSError as error:
-            raise ConfigError("key_file", f"{self.key_file}: {error.strerror}") from error
+            raise ConfigError("tree.key_file", f"{self.key_file}: {error.strerror}") from error
         if len(key) < MIN_KEY_BYTES:
-            raise ConfigError("key_file", f"{self.key_file}: shorter than {MIN_KEY_BYTES} bytes")
+            raise ConfigError(
+                "tree.key_file", f"{self.key_file}: shorter than {MIN_KEY_BYTES} bytes"
+            )
         return key
 
 
@@ -283,12 +297,13 @@ class LogSection:
     max_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        if self.durability not in ("write", "sync"):
-            raise ConfigError("durability", f"{self.durability!r} is neither 'write' nor 'sync'")
-        if not 10 <= self.sync_interval_ms <= 3_600_000:
-            raise ConfigError("sync_interval_ms", f"{self.sync_interval_ms} is not 10 to 3600000")
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.either("durability", self.durability, "write", "sync")
+        yield from checks.within("sync_interval_ms", self.sync_interval_ms, 10, 3_600_000)
         if self.segment_bytes < 4096 or self.max_bytes < 2 * self.segment_bytes:
-            raise ConfigError("max_bytes", "must hold two segments of at least 4096 bytes")
+            yield Fault("max_bytes", "must hold two segments of at least 4096 bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +315,11 @@ class ConsoleSection:
     port: int = 0
 
     def __post_init__(self) -> None:
-        _check_address("host", self.host)
-        _check_port("port", self.port)
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.address("host", self.host)
+        yield from checks.port("port", self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,38 +347,22 @@ class GatewaySettings:
     limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
-    sensors: list[dict[str, Any]] = field(default_factory=list)
+    sensors: list[dict[str, Any]] = field(
+        default_factory=list, metadata={FILES: {"series": ".csv"}}
+    )
 
     def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
         if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
-            raise ConfigError("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
+            yield Fault("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
         if self.tree.tls == "required" and self.tree.has_ways and not self.mqtt.has_link_files:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
-            raise ConfigError("tree.tls", why)
+            yield Fault("tree.tls", why)
 
     @property
     def address(self) -> str:
         """Where other gateways reach this one."""
         return self.gateway.address or self.mqtt.host
-
-
-def _check_name(name: str, value: str) -> None:
-    try:
-        check_name(name, value)
-    except ProtocolError as error:
-        raise ConfigError(
-            name, f"{value!r} is not 1 to 63 lower-case letters, digits and hyphens"
-        ) from error
-
-
-def _check_address(name: str, address: str) -> None:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError as error:
-        raise ConfigError(name, f"{address!r} is not an IP address") from error
-
-
-def _check_port(name: str, port: int) -> None:
-    if not 0 <= port < 65536:
-        raise ConfigError(name, f"{port} is no port")

@@ -119,7 +119,7 @@ class GatewayProcess:
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
-        keystore = state.keystore(self._settings)
+        keystore = state.keystore(self._settings.coap.psk_file)
         sensors = state.sensors(self._settings)
         files = access_files.read(self._settings)
         log = state.open_log(self._settings)
@@ -204,7 +204,7 @@ class GatewayProcess:
     def _link_port(self) -> int:
         """Where neighbours open links; 0 if they can't."""
         if self._settings.tree.tls == "off":
-            return self._broker.port
+            return self._broker.ports.get("mqtt", 0)
         return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
     async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
@@ -212,10 +212,7 @@ class GatewayProcess:
         own = (self._settings.gateway.id, self._life.epoch)
         state_file = self._settings.gateway.state_dir / "broker.sqlite3"
         settings = BrokerSettings(
-            (
-                Listener("mqtt", mqtt.host, mqtt.port),
-                *(Listener(scheme, mqtt.host, port) for scheme, port in mqtt.more_ports.items()),
-            ),
+            tuple(Listener(scheme, mqtt.host, port) for scheme, port in mqtt.ports.items()),
             access.anonymous,
             self._settings.limits,
             WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
@@ -318,7 +315,9 @@ class GatewayProcess:
         self._stack.push_async_callback(server.stop)
         own_address = ipaddress.ip_address(self._settings.address)
         host = f"[{own_address}]" if own_address.version == 6 else str(own_address)
-        self._site.start(sensors, f"coap://{host}:{server.coap_port}")
+        scheme = "coap" if server.coap_port else "coaps"
+        port = server.coap_port or server.coaps_port
+        self._site.start(sensors, f"{scheme}://{host}" + (f":{port}" if port else ""))
         return server
 
     def _record(self) -> MemberRecord:
@@ -330,7 +329,7 @@ class GatewayProcess:
             own.domain,
             own.group,
             self._settings.address,
-            self._broker.port,
+            self._broker.ports.get("mqtt", 0),
             self._coap.coap_port or 0,
             self._coap.coaps_port or 0,
             self._capability,
@@ -340,7 +339,7 @@ class GatewayProcess:
         mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
         listeners = {
             **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
-            "coap": f"{coap}:{self._coap.coap_port}",
+            "coap": f"{coap}:{self._coap.coap_port}" if self._coap.coap_port else None,
             "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
             "console": self._console,
         }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 
 from gateway import allocator, garbage, sd_notify
 from gateway.config import ConfigError, GatewaySettings
 from gateway.process import GatewayProcess
+
+_log = logging.getLogger(__name__)
 
 MAX_LIVES = 4
 """So often a gateway starts in one process: again if a neighbour knows of a later life of it. One
@@ -71,7 +74,10 @@ async def _until_any(*events: asyncio.Event) -> None:
 
 
 async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
+    """Read again at each SIGHUP: whatever comes of one, the next is served."""
     while True:
         await hung_up.wait()
         hung_up.clear()
-        await process.reload()
+        (error,) = await asyncio.gather(process.reload(), return_exceptions=True)
+        if error is not None:
+            _log.error("the reload failed, the next is served: %r", error, exc_info=error)

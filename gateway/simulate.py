@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
@@ -48,14 +49,16 @@ def draw(
     ]
     failed, events = 0, 0
     reports = []
-    for report in _on_all_cores(simulation.run, options):
-        failed += bool(report.violations)
-        events += report.events
-        if as_json:
-            reports.append(_as_json(report))
-        else:
-            sys.stdout.write(f"{report}\n")
-            sys.stdout.flush()
+    # Closed where printing fails: the processes would go through all that is left.
+    with closing(_on_all_cores(simulation.run, options)) as came:
+        for report in came:
+            failed += bool(report.violations)
+            events += report.events
+            if as_json:
+                reports.append(_as_json(report))
+            else:
+                sys.stdout.write(f"{report}\n")
+                sys.stdout.flush()
     if as_json:
         print_json({"runs": runs, "failed": failed, "reports": reports})
     else:
@@ -63,32 +66,44 @@ def draw(
     return not failed
 
 
-def explore(gateways: int, most_states: int) -> bool:
+def explore(gateways: int, most_states: int, *, as_json: bool) -> bool:
     """Go through all orders of events of small networks; returns whether the invariants held.
 
     Args:
         gateways: in each network.
         most_states: where a search that is not complete stops.
+        as_json: print one document in the end.
 
     """
-    held = True
+    failed = 0
+    reports = []
     searches = [search for search in exploration.SEARCHES if search.gateways == gateways]
     explore_one = partial(exploration.run, most_states=most_states)
-    for search, covered in zip(searches, _on_all_cores(explore_one, searches), strict=True):
-        held = held and not covered.found
-        sys.stdout.write(f"{search}: {covered}\n")
-        sys.stdout.flush()
-    return held
+    with closing(_on_all_cores(explore_one, searches)) as came:
+        for search, covered in zip(searches, came, strict=True):
+            failed += bool(covered.found)
+            if as_json:
+                reports.append({"search": str(search), **asdict(covered)})
+            else:
+                sys.stdout.write(f"{search}: {covered}\n")
+                sys.stdout.flush()
+    if as_json:
+        print_json({"searches": len(searches), "failed": failed, "reports": reports})
+    return not failed
 
 
-def grow(most: int, seed: int) -> None:
-    """Print a table of how the tree behaves as networks grow (Markdown)."""
+def grow(most: int, seed: int, *, as_json: bool) -> None:
+    """Print a table of how the tree behaves as networks grow (Markdown, or JSON in the end)."""
+    sizes = [gateways for gateways in GROWTH if gateways <= most]
+    if as_json:
+        print_json([asdict(simulation_growth.grow(gateways, seed=seed)) for gateways in sizes])
+        return
     sys.stdout.write(
         "| gateways | depth | cold start, hellos | BPDUs each until then | BPDUs each in a still"
         " hello interval | new root, hellos | BPDUs each until then | tree, bytes each |\n"
         "|--:|--:|--:|--:|--:|--:|--:|--:|\n"
     )
-    for gateways in (n for n in GROWTH if n <= most):
+    for gateways in sizes:
         grown = simulation_growth.grow(gateways, seed=seed)
         sys.stdout.write(
             f"| {grown.gateways:,} | {grown.depth} | {grown.cold_start_hellos:.2f}"
@@ -99,16 +114,23 @@ def grow(most: int, seed: int) -> None:
         sys.stdout.flush()
 
 
-def time_faults(runs: int, seed: int) -> None:
-    """Print how long a full mesh of five takes to mend itself, over many seeds (Markdown)."""
+def time_faults(runs: int, seed: int, *, as_json: bool) -> None:
+    """Print how long a full mesh of five takes to mend itself, over many seeds (Markdown, JSON)."""
     timings = list(_on_all_cores(simulation_timing.time_faults, range(seed, seed + runs)))
+    spreads = simulation_timing.spread(timings)
+    if as_json:
+        columns = ("times", "median_s", "percentile_99_s", "greatest_s")
+        print_json({name: dict(zip(columns, row, strict=True)) for name, row in spreads.items()})
+        return
     sys.stdout.write("| ms | times | median | 99 % | greatest |\n|---|--:|--:|--:|--:|\n")
-    for name, (times, *spread) in simulation_timing.spread(timings).items():
+    for name, (times, *spread) in spreads.items():
         cells = " | ".join(f"{value * 1000:.0f}" for value in spread)
         sys.stdout.write(f"| {simulation_timing.TITLES[name]} | {times} | {cells} |\n")
 
 
-def _on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterable[_Result]:
+def _on_all_cores(
+    work: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Generator[_Result, None, None]:
     rows = list(items)
     processes = min(os.cpu_count() or 1, len(rows))
     if processes <= 1:

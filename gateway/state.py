@@ -22,14 +22,13 @@ from gateway.sensors.sensor import Sensor
 _log = logging.getLogger(__name__)
 
 
-def keystore(settings: GatewaySettings) -> Keystore | None:
-    """The pre-shared keys; None if there is no file of them.
+def keystore(path: Path | None) -> Keystore | None:
+    """The pre-shared keys of a file; None if there is none.
 
     Raises:
         ConfigError: the file is not usable.
 
     """
-    path = settings.coap.psk_file
     if path is None:
         return None
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dtls import keystore
@@ -166,21 +168,50 @@ def _good(answer: Response) -> bytes:
 def _gateway(options: argparse.Namespace) -> str:
     """The URI of the gateway that is meant; over DTLS where a key is given."""
     scheme = "coap" if options.psk_file is None else "coaps"
-    if options.config is None:
+    config: Path | None = options.config
+    if options.gateway is None and config is None:
+        config = _default_config()
+    if config is None:
         address: str = options.gateway or ("127.0.0.1" if scheme == "coaps" else "127.0.0.1:5683")
         return address.rstrip("/") if "://" in address else f"{scheme}://{address}"
+    return f"{scheme}://{_listener(config, scheme)}"
+
+
+def _default_config() -> Path | None:
+    """The configuration of this machine's gateway; None if there is none that may be read."""
+    from gateway import config_place  # noqa: PLC0415  # of use on its own machine
+
+    try:
+        found = config_place.find()
+    except config_place.NoConfigError:
+        return None
+    return found if os.access(found, os.R_OK) else None
+
+
+def _listener(file: Path, scheme: str) -> str:
     from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
 
     try:
-        settings = config.load(options.config, config.GatewaySettings)
+        settings = config.load(file, config.GatewaySettings)
     except config.ConfigError as error:
         raise WrongUseError(str(error)) from error
-    state_dir = settings.gateway.state_dir
+    own_id, state_dir = settings.gateway.id, settings.gateway.state_dir
     try:
-        address = listeners_file.read(state_dir)[scheme]
+        address: str | None = listeners_file.read(state_dir)[scheme]
+    except PermissionError as error:
+        where = f"where {own_id} listens: ask as {_owner(state_dir)}, or HOST:PORT"
+        raise FailedError(f"{error.filename}: permission denied to read {where}") from error
     except (OSError, ValueError, KeyError) as error:
-        why = f"{settings.gateway.id} is not running ({state_dir / listeners_file.NAME})"
+        why = f"{own_id} is not running ({state_dir / listeners_file.NAME})"
         raise FailedError(why) from error
     if address is None:
-        raise FailedError(f"{settings.gateway.id} has no {scheme} listener")
-    return f"{scheme}://{address}"
+        hint = ", and over coaps this needs --psk-file" if scheme == "coap" else ""
+        raise FailedError(f"{own_id} has no {scheme} listener{hint}")
+    return address
+
+
+def _owner(folder: Path) -> str:
+    try:
+        return folder.owner()
+    except (OSError, KeyError):
+        return "its user"

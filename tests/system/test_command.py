@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,9 +68,15 @@ speed = 900.0
     assert not (folder / "state" / "listeners.json").exists()
 
 
-def hedgerow(*arguments: str) -> subprocess.CompletedProcess[str]:
+WITHOUT_PRIVILEGES = (
+    () if os.geteuid() else ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+)
+"""Has root kept out by the modes of files, as others are."""
+
+
+def hedgerow(*arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *arguments],
+        [*prefix, sys.executable, "-m", "gateway.cli", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -131,6 +138,37 @@ def test_a_gateway_that_does_not_run_is_named(gateway: Running, tmp_path: Path) 
     done = hedgerow("status", "--config", str(config))
     assert done.returncode == 1
     assert "gw-away is not running" in done.stderr
+
+
+def test_where_it_may_not_look_permission_is_what_it_says(gateway: Running) -> None:
+    told = gateway.config.parent / "state" / "listeners.json"
+    mode = told.stat().st_mode
+    told.chmod(0)
+    try:
+        done = hedgerow("status", "--config", str(gateway.config), prefix=WITHOUT_PRIVILEGES)
+    finally:
+        told.chmod(mode)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hedgerow: {told}: permission denied to read where gw-north listens")
+    assert "not running" not in line
+
+
+def test_a_file_in_a_folder_that_it_may_not_look_into_is_named(
+    gateway: Running, tmp_path: Path
+) -> None:
+    config, folder = tmp_path / "gateway.toml", tmp_path / "keys"
+    folder.mkdir()
+    config.write_text(
+        gateway.config.read_text().replace(f"{gateway.psk_file.parent}/psk", f"{folder}/psk")
+    )
+    folder.chmod(0)
+    try:
+        done = hedgerow("status", "--config", str(config), prefix=WITHOUT_PRIVILEGES)
+    finally:
+        folder.chmod(0o700)
+    assert done.returncode == 2
+    assert done.stderr == f"hedgerow: {config}: coap.psk_file: {folder}/psk: Permission denied\n"
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ discovery = false
 """
 
 
-def start(folder: Path, text: str) -> tuple[int, list[str]]:
+def start(folder: Path, text: str | bytes) -> tuple[int, list[str]]:
     config = folder / "gateway.toml"
-    config.write_text(text)
+    config.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = subprocess.run(
         [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
         capture_output=True,
@@ -75,6 +75,12 @@ def base(tmp_path: Path) -> str:
         ("[mqtt]", '[mqtt]\nhost = "0.0.0.0"', "gateway.address: missing"),
         ("[mqtt]", "[mqtt]\nport = 1\n[mqtt]", "not TOML"),
         ("[tree]", '[[sensors]]\ntype = "quartz"\n[tree]', "sensors[0].type: 'quartz'"),
+        ("[tree]", f"[tree]\nhello_s = 1{'0' * 5000}", "not TOML"),
+        ("[tree]", f"[tree]\nhello_s = 1{'0' * 400}", "tree.hello_s: is too great a number"),
+        ("[tree]", f"[tree]\nx = {'[' * 5000}", "not TOML"),
+        ("[tree]", "[tree]\ncapability = inf", "tree.capability: inf is not"),
+        ("discovery = false", 'neighbours = ["a:²"]', "tree.neighbours: 'a:²' is not HOST:PORT"),
+        ("/state", "/\\u0000", "/\\x00' is not a path"),
     ],
 )
 def test_the_line_names_the_field(
@@ -88,6 +94,14 @@ def test_the_line_names_the_field(
     assert named in lines[0]
 
 
+def test_a_byte_that_is_no_utf_8_is_named_with_its_line(tmp_path: Path, base: str) -> None:
+    code, lines = start(tmp_path, base.encode() + "# Küche\n".encode("latin-1"))
+    assert code == 2
+    number = base.count("\n") + 1
+    why = f"{tmp_path}/gateway.toml:{number}: byte 0xFC (number 4 of the line) is not UTF-8"
+    assert lines == [f"hedgerow: {why}"]
+
+
 def test_a_wrong_line_of_the_access_policy_is_named(tmp_path: Path, base: str) -> None:
     policy = tmp_path / "access.toml"
     policy.write_text('[default]\npublish = ["a/#/b"]\n')
@@ -95,6 +109,15 @@ def test_a_wrong_line_of_the_access_policy_is_named(tmp_path: Path, base: str) -
     assert code == 2
     (line,) = lines
     assert f"{policy}:2:" in line
+
+
+def test_a_policy_that_the_parser_can_t_hold_is_one_line_too(tmp_path: Path, base: str) -> None:
+    policy = tmp_path / "access.toml"
+    policy.write_text(f"x = 1{'0' * 5000}\n")
+    code, lines = start(tmp_path, base + f'[access]\npolicy_file = "{policy}"\n')
+    assert code == 2
+    (line,) = lines
+    assert f"access.policy_file: {policy}: " in line
 
 
 def test_a_password_file_that_is_no_text_is_named(tmp_path: Path, base: str) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.access.policy import AccessPolicy, RuleError, Rules
+from gateway.toml_lines import KeyLines
 
 _ACTIONS = ("publish", "subscribe", "deliver", "conceal")
 _ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")
@@ -88,7 +89,7 @@ def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:
     for depth, key in enumerate(section, 1):
         table = table.get(key)
         if not isinstance(table, dict):
-            line = 0 if table is None else line_of(text, section[:depth])
+            line = 0 if table is None else KeyLines(text).first(".".join(section[:depth]))
             raise AccessFileError(file, line, f"no section [{'.'.join(section)}]")
     return _Reader(text, file, section).policy(table)
 
@@ -131,59 +132,5 @@ class _Reader:
             raise self._error((*keys, error.action), why, error.value) from error
 
     def _error(self, keys: Keys, why: str, value: str | None = None) -> AccessFileError:
-        line = line_of(self._text, (*self._section, *keys), value)
+        line = KeyLines(self._text).first(".".join((*self._section, *keys)), value or "")
         return AccessFileError(self._file, line, f"{'.'.join(keys)}: {why}")
-
-
-def line_of(text: str, keys: Keys, value: str | None = None) -> int:
-    """The line, from 1, of the TOML statement that sets a key, or of a text in its value.
-
-    The parser tells no places, so the document, which it has accepted, is taken apart into its
-    statements: a statement is the fewest lines that are a document by themselves.
-    """
-    lines = text.split("\n")
-    header: Keys = ()
-    best = (0, 0, len(lines))
-    start = 0
-    while start < len(lines):
-        end = start + 1
-        statement: dict[str, Any] | None = None
-        while statement is None and end <= len(lines):
-            try:
-                statement = tomllib.loads("\n".join(lines[start:end]) + "\n")
-            except tomllib.TOMLDecodeError:
-                end += 1
-        named = _only_path(statement or {})
-        if lines[start].lstrip().startswith("["):
-            header = found = named
-        else:
-            found = header + named if named else ()
-        shared = _shared_prefix(found, keys)
-        if shared > best[0]:
-            best = (shared, start, end)
-        start = end
-    _, start, end = best
-    if value is not None:
-        for quoted in (f'"{value}"', f"'{value}'", value):
-            for number in range(start, end):
-                if quoted in lines[number]:
-                    return number + 1
-    return start + 1
-
-
-def _only_path(statement: Mapping[str, Any]) -> Keys:
-    path: list[str] = []
-    table: Any = statement
-    while isinstance(table, dict) and len(table) == 1:
-        key, table = next(iter(table.items()))
-        path.append(key)
-    return tuple(path)
-
-
-def _shared_prefix(one: Keys, other: Keys) -> int:
-    shared = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        shared += 1
-    return shared

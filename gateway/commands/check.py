@@ -1,0 +1,184 @@
+"""`hedgerow check`: all that is wrong with a configuration, with lines and what is allowed."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway import access_files, state
+from gateway.commands.errors import WrongUseError
+from gateway.commands.output import print_json
+from gateway.config import ConfigError, GatewaySettings
+from gateway.config_file import ConfigReading, Fault, byte_fault, read
+from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.options import SensorConfigError
+from gateway.toml_lines import KeyLines
+
+_PLACE = re.compile(r" \(at line (\d+), column \d+\)")
+_VALUE = re.compile(r"'([^']+)'")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LineFault:
+    """One thing that is wrong with a file.
+
+    Attributes:
+        line: where, from 1; 0 if it is no line in particular, as with what is missing.
+        where: the field; empty if the line is no TOML.
+        why: what is wrong, and what is allowed.
+
+    """
+
+    line: int
+    where: str
+    why: str
+
+    def told(self, path: Path) -> str:
+        """As one line, which editors and compilers' users know."""
+        place = f"{path}:{self.line}" if self.line else str(path)
+        return f"{place}: {self.where}: {self.why}" if self.where else f"{place}: {self.why}"
+
+
+def run(path: Path, *, as_json: bool) -> int:
+    """Print what is wrong with a gateway's configuration; returns the exit code.
+
+    Args:
+        path: the file.
+        as_json: print one document.
+
+    Raises:
+        WrongUseError: the file can't be read.
+
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise WrongUseError(f"{path}: {error.strerror}") from error
+    faults = sorted(faults_of(data, path))
+    if as_json:
+        print_json({"file": str(path), "faults": [asdict(fault) for fault in faults]})
+    elif faults:
+        sys.stdout.writelines(f"{fault.told(path)}\n" for fault in faults)
+    else:
+        sys.stdout.write(f"{path}: nothing is wrong\n")
+    return 2 if faults else 0
+
+
+def faults_of(data: bytes, path: Path) -> list[LineFault]:
+    """Find all that is wrong with a configuration and the files that it names.
+
+    Args:
+        data: what the file holds.
+        path: the file; relative paths in it start at its folder.
+
+    """
+    text, found = _text(data)
+    document, text, torn = _document(text)
+    found += torn
+    if document is None:
+        return found
+    reading = read(document, path, GatewaySettings)
+    faults = [*reading.faults]
+    if torn:  # what is missing may be in a line that can't be read
+        faults = [fault for fault in faults if not fault.why.startswith("missing")]
+    known = {fault.where for fault in reading.faults}
+    faults += (fault for fault in _in_files(reading) if fault.where not in known)
+    lines = KeyLines(text)
+    for fault in dict.fromkeys(faults):
+        value = _VALUE.match(fault.why)
+        line = lines.first(fault.where, value[1] if value else "")
+        found.append(LineFault(line, fault.where, fault.why))
+    return found
+
+
+def _text(data: bytes) -> tuple[str, list[LineFault]]:
+    """Decode line by line, with a mark in place of what is not UTF-8."""
+    lines, faults = [], []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            lines.append(line.decode())
+        except UnicodeDecodeError as error:
+            faults.append(LineFault(number, "", byte_fault(line, error)))
+            lines.append(line.decode(errors="replace"))
+    return "\n".join(lines), faults
+
+
+def _document(text: str) -> tuple[Mapping[str, Any] | None, str, list[LineFault]]:
+    """Parse, without lines that are wrong by themselves; None where it can't go on behind one."""
+    lines, faults = text.split("\n"), list[LineFault]()
+    while True:
+        text = "\n".join(lines)
+        try:
+            return tomllib.loads(text), text, faults
+        except tomllib.TOMLDecodeError as error:
+            place = _PLACE.search(str(error))
+            number = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
+            why = f"not TOML: {_PLACE.sub('', str(error))}"
+        except (ValueError, RecursionError) as error:
+            number, why = 0, f"not TOML: {error}"
+        faults.append(LineFault(number, "", why))
+        if not number or not _is_wrong_alone(lines[number - 1]):
+            return None, text, faults
+        lines[number - 1] = ""
+
+
+def _is_wrong_alone(line: str) -> bool:
+    try:
+        tomllib.loads(line)
+    except ValueError:
+        return bool(line.strip())
+    return False
+
+
+def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
+    """Find what a start would: in keys, certificates, passwords and sensors."""
+    for attempt in _attempts(reading):
+        try:
+            attempt()
+        except ConfigError as error:
+            yield from error.faults
+    if (tables := reading.sections["sensors"]) is not None:
+        yield from _sensor_faults(tables)
+
+
+def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
+    sections, settings = reading.sections, reading.settings
+    if (tree := sections["tree"]) is not None:
+        yield tree.key
+    if (coap := sections["coap"]) is not None:
+        yield lambda: state.keystore(coap.psk_file)
+    if (access := sections["access"]) is not None:
+        if (passwords := access.password_file) is not None:
+            yield lambda: access_files.passwords(passwords)
+        if (policy := access.policy_file) is not None:
+            yield lambda: access_files.policy(policy)
+    if (mqtt := sections["mqtt"]) is not None:
+        yield lambda: access_files.broker_tls(mqtt)
+    if settings is not None:
+        yield lambda: access_files.read(settings)  # links too
+
+
+def _sensor_faults(tables: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Build the sensors without each key that is refused, so that the others are looked at."""
+    left = [dict(table) for table in tables]
+    refused = set[str]()
+    for _ in range(sum(map(len, tables)) + len(tables) + 1):  # one of them goes in each round
+        try:
+            build_sensors(left)
+        except SensorConfigError as error:
+            table, _, key = error.key.partition(".")
+            number = int(table.removeprefix("sensors[").removesuffix("]"))
+            if error.key not in refused:
+                yield Fault(error.key, error.why)
+            if error.key not in refused and key in left[number]:
+                del left[number][key]
+            else:
+                left[number] = {"type": "switch", "name": f"stand-in-{number}"}
+            refused.add(error.key)
+        else:
+            return

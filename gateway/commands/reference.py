@@ -1,0 +1,83 @@
+"""The page of all commands, made from the parser.
+
+.venv/bin/python -m gateway.commands.reference > docs/commands.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+
+from gateway import cli
+
+HEAD = """\
+# Commands
+
+Made from the parser: `.venv/bin/python -m gateway.commands.reference > docs/commands.md`. What goes
+wrong is one line on standard error.
+
+| exit code | meaning |
+|--:|---|
+"""
+
+
+def page(parser: argparse.ArgumentParser, exit_codes: Mapping[int, str]) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        parser: of the whole command line.
+        exit_codes: what each means.
+
+    """
+    rows = "".join(f"| {code} | {_cell(meaning)} |\n" for code, meaning in exit_codes.items())
+    return HEAD + rows + "".join(map(_section, _commands(parser)))
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield command
+                yield from _commands(command)
+
+
+def _section(command: argparse.ArgumentParser) -> str:
+    others = (argparse._HelpAction, argparse._SubParsersAction)
+    arguments = [action for action in command._actions if not isinstance(action, others)]
+    # Those that must stand, those that may, and then options.
+    arguments.sort(key=lambda action: bool(action.option_strings))
+    rows = "".join(
+        f"| {_cell(f'`{_written(action)}`')} | {_cell(_help(action))} |\n" for action in arguments
+    )
+    table = f"\n| argument | |\n|---|---|\n{rows}" if rows else ""
+    return f"\n## {command.prog}\n\n{command.description}\n{table}"
+
+
+def _written(action: argparse.Action) -> str:
+    """An argument as it is written on a command line, in brackets where it may be left out."""
+    value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.choices is not None:
+        value = "|".join(map(str, action.choices))
+    if action.nargs == "?":
+        value = f"[{value}]"
+    if not action.option_strings:
+        return value
+    name = ", ".join(action.option_strings)
+    return name if action.nargs == 0 else f"{name} {value}"
+
+
+def _help(action: argparse.Action) -> str:
+    text = action.help or ""
+    is_told = "default" in text or action.default in (None, False, argparse.SUPPRESS)
+    if is_told:
+        return text
+    return f"{text} (default: {action.default})".strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(cli.command_line(), cli.EXIT_CODES))

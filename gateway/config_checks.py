@@ -1,0 +1,60 @@
+"""What values of a configuration may be: each check gives a fault that names what is allowed."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from gateway.config_file import Fault
+from tree_handler.errors import ProtocolError
+from tree_handler.member import check_name
+
+MOST_PORT = 65_535
+
+
+def name(where: str, value: str) -> Iterator[Fault]:
+    """A gateway id, or the name of a tree, a domain or a group."""
+    try:
+        check_name(where, value)
+    except ProtocolError:
+        yield Fault(where, f"{value!r} is not 1 to 63 lower-case letters, digits and hyphens")
+
+
+def address(where: str, value: str) -> Iterator[Fault]:
+    """A numeric address, of either version."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        yield Fault(where, f"{value!r} is not an IP address")
+
+
+def port(where: str, value: int | None) -> Iterator[Fault]:
+    """A port to listen on: 0 for any, None for none."""
+    if value is not None and not 0 <= value <= MOST_PORT:
+        yield Fault(where, f"{value} is no port: 0 to {MOST_PORT}")
+
+
+def host_and_port(where: str, value: str) -> Iterator[Fault]:
+    """Where something listens, as ``host:port``."""
+    host, _, number = value.rpartition(":")
+    is_port = number.isdecimal() and len(number) <= 5 and 0 < int(number) <= MOST_PORT
+    if not host or not is_port:
+        yield Fault(where, f"{value!r} is not HOST:PORT")
+
+
+def within(where: str, value: float, least: float, most: float) -> Iterator[Fault]:
+    """A number of a range, whose ends are in it."""
+    if not least <= value <= most:
+        yield Fault(where, f"{value} is not {least:g} to {most:.0f}")
+
+
+def one_of(where: str, value: str, allowed: Sequence[str]) -> Iterator[Fault]:
+    """One of a few words."""
+    if value not in allowed:
+        yield Fault(where, f"{value!r} is none of {', '.join(map(repr, allowed))}")
+
+
+def either(where: str, value: str, one: str, other: str) -> Iterator[Fault]:
+    """One of two words."""
+    if value not in (one, other):
+        yield Fault(where, f"{value!r} is neither {one!r} nor {other!r}")

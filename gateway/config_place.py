@@ -1,0 +1,43 @@
+"""Where a gateway's configuration is, if no command line says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+SYSTEM = Path("/etc/hedgerow/hedgerow.toml")
+IN_WORDS = f"{SYSTEM}, then ~/.config/hedgerow/hedgerow.toml"
+
+
+class NoConfigError(Exception):
+    """There is no configuration in any of the places, which the message names."""
+
+
+def find(environment: Mapping[str, str] = os.environ, system: Path = SYSTEM) -> Path:
+    """The system's configuration, or the user's own if there is none.
+
+    Args:
+        environment: XDG_CONFIG_HOME and HOME of it are used (XDG Base Directory Specification).
+        system: the system's.
+
+    Raises:
+        NoConfigError: there is neither.
+
+    """
+    places = [system]
+    home = Path(environment.get("HOME", "/")) / ".config"
+    given = Path(environment.get("XDG_CONFIG_HOME", ""))
+    # One that is relative is invalid, and to be ignored.
+    places.append((given if given.is_absolute() else home) / "hedgerow" / "hedgerow.toml")
+    for place in places:
+        if _is_there(place):
+            return place
+    raise NoConfigError(f"neither {places[0]} nor {places[1]} is there")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:  # whoever opens it learns that
+        return True

@@ -1,0 +1,209 @@
+"""Goal: what goes wrong at a command is one line and exit code 2, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from cryptography import x509
+
+HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+CERTIFICATES = [
+    sys.executable,
+    str(Path(__file__).parents[2] / "deploy" / "fleet-certificates"),
+]
+PRINTING = [
+    ["--help"],
+    ["--version"],
+    ["drain", "--help"],
+    ["simulate", "--runs", "3", "--gateways", "2"],
+    ["simulate", "--exhaustive", "2", "--states", "50", "--json"],
+    ["simulate", "--growth", "10"],
+    ["passwd", "alice"],
+]
+
+
+def hedgerow(command_line: str) -> tuple[int, str, str]:
+    return run([*HEDGEROW, *command_line.split()])
+
+
+def run(command: list[str], *, stdout: int | IO[Any] = subprocess.PIPE) -> tuple[int, str, str]:
+    done = subprocess.run(
+        command,
+        input="secret\n",
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout or "", done.stderr
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_full_device_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        code, _, said = run([*HEDGEROW, *arguments], stdout=full)
+    assert (code, said) == (2, "hedgerow: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_reader_that_has_gone_is_one_line(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        code, _, said = run([*HEDGEROW, *arguments], stdout=writing)
+    finally:
+        os.close(writing)
+    assert (code, said) == (2, "hedgerow: standard output: Broken pipe\n")
+
+
+def test_an_output_that_is_closed_is_one_line() -> None:
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh"]
+    code, _, said = run([*shell, *HEDGEROW, "passwd", "alice"])
+    assert (code, said) == (2, "hedgerow: standard output: Bad file descriptor\n")
+
+
+def test_where_standard_error_is_full_the_exit_code_still_tells() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*HEDGEROW, "status", "--config", "/none"], stderr=full, check=False)
+    assert done.returncode == 2
+
+
+def test_a_closed_standard_input_is_no_password() -> None:
+    code, _, said = run(["sh", "-c", 'exec "$@" <&-', "sh", *HEDGEROW, "passwd", "alice"])
+    assert (code, said) == (2, "hedgerow: no password: standard input is closed\n")
+
+
+@pytest.mark.parametrize(
+    "prompts", [[b"Password of alice: "], [b"Password of alice: ", b"Again: "]]
+)
+def test_ctrl_d_in_place_of_a_password_is_one_line(prompts: list[bytes]) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*HEDGEROW, "passwd", "alice"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = b""
+    for number, prompt in enumerate(prompts, 1):
+        while not shown.endswith(prompt):
+            shown += os.read(ours, 1000)
+        os.write(ours, b"\x04" if number == len(prompts) else b"secret\n")
+    out, _ = process.communicate(timeout=60)
+    shown = os.read(ours, 10_000)
+    os.close(ours)
+    assert (process.returncode, out) == (2, b"")
+    assert shown.split() == b"hedgerow: no password: the input has ended".split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["simulate", "--gateways", "1"], "--gateways: 1 is not 2 or more"),
+        (["simulate", "--gateways", "two"], "--gateways: 'two' is no whole number"),
+        (["simulate", "--gateways-to", "1"], "--gateways-to: 1 is not 2 or more"),
+        (["simulate", "--growth", "5"], "--growth: 5 is not 10 or more"),
+        (["status", "--timeout", "soon"], "--timeout: 'soon' is no time in seconds"),
+        (["status", "--timeout", "nan"], "--timeout: 'nan' is no time in seconds"),
+        (["drain", "--timeout", "-1"], "--timeout: '-1' is no time in seconds"),
+    ],
+)
+def test_a_wrong_number_is_named(arguments: list[str], why: str) -> None:
+    code, out, said = run([*HEDGEROW, *arguments])
+    assert (code, out) == (2, "")
+    (line,) = said.splitlines()
+    assert f"argument {why} (see hedgerow {arguments[0]} --help)" in line
+
+
+@pytest.mark.parametrize("subject", ["tree", "routed", "topic", "overlays", "retained"])
+def test_the_smallest_network_of_each_subject_runs(subject: str) -> None:
+    code, _, said = hedgerow(f"simulate --subject {subject} --runs 4 --gateways 2")
+    assert (code, said) == (0, "")
+
+
+def test_an_exhaustive_search_is_told_as_json_too() -> None:
+    code, out, _ = hedgerow("simulate --exhaustive 2 --states 200 --json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["failed"] == 0
+    assert told["searches"] == len(told["reports"]) > 0
+    assert all(one["search"].startswith("pair") and one["states"] > 1 for one in told["reports"])
+
+
+def test_growth_and_timing_are_told_as_json_too() -> None:
+    _, out, _ = hedgerow("simulate --growth 10 --json")
+    assert [row["gateways"] for row in json.loads(out)] == [10]
+    _, out, _ = hedgerow("simulate --timing --runs 2 --json")
+    assert json.loads(out)["cold_start_s"]["times"] == 2
+
+
+@pytest.mark.parametrize(("command", "timeout_s"), [("status", 10), ("drain", 60), ("get", 10)])
+def test_help_names_the_time_out_that_holds(command: str, timeout_s: int) -> None:
+    _, out, _ = run([*HEDGEROW, command, "--help"])
+    assert f"--timeout S how long to wait, in seconds (default: {timeout_s})" in " ".join(
+        out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--revoke", "nope"], "--revoke: 'nope' has no certificate here: "),
+        (["--revoke", "ca"], "--revoke: 'ca' has no certificate here: "),
+        (["gw a"], "'gw a' is no gateway id: 1 to 63 lower-case letters, digits and hyphens"),
+        (["gw-a", "GW-B"], "'GW-B' is no gateway id"),
+        (["../gw"], "'../gw' is no gateway id"),
+        (["ca"], "'ca' can be no name of a certificate here"),
+        (["revoked"], "'revoked' can be no name"),
+        (["--role", "bridge", "a b"], "'a b' can be no name"),
+        (["--role", "bridge", "a/b"], "'a/b' can be no name"),
+        (["--role", "bridge", "ca.key"], "'ca.key' can be no name"),
+        (["--role", "Bridge", "b"], "--role: 'Bridge' is not 1 to 63 lower-case"),
+        (["gw-a", "--days", "soon"], "argument --days: invalid int value: 'soon' (see --help)"),
+        (["gw-a", "--days", "0"], "--days: 0 is not 1 to"),
+        (["gw-a", "--days", "99999999999"], "--days: 99999999999 is not 1 to"),
+    ],
+)
+def test_no_certificate_is_made_that_a_gateway_would_not_take(
+    tmp_path: Path, arguments: list[str], why: str
+) -> None:
+    folder = tmp_path / "fleet"
+    code, out, said = run([*CERTIFICATES, str(folder), *arguments])
+    assert (code, out) == (2, "")
+    (line,) = said.splitlines()
+    assert line.startswith(f"fleet-certificates: {why}")
+    assert not folder.exists()
+
+
+def test_a_folder_or_authority_that_is_of_no_use_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, said = run([*CERTIFICATES, str(tmp_path / "file"), "gw-a"])
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert f"{tmp_path}/file: " in said
+    folder = tmp_path / "fleet"
+    assert run([*CERTIFICATES, str(folder), "gw-a"])[0] == 0
+    (folder / "ca.key.pem").write_text("nonsense")
+    code, _, said = run([*CERTIFICATES, str(folder), "gw-b"])
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert f"{folder}: " in said
+
+
+def test_a_certificate_is_made_and_revoked(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    made = run([*CERTIFICATES, str(folder), "gw-a", "gw-b"])
+    assert made == (0, f"{folder}/gw-a.pem\n{folder}/gw-b.pem\n", "")
+    assert run([*CERTIFICATES, str(folder), "--role", "bridge", "Barn.1"])[0] == 0
+    assert run([*CERTIFICATES, str(folder), "--revoke", "gw-a"]) == (0, "", "")
+    revoked = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
+    own = x509.load_pem_x509_certificate((folder / "gw-a.pem").read_bytes())
+    assert [one.serial_number for one in revoked] == [own.serial_number]
