@@ -57,7 +57,7 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     member(spool, "gw-a", 2, 1, "north")
     spool.readings("gw-a", 2, 1)
     spool.readings("gw-a", 2, 4, 2)  # 2 and 3 are missing
-    spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"21.5"])  # no records, but no gaps either
+    spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"open"])  # no readings, but no gaps either
     spool.sync()
     spool.readings("gw-a", 2, 6, 50)  # not safe yet
     spool.append(b"torn")
@@ -78,7 +78,7 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     assert {row["payload"] for row in telemetry if row["origin"] == "gw-b"} == {
         b"\xc1",
         b"",
-        b"21.5",
+        b"open",
     }
     assert not any(row["topic"].startswith("$") for row in telemetry)
     rows = {row["gateway"]: row for row in table(tmp_path / "tables", "fleet")}
