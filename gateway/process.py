@@ -7,7 +7,6 @@ goes backwards. A part that can't start stops those before it and names what is 
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import ipaddress
 import logging
@@ -17,7 +16,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
@@ -47,8 +45,7 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
-from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Sensor
+from gateway.readings import Readings
 from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
@@ -120,7 +117,7 @@ class GatewayProcess:
         own = self._settings.gateway
         key = self._settings.tree.key()
         keystore = state.keystore(self._settings)
-        sensors = state.sensors(self._settings)
+        self._readings = self._make_readings()
         files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
@@ -136,7 +133,6 @@ class GatewayProcess:
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
-        self._sampler = Sampler(self._publish_reading)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
@@ -152,18 +148,24 @@ class GatewayProcess:
             routed=self._routed,
             drain=self._drain,
         )
-        self._coap = await self._start_coap(keystore, sensors)
+        self._coap = await self._start_coap(keystore)
         try:
             await self._attachment.start(self._settings.address, self._link_port())
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
-        self._sampler.add_all(sensors)
-        self._sampling = asyncio.create_task(self._sampler.run(), name="sensors")
-        self._stack.push_async_callback(_cancelled, self._sampling)
+        self._start_readings()
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
+
+    def _make_readings(self) -> Readings:
+        own, sensors = self._settings.gateway, state.sensors(self._settings)
+        return Readings(own.id, self._prefix, sensors, self._accept)
+
+    def _start_readings(self) -> None:
+        self._readings.start()
+        self._stack.push_async_callback(self._readings.stop)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
@@ -292,12 +294,12 @@ class GatewayProcess:
         self._stack.push_async_callback(console.stop)
         return f"{own.host}:{port}"
 
-    async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
+    async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
             self._members.known,
-            self._sampler,
+            self._readings.sampler,
             publish=self._publish_query,
             status=self._status.as_json,
             drain=self._drain.start,
@@ -318,7 +320,7 @@ class GatewayProcess:
         self._stack.push_async_callback(server.stop)
         own_address = ipaddress.ip_address(self._settings.address)
         host = f"[{own_address}]" if own_address.version == 6 else str(own_address)
-        self._site.start(sensors, f"coap://{host}:{server.coap_port}")
+        self._site.start(self._readings.sensors, f"coap://{host}:{server.coap_port}")
         return server
 
     def _record(self) -> MemberRecord:
@@ -356,8 +358,8 @@ class GatewayProcess:
 
     # -- the way of a message --------------------------------------------------------------------
 
-    def _publish_reading(self, sensor: Sensor, record: Record) -> None:
-        self._broker.accept(Entry(f"{self._prefix}/{sensor.name}", record.encode(), qos=1))
+    def _accept(self, entry: Entry) -> None:
+        self._broker.accept(entry)
 
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
@@ -374,15 +376,10 @@ class GatewayProcess:
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""
-        self._sampling.cancel()
+        self._readings.end()
         record = dataclasses.replace(self._record(), draining=True)
         self._members.publish(self._node, record)
         _log.info("%s is draining", self._settings.gateway.id)
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _reason(error: OSError) -> str:

@@ -15,9 +15,8 @@ from dtls.keystore import load as load_keys
 from gateway.config import ConfigError, GatewaySettings
 from gateway.identity import next_boot_epoch
 from gateway.log.message_log import LogError, MessageLog
-from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.sensor import Sensor
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ def keystore(settings: GatewaySettings) -> Keystore | None:
         raise ConfigError("coap.psk_file", str(error)) from error
 
 
-def sensors(settings: GatewaySettings) -> list[Sensor]:
+def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
     """The sensors of the configuration.
 
     Raises:

@@ -2,7 +2,9 @@
 
 ``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
 series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
-developer's own subclass of ``Sensor``; keys beyond those of ``Sensor`` go to its constructor.
+developer's own subclass of ``Sensor``; keys
+beyond those of ``Sensor`` go to its constructor. ``format`` and ``retain``, which every kind has,
+say how its readings are published.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import importlib
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.sensors import recorded
+from gateway.sensors import mqtt_form, recorded
 from gateway.sensors.host import host_sensors
+from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
@@ -25,9 +29,19 @@ Build = Callable[[SensorOptions], Sequence[Sensor]]
 DEFAULT_INTERVAL_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredSensor:
+    """A sensor, and how its readings look on MQTT."""
+
+    sensor: Sensor
+    form: MqttForm = field(default_factory=MqttForm)
+
+
 def build_sensors(
-    tables: Sequence[Mapping[str, Any]], *, clock: Callable[[], float] = time.monotonic
-) -> list[Sensor]:
+    tables: Sequence[Mapping[str, Any]],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[ConfiguredSensor]:
     """Build the sensors of a configuration.
 
     Args:
@@ -44,10 +58,13 @@ def build_sensors(
         "replay": lambda options: _replay(options, clock),
         "switch": _switch,
     }
-    built: dict[str, Sensor] = {}
+    built: dict[str, ConfiguredSensor] = {}
     for i, table in enumerate(tables):
         options = SensorOptions(table, f"sensors[{i}]")
         kind = options.text("type")
+        form = MqttForm(
+            options.choice("format", mqtt_form.FORMATS, mqtt_form.MSGPACK), options.flag("retain")
+        )
         try:
             if ":" in kind:
                 sensors: Sequence[Sensor] = [_own(kind, options)]
@@ -63,7 +80,7 @@ def build_sensors(
         for sensor in sensors:
             if sensor.name in built:
                 raise options.error("name", f"a second sensor named {sensor.name!r}")
-            built[sensor.name] = sensor
+            built[sensor.name] = ConfiguredSensor(sensor, form)
     return list(built.values())
 
 
