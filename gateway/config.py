@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.broker.limits import Limits
-from gateway.config_file import ConfigError, load
+from gateway.config_file import IS_THE_FILE, ConfigError, load
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
@@ -43,7 +43,8 @@ ROOT_POLICIES = ("capacity", "balance")
 class GatewaySection:
     """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain.
 
-    ``address`` is where others reach it, needed if it listens on every address.
+    ``address`` is where others reach it, needed if it listens on every address. Sensor classes of
+    one's own are looked for in ``sensors_dir`` first; without it, beside the configuration file.
     """
 
     id: str
@@ -51,6 +52,7 @@ class GatewaySection:
     domain: str = ""
     group: str = ""
     address: str | None = None
+    sensors_dir: Path | None = None
 
     def __post_init__(self) -> None:
         _check_name("id", self.id)
@@ -330,6 +332,7 @@ class GatewaySettings:
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
+    file: Path | None = field(default=None, metadata=IS_THE_FILE)
 
     def __post_init__(self) -> None:
         if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
@@ -338,6 +341,15 @@ class GatewaySettings:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
             raise ConfigError("tree.tls", why)
+
+    @property
+    def sensors_dir(self) -> Path | None:
+        """Where sensor classes of one's own are looked for; None for installed ones alone."""
+        folder = None if self.file is None else self.file.absolute().parent
+        own = self.gateway.sensors_dir
+        if own is None or folder is None:
+            return own or folder
+        return folder / own
 
     @property
     def address(self) -> str:

@@ -14,6 +14,9 @@ from gateway.broker.limits import LimitRangeError
 
 S = TypeVar("S")
 
+IS_THE_FILE: Mapping[str, Any] = types.MappingProxyType({"is": "the file that was read"})
+"""Metadata of a field that no key sets: the path of the file."""
+
 
 class ConfigError(ValueError):
     """The configuration is wrong: ``str(error)`` is one line that names the field.
@@ -46,18 +49,19 @@ def load(path: Path, settings: type[S]) -> S:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), f"not TOML: {error}") from error
     try:
-        return _build(settings, document, "")
+        return _build(settings, document, "", path)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.where}", error.why) from error
 
 
-def _build(cls: type[S], table: Mapping[str, Any], prefix: str) -> S:
+def _build(cls: type[S], table: Mapping[str, Any], prefix: str, file: Path | None = None) -> S:
     hints = typing.get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
+    all_fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
+    fields = {name: f for name, f in all_fields.items() if f.metadata != IS_THE_FILE}
     for key in table:
         if key not in fields:
             raise ConfigError(f"{prefix}{key}", "unknown key")
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict.fromkeys(all_fields.keys() - fields.keys(), file)
     for name, spec in fields.items():
         where = f"{prefix}{name}"
         if name in table:

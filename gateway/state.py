@@ -44,11 +44,13 @@ def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
         ConfigError: one of them is not usable.
 
     """
+    folder = settings.sensors_dir
+    if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
+        raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
     try:
-        return build_sensors(settings.sensors)
+        return build_sensors(settings.sensors, folder=folder)
     except SensorConfigError as error:
-        where, _, why = str(error).partition(": ")
-        raise ConfigError(where, why) from error
+        raise ConfigError(error.key, error.why) from error
 
 
 def open_log(settings: GatewaySettings) -> MessageLog:

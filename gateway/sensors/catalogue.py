@@ -2,21 +2,20 @@
 
 ``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
 series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
-developer's own subclass of ``Sensor``; keys
+developer's own subclass of ``Sensor`` (`gateway.sensors.drivers` says where it is found); keys
 beyond those of ``Sensor`` go to its constructor. ``format`` and ``retain``, which every kind has,
 say how its readings are published.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from gateway.sensors import mqtt_form, recorded
+from gateway.sensors import drivers, mqtt_form, recorded
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
@@ -40,12 +39,14 @@ class ConfiguredSensor:
 def build_sensors(
     tables: Sequence[Mapping[str, Any]],
     *,
+    folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[ConfiguredSensor]:
     """Build the sensors of a configuration.
 
     Args:
         tables: the configuration's ``sensors``, one table each.
+        folder: where a developer's own classes are looked for first.
         clock: seconds, rising steadily; what a replayed series plays by.
 
     Raises:
@@ -67,7 +68,7 @@ def build_sensors(
         )
         try:
             if ":" in kind:
-                sensors: Sequence[Sensor] = [_own(kind, options)]
+                sensors: Sequence[Sensor] = [_own(kind, folder, options)]
             elif kind in kinds:
                 sensors = kinds[kind](options)
             else:
@@ -117,14 +118,11 @@ def _switch(options: SensorOptions) -> Sequence[Sensor]:
     ]
 
 
-def _own(kind: str, options: SensorOptions) -> Sensor:
-    module_name, _, class_name = kind.partition(":")
+def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise options.error("type", f"{kind!r}: {error}") from error
-    if not (inspect.isclass(found) and issubclass(found, Sensor)):
-        raise options.error("type", f"{kind!r} is no subclass of Sensor")
+        found = drivers.find(kind, folder)
+    except drivers.DriverError as error:
+        raise options.error("type", str(error)) from error
     name = options.text("name")
     keywords: dict[str, Any] = {
         "interval_s": options.number("interval_s", DEFAULT_INTERVAL_S),
@@ -133,5 +131,10 @@ def _own(kind: str, options: SensorOptions) -> Sensor:
     }
     try:
         return found(name, **keywords)
-    except TypeError as error:  # an unknown key, one that is missing, or a value of a wrong type
-        raise options.error("", f"{kind}: {error}") from error
+    except (ValueError, OSError):
+        raise
+    # TypeError: an unknown key, one that is missing, or a value of a wrong type; but the class is
+    # a developer's own code, which may raise anything.
+    except Exception as error:
+        what = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
+        raise options.error("", f"{kind}: {what}") from error
