@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.broker.limits import Limits
 from gateway.config_file import IS_THE_FILE, ConfigError, load
+from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
@@ -331,6 +332,7 @@ class GatewaySettings:
     limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
+    home_assistant: HomeAssistantSection = field(default_factory=HomeAssistantSection)
     sensors: list[dict[str, Any]] = field(default_factory=list)
     file: Path | None = field(default=None, metadata=IS_THE_FILE)
 

@@ -160,11 +160,19 @@ class GatewayProcess:
     # -- parts -----------------------------------------------------------------------------------
 
     def _make_readings(self) -> Readings:
-        own, sensors = self._settings.gateway, state.sensors(self._settings)
-        return Readings(own.id, self._prefix, sensors, self._accept)
+        sensors = state.sensors(self._settings)
+        return Readings(
+            self._settings.gateway.id,
+            self._prefix,
+            sensors,
+            state.announcements(self._settings, self._prefix, sensors),
+            self._accept,
+            self._refused,
+        )
 
     def _start_readings(self) -> None:
-        self._readings.start()
+        match, filters = self._broker.core.retention.match, self._readings.retained_filters
+        self._readings.start({topic: m.payload for f in filters for topic, m in match(f)})
         self._stack.push_async_callback(self._readings.stop)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
@@ -174,7 +182,7 @@ class GatewayProcess:
             limits.failures_per_s,
             is_required=tree.tls == "required",
             tls=tls,
-            refused=self._link_refused,
+            refused=self._refused,
         )
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
@@ -188,13 +196,15 @@ class GatewayProcess:
         receiver = NodeReceiver(
             self._control,
             self._deliver,
-            reads_unlogged=lambda: len(self._broker.core.subscriptions) > 0,
+            reads_unlogged=lambda: (
+                len(self._broker.core.subscriptions) > 0 or bool(self._readings.command_topics)
+            ),
             outlived=self._life.outlived,
         )
         scope = Scope(tree.replicate, tree.keep_local)
         return TreeNode(node, log, receiver, self._admission, scope)
 
-    def _link_refused(self, kind: str, who: str) -> None:
+    def _refused(self, kind: str, who: str) -> None:
         self._broker.core.refusals.count(kind, who)
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
@@ -228,7 +238,7 @@ class GatewayProcess:
             broker = await open_broker(
                 settings,
                 files.broker,
-                tree=self._node,
+                tree=self._readings.overhear(self._node),
                 links=self._node,
                 memory=Memory(LogHistory(self._node, own), state_file),
                 recovered=self._broker_recovered,
@@ -251,7 +261,8 @@ class GatewayProcess:
         if self._routed is not None:
             sessions = core.sessions.values()
             filters = (f for session in sessions for f in session.subscriptions)
-            self._routed.begin(filters, lambda: core.sessions.connected)
+            wanted = (*filters, *self._readings.command_topics)
+            self._routed.begin(wanted, lambda: core.sessions.connected)
 
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
@@ -367,6 +378,7 @@ class GatewayProcess:
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
         self._broker.core.arriving.publish_batch(rows, header.stream, last)
+        self._readings.hear(rows)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)

@@ -1,28 +1,34 @@
 """A gateway's sensors at work: they are read when due, and what they say is published.
 
 A reading goes to ``<domain>/<group>/<gateway>/<sensor>`` with QoS 1, as a client's message would.
+Where Home Assistant is told of the sensors, actuators can be set over MQTT too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cloud_ingest.record import Record
+from gateway.broker.hooks import Tree
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.commands import Commands, OverheardTree
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Row
 
 
 class Readings:
-    """Reads the sensors of one gateway and publishes their readings.
+    """Reads the sensors of one gateway, publishes their readings, and sets its actuators.
 
     Args:
         gateway_id: whose they are.
         prefix: what its topics begin with.
         sensors: what is read.
+        announcements: what Home Assistant is told of them.
         accept: takes what is published.
+        refused: is told of a command that was not carried out: its kind, and topic with reason.
 
     Attributes:
         sensors: what is read.
@@ -35,29 +41,68 @@ class Readings:
         gateway_id: str,
         prefix: str,
         sensors: Sequence[ConfiguredSensor],
+        announcements: Announcements,
         accept: Callable[[Entry], None],
+        refused: Callable[[str, str], None],
     ) -> None:
         self._base_name = f"{gateway_id}/"
         self._prefix = prefix
         self._forms = {each.sensor.name: each.form for each in sensors}
+        self._announcements = announcements
         self._accept = accept
         self._sampling: asyncio.Task[None] | None = None
         self.sensors = [each.sensor for each in sensors]
         self.sampler = Sampler(self._publish)
+        self._commands = Commands(
+            announcements.actuators, self._base_name, self.sampler.write, refused
+        )
 
-    def start(self) -> None:
-        """Read them from now on."""
+    # -- what others publish ---------------------------------------------------------------------
+
+    @property
+    def command_topics(self) -> list[str]:
+        """The topics that this gateway itself listens to."""
+        return self._commands.topics
+
+    def overhear(self, tree: Tree) -> Tree:
+        """The tree that the broker is to publish through, so that commands are heard."""
+        return OverheardTree(tree, self.hear) if self.command_topics else tree
+
+    def hear(self, rows: Iterable[Row]) -> None:
+        """Take what was published anywhere; what is no command is nobody's here."""
+        if self.command_topics:
+            self._commands.hear(rows)
+
+    # -- from start to end -----------------------------------------------------------------------
+
+    @property
+    def retained_filters(self) -> tuple[str, ...]:
+        """What was retained on topics that these match is what `start` has to know."""
+        return self._announcements.filters
+
+    def start(self, retained: Mapping[str, bytes]) -> None:
+        """Announce the sensors, and read them from now on.
+
+        Args:
+            retained: payloads that are retained now, by topic.
+
+        """
+        for entry in self._announcements.begin(retained):
+            self._accept(entry)
         self.sampler.add_all(self.sensors)
         self._sampling = asyncio.create_task(self.sampler.run(), name="sensors")
 
     def end(self) -> None:
         """Read them no more."""
-        if self._sampling is not None:
+        if self._sampling is not None and not self._sampling.cancelling():
             self._sampling.cancel()
+            for entry in self._announcements.end():
+                self._accept(entry)
 
     async def stop(self) -> None:
         """Read them no more, and wait for the reads under way."""
         self.end()
+        await self._commands.stop()
         if self._sampling is not None:
             await asyncio.gather(self._sampling, return_exceptions=True)
 

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
 from gateway.config import ConfigError, GatewaySettings
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
 from gateway.log.message_log import LogError, MessageLog
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
+from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 
 _log = logging.getLogger(__name__)
@@ -48,7 +53,32 @@ def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
     if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
         raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
     try:
-        return build_sensors(settings.sensors, folder=folder)
+        return build_sensors(
+            settings.sensors,
+            folder=folder,
+            default_format=JSON if settings.home_assistant.discovery else MSGPACK,
+        )
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+
+
+def announcements(
+    settings: GatewaySettings, prefix: str, configured: Sequence[ConfiguredSensor]
+) -> Announcements:
+    """What Home Assistant is told of the sensors.
+
+    Args:
+        settings: the configuration.
+        prefix: what the gateway's topics begin with.
+        configured: the sensors of the configuration.
+
+    Raises:
+        ConfigError: a sensor can't be announced as it is configured.
+
+    """
+    own = AnnouncingGateway(settings.gateway.id, prefix, version("hedgerow"))
+    try:
+        return Announcements(settings.home_assistant, own, configured)
     except SensorConfigError as error:
         raise ConfigError(error.key, error.why) from error
 

@@ -3,8 +3,8 @@
 ``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
 series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
 developer's own subclass of ``Sensor`` (`gateway.sensors.drivers` says where it is found); keys
-beyond those of ``Sensor`` go to its constructor. ``format`` and ``retain``, which every kind has,
-say how its readings are published.
+beyond those of ``Sensor`` go to its constructor. ``format``, ``retain`` and ``home_assistant``,
+which every kind has, say how its readings are published and shown.
 """
 
 from __future__ import annotations
@@ -30,16 +30,27 @@ DEFAULT_INTERVAL_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredSensor:
-    """A sensor, and how its readings look on MQTT."""
+    """A sensor, and what its table says beside.
+
+    Attributes:
+        sensor: what is read.
+        form: how its readings look on MQTT.
+        where: what to call its table in an error, as ``sensors[1]``.
+        home_assistant: what Home Assistant is told of it, beside what the gateway knows.
+
+    """
 
     sensor: Sensor
     form: MqttForm = field(default_factory=MqttForm)
+    where: str = "sensors"
+    home_assistant: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_sensors(
     tables: Sequence[Mapping[str, Any]],
     *,
     folder: Path | None = None,
+    default_format: str = mqtt_form.MSGPACK,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[ConfiguredSensor]:
     """Build the sensors of a configuration.
@@ -47,6 +58,7 @@ def build_sensors(
     Args:
         tables: the configuration's ``sensors``, one table each.
         folder: where a developer's own classes are looked for first.
+        default_format: of sensors that do not say one.
         clock: seconds, rising steadily; what a replayed series plays by.
 
     Raises:
@@ -61,11 +73,13 @@ def build_sensors(
     }
     built: dict[str, ConfiguredSensor] = {}
     for i, table in enumerate(tables):
-        options = SensorOptions(table, f"sensors[{i}]")
+        where = f"sensors[{i}]"
+        options = SensorOptions(table, where)
         kind = options.text("type")
         form = MqttForm(
-            options.choice("format", mqtt_form.FORMATS, mqtt_form.MSGPACK), options.flag("retain")
+            options.choice("format", mqtt_form.FORMATS, default_format), options.flag("retain")
         )
+        shown = options.table("home_assistant")
         try:
             if ":" in kind:
                 sensors: Sequence[Sensor] = [_own(kind, folder, options)]
@@ -81,7 +95,7 @@ def build_sensors(
         for sensor in sensors:
             if sensor.name in built:
                 raise options.error("name", f"a second sensor named {sensor.name!r}")
-            built[sensor.name] = ConfiguredSensor(sensor, form)
+            built[sensor.name] = ConfiguredSensor(sensor, form, where, shown)
     return list(built.values())
 
 
