@@ -45,7 +45,6 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
-from gateway.readings import Readings
 from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
@@ -75,7 +74,6 @@ class GatewayProcess:
         self._again = again
         self._settings = settings
         self._read = read
-        self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members(settings.gateway.state_dir)
         self._stack = AsyncExitStack()
         self._end = end
@@ -117,7 +115,7 @@ class GatewayProcess:
         own = self._settings.gateway
         key = self._settings.tree.key()
         keystore = state.keystore(self._settings)
-        self._readings = self._make_readings()
+        self._readings = state.readings(self._settings, self._accept, self._refused)
         files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
@@ -158,17 +156,6 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
-
-    def _make_readings(self) -> Readings:
-        sensors = state.sensors(self._settings)
-        return Readings(
-            self._settings.gateway.id,
-            self._prefix,
-            sensors,
-            state.announcements(self._settings, self._prefix, sensors),
-            self._accept,
-            self._refused,
-        )
 
     def _start_readings(self) -> None:
         match, filters = self._broker.core.retention.match, self._readings.retained_filters
@@ -385,6 +372,7 @@ class GatewayProcess:
         self._site.receive(entry.topic, entry.payload)
         if self._routed is not None:
             self._routed.control(entry, header)
+            self._readings.met(header.origin)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""

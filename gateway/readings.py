@@ -18,6 +18,10 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from tree_handler.batch import Entry, Row
 
+AGAIN_S = 2.0
+"""So long after it met another gateway a gateway announces its sensors again: then it knows what
+that one's clients want."""
+
 
 class Readings:
     """Reads the sensors of one gateway, publishes their readings, and sets its actuators.
@@ -49,6 +53,8 @@ class Readings:
         self._prefix = prefix
         self._forms = {each.sensor.name: each.form for each in sensors}
         self._announcements = announcements
+        self._met = {gateway_id}
+        self._again: asyncio.TimerHandle | None = None
         self._accept = accept
         self._sampling: asyncio.Task[None] | None = None
         self.sensors = [each.sensor for each in sensors]
@@ -73,6 +79,23 @@ class Readings:
         if self.command_topics:
             self._commands.hear(rows)
 
+    def met(self, gateway_id: str) -> None:
+        """Another gateway is there that has to be told what it wants to know.
+
+        Where messages go only to those who want them, a subscriber there would not be given what
+        was announced before its wish was known here (docs/retained.md).
+        """
+        if gateway_id not in self._met:
+            self._met.add(gateway_id)
+            if self._again is None:
+                self._again = asyncio.get_running_loop().call_later(AGAIN_S, self._announce_again)
+
+    def _announce_again(self) -> None:
+        self._again = None
+        if self._is_reading:
+            for entry in self._announcements.again():
+                self._accept(entry)
+
     # -- from start to end -----------------------------------------------------------------------
 
     @property
@@ -92,9 +115,15 @@ class Readings:
         self.sampler.add_all(self.sensors)
         self._sampling = asyncio.create_task(self.sampler.run(), name="sensors")
 
+    @property
+    def _is_reading(self) -> bool:
+        return self._sampling is not None and not self._sampling.cancelling()
+
     def end(self) -> None:
         """Read them no more."""
-        if self._sampling is not None and not self._sampling.cancelling():
+        if self._again is not None:
+            self._again.cancel()
+        if self._sampling is not None and self._is_reading:
             self._sampling.cancel()
             for entry in self._announcements.end():
                 self._accept(entry)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
 from gateway.log.message_log import LogError, MessageLog
+from gateway.readings import Readings
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
+from tree_handler.batch import Entry
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +44,28 @@ def keystore(settings: GatewaySettings) -> Keystore | None:
         raise ConfigError("coap.psk_file", str(error)) from error
 
 
+def readings(
+    settings: GatewaySettings,
+    accept: Callable[[Entry], None],
+    refused: Callable[[str, str], None],
+) -> Readings:
+    """The sensors of the configuration, ready to be read and announced; see `Readings`.
+
+    Raises:
+        ConfigError: one of them is not usable, or can't be announced as it is configured.
+
+    """
+    own = settings.gateway
+    prefix = own.place.prefix(own.id)
+    announcing = AnnouncingGateway(own.id, prefix, version("hedgerow"))
+    configured = sensors(settings)
+    try:
+        announcements = Announcements(settings.home_assistant, announcing, configured)
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+    return Readings(own.id, prefix, configured, announcements, accept, refused)
+
+
 def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
     """The sensors of the configuration.
 
@@ -52,33 +76,9 @@ def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
     folder = settings.sensors_dir
     if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
         raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
+    default_format = JSON if settings.home_assistant.discovery else MSGPACK
     try:
-        return build_sensors(
-            settings.sensors,
-            folder=folder,
-            default_format=JSON if settings.home_assistant.discovery else MSGPACK,
-        )
-    except SensorConfigError as error:
-        raise ConfigError(error.key, error.why) from error
-
-
-def announcements(
-    settings: GatewaySettings, prefix: str, configured: Sequence[ConfiguredSensor]
-) -> Announcements:
-    """What Home Assistant is told of the sensors.
-
-    Args:
-        settings: the configuration.
-        prefix: what the gateway's topics begin with.
-        configured: the sensors of the configuration.
-
-    Raises:
-        ConfigError: a sensor can't be announced as it is configured.
-
-    """
-    own = AnnouncingGateway(settings.gateway.id, prefix, version("hedgerow"))
-    try:
-        return Announcements(settings.home_assistant, own, configured)
+        return build_sensors(settings.sensors, folder=folder, default_format=default_format)
     except SensorConfigError as error:
         raise ConfigError(error.key, error.why) from error
 

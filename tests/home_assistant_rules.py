@@ -70,7 +70,7 @@ UNITS: dict[str, set[str | None]] = {
     "data_size": {"bit", "B", "kB", "MB", "GB"},
     "distance": {"km", "m", "cm", "mm"},
     "duration": {"d", "h", "min", "s", "ms"},
-    "energy": {"J", "kJ", "MJ", "Wh", "kWh", "MWh"},
+    "energy": {"MJ", "GJ", "Wh", "kWh", "MWh"},
     "frequency": {"Hz", "kHz", "MHz", "GHz"},
     "humidity": {"%"},
     "illuminance": {"lx"},

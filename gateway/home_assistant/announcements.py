@@ -87,7 +87,7 @@ class Announcements:
 
         """
         here = self._gateway.availability_topic
-        wanted = self._configs | ({here: ONLINE} if self._is_on else {})
+        wanted = self._wanted
         gone = [
             topic
             for topic, payload in retained.items()
@@ -97,6 +97,15 @@ class Announcements:
         return [_retained(topic, b"") for topic in gone] + [
             _retained(topic, payload) for topic, payload in changed.items()
         ]
+
+    def again(self) -> list[Entry]:
+        """What to publish for a gateway that was not known when it was published before."""
+        return [_retained(topic, payload) for topic, payload in self._wanted.items()]
+
+    @property
+    def _wanted(self) -> dict[str, bytes]:
+        here = self._gateway.availability_topic
+        return self._configs | ({here: ONLINE} if self._is_on else {})
 
     def end(self) -> list[Entry]:
         """What to publish when the gateway stops."""

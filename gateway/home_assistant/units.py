@@ -49,7 +49,7 @@ _KNOWN: Mapping[str, ShownAs] = {
     "W": ShownAs("W", "power"),
     "kW": ShownAs("kW", "power"),
     "W/m2": ShownAs("W/m²", "irradiance"),
-    "J": ShownAs("J", "energy", None),
+    "J": ShownAs("J"),  # a unit of energy to versions of 2024.11 and later alone
     "Wh": ShownAs("Wh", "energy", None),
     "kWh": ShownAs("kWh", "energy", None),
     "Hz": ShownAs("Hz", "frequency"),
