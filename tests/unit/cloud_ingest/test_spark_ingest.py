@@ -101,6 +101,22 @@ def test_what_a_gateway_keeps_to_itself_is_no_gap_and_what_was_given_up_is(
     assert len(table(tmp_path / "tables", "telemetry")) == 4
 
 
+def test_json_senml_and_plain_numbers_are_readings_in_the_table(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    pack = b'[{"bn":"m/","bt":1760000000,"n":"u","u":"V","v":230},{"n":"i","u":"A","v":2}]'
+    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])
+    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])  # a copy
+    spool.sync()
+    a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
+    assert (a.messages, a.duplicates, a.undecodable) == (4, 4, 1)
+    rows = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
+    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None]
+    assert [(row["sensor"], row["unit"]) for row in rows[1:3]] == [(None, None), ("m/u", "V")]
+    assert [each["sensor"] for each in rows[2]["measurements"]] == ["m/u", "m/i"]
+    assert rows[3]["record_error"].startswith("neither a number nor JSON")
+
+
 def test_plain_pyarrow_reads_the_tables_with_their_types(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
