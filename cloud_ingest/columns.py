@@ -1,4 +1,4 @@
-"""From batches to Arrow: one row a message, its record decoded. Without Spark."""
+"""From batches to Arrow: one row a message, what it measured decoded. Without Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cloud_ingest.record import RecordError, decode
+from cloud_ingest.measurements import Measurement, decode
+from cloud_ingest.record import RecordError
 from cloud_ingest.spool import Batch, SpoolError
 from tree_handler.batch import Header
 
@@ -22,7 +23,7 @@ YEAR_9999_S = 253_402_300_799
 """The last second that Spark, Parquet's readers and Python's datetime all can hold."""
 
 _NO_PACKET = (None, None, None, None, None)
-_NO_RECORD = (None, None, None, None, None)
+_NO_RECORD = (None, None, None, None, None, None)
 _Row = tuple[Any, ...]
 
 
@@ -92,17 +93,37 @@ def _statement(header: Header) -> _Row:
 
 
 def _record_of(payload: bytes) -> _Row:
-    """Sensor, unit, value, device time, device number and what is wrong with the record."""
+    """Sensor, unit, value, device time, device number, all measurements if there are several,
+    and what is wrong with the payload.
+    """
     try:
-        record = decode(payload)
+        found = decode(payload)
+        times_us = [_time_us(each.time_s) for each in found]
     except RecordError as error:
         return (*_NO_RECORD, str(error))
-    if not YEAR_1_S <= record.time_s <= YEAR_9999_S:  # nor NaN
-        return (*_NO_RECORD, f"t (time): {record.time_s!r}")
-    if not -LONG_MAX <= record.number <= LONG_MAX:
-        return (*_NO_RECORD, f"i (number): {record.number!r}")
-    device_time_us = round(record.time_s * 1_000_000)
-    return record.name, record.unit, record.value, device_time_us, record.number, None
+    first = found[0]
+    if first.number is not None and not -LONG_MAX <= first.number <= LONG_MAX:
+        return (*_NO_RECORD, f"i (number): {first.number!r}")
+    several = None if len(found) == 1 else list(map(_member, found, times_us))
+    return first.sensor, first.unit, first.value, times_us[0], first.number, several, None
+
+
+def _time_us(time_s: float | None) -> int | None:
+    if time_s is None:
+        return None
+    if not YEAR_1_S <= time_s <= YEAR_9999_S:  # nor NaN
+        raise RecordError(f"t (time): {time_s!r}")
+    return round(time_s * 1_000_000)
+
+
+def _member(each: Measurement, time_us: int | None) -> dict[str, Any]:
+    """An item of `cloud_ingest.tables.SEVERAL`."""
+    return {
+        "sensor": each.sensor,
+        "unit": each.unit,
+        "value": each.value,
+        "device_time": time_us,
+    }
 
 
 def _to_arrow(rows: list[_Row], schema: pa.Schema) -> pa.RecordBatch:

@@ -36,7 +36,7 @@ class FleetRow:
         messages: messages of its clients, each once.
         logged: those of them that stood in its log before they were acknowledged.
         control: messages of its own to other gateways.
-        undecodable: messages of its clients whose payload is no telemetry record.
+        undecodable: messages of its clients whose payload holds no reading.
         duplicates: copies in the spool beyond the first, control messages included.
         gaps: numbers of logged messages of its clients that are missing from 1 to the highest, over
             all boot epochs.
@@ -45,7 +45,8 @@ class FleetRow:
         first_seen: the earliest origin time.
         last_seen: the latest origin time.
         accept_latency_mean_ms: from a reading to its acceptance at the origin, by the clocks of
-            device and origin; None without a record. The way from there is not in the spool.
+            device and origin; None where no message has a device time. The way from there is
+            not in the spool.
         accept_latency_max_ms: its maximum.
         member_error: why its member record can't be read, or None.
 

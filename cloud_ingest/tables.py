@@ -21,6 +21,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+SEVERAL = ArrayType(
+    StructType(
+        [
+            StructField("sensor", StringType()),
+            StructField("unit", StringType()),
+            StructField("value", DoubleType()),
+            StructField("device_time", TimestampType()),
+        ]
+    )
+)
+"""All that a message with several measurements holds, in its order."""
+
 MESSAGES = StructType(
     [
         StructField("origin", StringType()),
@@ -39,15 +51,19 @@ MESSAGES = StructType(
         StructField("value", DoubleType()),
         StructField("device_time", TimestampType()),
         StructField("device_number", LongType()),
+        StructField("measurements", SEVERAL),
         StructField("record_error", StringType()),
     ]
 )
-"""A message as it stands in the spool: its stamp, its packet, and its record if it holds one.
+"""A message as it stands in the spool: its stamp, its packet, and what it measured if it says so.
 
-``sensor`` to ``device_number`` are null in messages between gateways (``control``) and where
-``record_error`` says why the payload is no record. ``origin_time`` is when the origin accepted
-the message, null if its clock was beyond the year 9999. ``passed`` is null in messages; in a row
-that is none it says of how many numbers, from ``sequence`` on, the messages stay at their origin.
+``sensor`` to ``measurements`` are null in messages between gateways (``control``) and where
+``record_error`` says why the payload holds no reading; all but ``value`` also where the payload
+does not say (`cloud_ingest.measurements`). ``sensor`` to ``device_time`` are of the first
+measurement; ``measurements`` holds all of a message that has several. ``origin_time`` is when the
+origin accepted the message, null if its clock was beyond the year 9999. ``passed`` is null in
+messages; in a row that is none it says of how many numbers, from ``sequence`` on, the messages stay
+at their origin.
 """
 
 STAMP = ("origin", "boot_epoch", "control", "logged", "sequence")

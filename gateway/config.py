@@ -16,7 +16,8 @@ from typing import Any
 
 from gateway import config_checks as checks
 from gateway.broker.limits import Limits
-from gateway.config_file import FILES, ConfigError, Fault, hold, load
+from gateway.config_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
+from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
@@ -45,7 +46,8 @@ ROOT_POLICIES = ("capacity", "balance")
 class GatewaySection:
     """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain.
 
-    ``address`` is where others reach it, needed if it listens on every address.
+    ``address`` is where others reach it, needed if it listens on every address. Sensor classes of
+    one's own are looked for in ``sensors_dir`` first; without it, beside the configuration file.
     """
 
     id: str
@@ -53,6 +55,7 @@ class GatewaySection:
     domain: str = ""
     group: str = ""
     address: str | None = None
+    sensors_dir: Path | None = None
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -347,9 +350,11 @@ class GatewaySettings:
     limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
+    home_assistant: HomeAssistantSection = field(default_factory=HomeAssistantSection)
     sensors: list[dict[str, Any]] = field(
         default_factory=list, metadata={FILES: {"series": ".csv"}}
     )
+    file: Path | None = field(default=None, metadata=IS_THE_FILE)
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -361,6 +366,12 @@ class GatewaySettings:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
             yield Fault("tree.tls", why)
+
+    @property
+    def sensors_dir(self) -> Path | None:
+        """Where sensor classes of one's own are looked for; None for installed ones alone."""
+        beside = None if self.file is None else self.file.absolute().parent
+        return self.gateway.sensors_dir or beside
 
     @property
     def address(self) -> str:

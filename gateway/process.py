@@ -7,7 +7,6 @@ goes backwards. A part that can't start stops those before it and names what is 
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import ipaddress
 import logging
@@ -17,7 +16,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from cloud_ingest.record import Record
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
@@ -47,8 +45,6 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
-from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Sensor
 from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
@@ -78,7 +74,6 @@ class GatewayProcess:
         self._again = again
         self._settings = settings
         self._read = read
-        self._prefix = settings.gateway.place.prefix(settings.gateway.id)
         self._members = Members(settings.gateway.state_dir)
         self._stack = AsyncExitStack()
         self._end = end
@@ -120,7 +115,7 @@ class GatewayProcess:
         own = self._settings.gateway
         key = self._settings.tree.key()
         keystore = state.keystore(self._settings.coap.psk_file)
-        sensors = state.sensors(self._settings)
+        self._readings = state.readings(self._settings, self._accept, self._refused)
         files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
@@ -136,7 +131,6 @@ class GatewayProcess:
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         self._console = await self._start_console()
-        self._sampler = Sampler(self._publish_reading)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
@@ -152,18 +146,21 @@ class GatewayProcess:
             routed=self._routed,
             drain=self._drain,
         )
-        self._coap = await self._start_coap(keystore, sensors)
+        self._coap = await self._start_coap(keystore)
         try:
             await self._attachment.start(self._settings.address, self._link_port())
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
-        self._sampler.add_all(sensors)
-        self._sampling = asyncio.create_task(self._sampler.run(), name="sensors")
-        self._stack.push_async_callback(_cancelled, self._sampling)
+        self._start_readings()
         self._tell_listeners(own.state_dir)
 
     # -- parts -----------------------------------------------------------------------------------
+
+    def _start_readings(self) -> None:
+        match, filters = self._broker.core.retention.match, self._readings.retained_filters
+        self._readings.start({topic: m.payload for f in filters for topic, m in match(f)})
+        self._stack.push_async_callback(self._readings.stop)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
@@ -172,7 +169,7 @@ class GatewayProcess:
             limits.failures_per_s,
             is_required=tree.tls == "required",
             tls=tls,
-            refused=self._link_refused,
+            refused=self._refused,
         )
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
@@ -186,13 +183,15 @@ class GatewayProcess:
         receiver = NodeReceiver(
             self._control,
             self._deliver,
-            reads_unlogged=lambda: len(self._broker.core.subscriptions) > 0,
+            reads_unlogged=lambda: (
+                len(self._broker.core.subscriptions) > 0 or bool(self._readings.command_topics)
+            ),
             outlived=self._life.outlived,
         )
         scope = Scope(tree.replicate, tree.keep_local)
         return TreeNode(node, log, receiver, self._admission, scope)
 
-    def _link_refused(self, kind: str, who: str) -> None:
+    def _refused(self, kind: str, who: str) -> None:
         self._broker.core.refusals.count(kind, who)
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
@@ -223,7 +222,7 @@ class GatewayProcess:
             broker = await open_broker(
                 settings,
                 files.broker,
-                tree=self._node,
+                tree=self._readings.overhear(self._node),
                 links=self._node,
                 memory=Memory(LogHistory(self._node, own), state_file),
                 recovered=self._broker_recovered,
@@ -246,7 +245,8 @@ class GatewayProcess:
         if self._routed is not None:
             sessions = core.sessions.values()
             filters = (f for session in sessions for f in session.subscriptions)
-            self._routed.begin(filters, lambda: core.sessions.connected)
+            wanted = (*filters, *self._readings.command_topics)
+            self._routed.begin(wanted, lambda: core.sessions.connected)
 
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
@@ -289,12 +289,12 @@ class GatewayProcess:
         self._stack.push_async_callback(console.stop)
         return f"{own.host}:{port}"
 
-    async def _start_coap(self, keystore: Keystore | None, sensors: list[Sensor]) -> CoapServer:
+    async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         coap, own = self._settings.coap, self._settings.gateway
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
             self._members.known,
-            self._sampler,
+            self._readings.sampler,
             publish=self._publish_query,
             status=self._status.as_json,
             drain=self._drain.start,
@@ -317,7 +317,8 @@ class GatewayProcess:
         host = f"[{own_address}]" if own_address.version == 6 else str(own_address)
         scheme = "coap" if server.coap_port else "coaps"
         port = server.coap_port or server.coaps_port
-        self._site.start(sensors, f"{scheme}://{host}" + (f":{port}" if port else ""))
+        uri = f"{scheme}://{host}" + (f":{port}" if port else "")
+        self._site.start(self._readings.sensors, uri)
         return server
 
     def _record(self) -> MemberRecord:
@@ -355,8 +356,8 @@ class GatewayProcess:
 
     # -- the way of a message --------------------------------------------------------------------
 
-    def _publish_reading(self, sensor: Sensor, record: Record) -> None:
-        self._broker.accept(Entry(f"{self._prefix}/{sensor.name}", record.encode(), qos=1))
+    def _accept(self, entry: Entry) -> None:
+        self._broker.accept(entry)
 
     def _publish_query(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)
@@ -364,24 +365,21 @@ class GatewayProcess:
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
         self._broker.core.arriving.publish_batch(rows, header.stream, last)
+        self._readings.hear(rows)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
         if self._routed is not None:
             self._routed.control(entry, header)
+            self._readings.met(header.origin)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""
-        self._sampling.cancel()
+        self._readings.end()
         record = dataclasses.replace(self._record(), draining=True)
         self._members.publish(self._node, record)
         _log.info("%s is draining", self._settings.gateway.id)
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _reason(error: OSError) -> str:

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
 from gateway.config import ConfigError, GatewaySettings
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
 from gateway.log.message_log import LogError, MessageLog
-from gateway.sensors.catalogue import build_sensors
+from gateway.readings import Readings
+from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
+from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.sensor import Sensor
+from tree_handler.batch import Entry
 
 _log = logging.getLogger(__name__)
 
@@ -37,18 +43,43 @@ def keystore(path: Path | None) -> Keystore | None:
         raise ConfigError("coap.psk_file", str(error)) from error
 
 
-def sensors(settings: GatewaySettings) -> list[Sensor]:
+def readings(
+    settings: GatewaySettings,
+    accept: Callable[[Entry], None],
+    refused: Callable[[str, str], None],
+) -> Readings:
+    """The sensors of the configuration, ready to be read and announced; see `Readings`.
+
+    Raises:
+        ConfigError: one of them is not usable, or can't be announced as it is configured.
+
+    """
+    own = settings.gateway
+    prefix = own.place.prefix(own.id)
+    announcing = AnnouncingGateway(own.id, prefix, version("hedgerow"))
+    configured = sensors(settings)
+    try:
+        announcements = Announcements(settings.home_assistant, announcing, configured)
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+    return Readings(own.id, prefix, configured, announcements, accept, refused)
+
+
+def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
     """The sensors of the configuration.
 
     Raises:
         ConfigError: one of them is not usable.
 
     """
+    folder = settings.sensors_dir
+    if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
+        raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
+    default_format = JSON if settings.home_assistant.discovery else MSGPACK
     try:
-        return build_sensors(settings.sensors)
+        return build_sensors(settings.sensors, folder=folder, default_format=default_format)
     except SensorConfigError as error:
-        where, _, why = str(error).partition(": ")
-        raise ConfigError(where, why) from error
+        raise ConfigError(error.key, error.why) from error
 
 
 def open_log(settings: GatewaySettings) -> MessageLog:

@@ -22,8 +22,6 @@ from tree_handler.member import Place
 
 PATH = "sensors"
 FORMATS = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
-MAX_TEXT_BYTES = 64
-"""Longest number in plain text that a PUT may carry."""
 OWN_IDENTITY = "self"
 """Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
 
@@ -191,13 +189,7 @@ class ActuatorResource(SensorResource):
             )
         if content_format not in (None, ContentFormat.TEXT):
             raise error.UnsupportedContentFormat("senml+json (110) or text/plain (0)")
-        try:
-            value = float(request.payload[: MAX_TEXT_BYTES + 1].decode())
-        except ValueError as refused:
-            raise error.BadRequest("the payload is not a number") from refused
-        if len(request.payload) > MAX_TEXT_BYTES or not math.isfinite(value):
-            raise error.BadRequest("the payload is not a finite number")
-        return value
+        return senml.decode_text(request.payload)
 
 
 def _path(name: str) -> tuple[str, ...]:

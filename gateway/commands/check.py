@@ -143,7 +143,9 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
         except ConfigError as error:
             yield from error.faults
     if (tables := reading.sections["sensors"]) is not None:
-        yield from _sensor_faults(tables)
+        own, file = reading.sections["gateway"], reading.sections["file"]
+        folder = None if own is None else own.sensors_dir
+        yield from _sensor_faults(tables, folder or file.absolute().parent)
 
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
@@ -163,13 +165,13 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield lambda: access_files.read(settings)  # links too
 
 
-def _sensor_faults(tables: list[dict[str, Any]]) -> Iterator[Fault]:
+def _sensor_faults(tables: list[dict[str, Any]], folder: Path) -> Iterator[Fault]:
     """Build the sensors without each key that is refused, so that the others are looked at."""
     left = [dict(table) for table in tables]
     refused = set[str]()
     for _ in range(sum(map(len, tables)) + len(tables) + 1):  # one of them goes in each round
         try:
-            build_sensors(left)
+            build_sensors(left, folder=folder)
         except SensorConfigError as error:
             table, _, key = error.key.partition(".")
             number = int(table.removeprefix("sensors[").removesuffix("]"))

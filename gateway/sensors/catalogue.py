@@ -2,19 +2,22 @@
 
 ``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
 series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
-developer's own subclass of ``Sensor``; keys beyond those of ``Sensor`` go to its constructor.
+developer's own subclass of ``Sensor`` (`gateway.sensors.drivers` says where it is found); keys
+beyond those of ``Sensor`` go to its constructor. ``format``, ``retain`` and ``home_assistant``,
+which every kind has, say how its readings are published and shown.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from gateway.sensors import recorded
+from gateway.sensors import drivers, mqtt_form, recorded
 from gateway.sensors.host import host_sensors
+from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
@@ -25,13 +28,37 @@ Build = Callable[[SensorOptions], Sequence[Sensor]]
 DEFAULT_INTERVAL_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredSensor:
+    """A sensor, and what its table says beside.
+
+    Attributes:
+        sensor: what is read.
+        form: how its readings look on MQTT.
+        where: what to call its table in an error, as ``sensors[1]``.
+        home_assistant: what Home Assistant is told of it, beside what the gateway knows.
+
+    """
+
+    sensor: Sensor
+    form: MqttForm = field(default_factory=MqttForm)
+    where: str = "sensors"
+    home_assistant: Mapping[str, Any] = field(default_factory=dict)
+
+
 def build_sensors(
-    tables: Sequence[Mapping[str, Any]], *, clock: Callable[[], float] = time.monotonic
-) -> list[Sensor]:
+    tables: Sequence[Mapping[str, Any]],
+    *,
+    folder: Path | None = None,
+    default_format: str = mqtt_form.MSGPACK,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[ConfiguredSensor]:
     """Build the sensors of a configuration.
 
     Args:
         tables: the configuration's ``sensors``, one table each.
+        folder: where a developer's own classes are looked for first.
+        default_format: of sensors that do not say one.
         clock: seconds, rising steadily; what a replayed series plays by.
 
     Raises:
@@ -44,13 +71,18 @@ def build_sensors(
         "replay": lambda options: _replay(options, clock),
         "switch": _switch,
     }
-    built: dict[str, Sensor] = {}
+    built: dict[str, ConfiguredSensor] = {}
     for i, table in enumerate(tables):
-        options = SensorOptions(table, f"sensors[{i}]")
+        where = f"sensors[{i}]"
+        options = SensorOptions(table, where)
         kind = options.text("type")
+        form = MqttForm(
+            options.choice("format", mqtt_form.FORMATS, default_format), options.flag("retain")
+        )
+        shown = options.table("home_assistant")
         try:
             if ":" in kind:
-                sensors: Sequence[Sensor] = [_own(kind, options)]
+                sensors: Sequence[Sensor] = [_own(kind, folder, options)]
             elif kind in kinds:
                 sensors = kinds[kind](options)
             else:
@@ -63,7 +95,7 @@ def build_sensors(
         for sensor in sensors:
             if sensor.name in built:
                 raise options.error("name", f"a second sensor named {sensor.name!r}")
-            built[sensor.name] = sensor
+            built[sensor.name] = ConfiguredSensor(sensor, form, where, shown)
     return list(built.values())
 
 
@@ -100,14 +132,11 @@ def _switch(options: SensorOptions) -> Sequence[Sensor]:
     ]
 
 
-def _own(kind: str, options: SensorOptions) -> Sensor:
-    module_name, _, class_name = kind.partition(":")
+def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise options.error("type", f"{kind!r}: {error}") from error
-    if not (inspect.isclass(found) and issubclass(found, Sensor)):
-        raise options.error("type", f"{kind!r} is no subclass of Sensor")
+        found = drivers.find(kind, folder)
+    except drivers.DriverError as error:
+        raise options.error("type", str(error)) from error
     name = options.text("name")
     keywords: dict[str, Any] = {
         "interval_s": options.number("interval_s", DEFAULT_INTERVAL_S),
@@ -116,5 +145,10 @@ def _own(kind: str, options: SensorOptions) -> Sensor:
     }
     try:
         return found(name, **keywords)
-    except TypeError as error:  # an unknown key, one that is missing, or a value of a wrong type
-        raise options.error("", f"{kind}: {error}") from error
+    except (ValueError, OSError):
+        raise
+    # TypeError: an unknown key, one that is missing, or a value of a wrong type; but the class is
+    # a developer's own code, which may raise anything.
+    except Exception as error:
+        what = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
+        raise options.error("", f"{kind}: {what}") from error

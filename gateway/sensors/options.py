@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -66,6 +66,30 @@ class SensorOptions:
         if not math.isfinite(value):
             raise self.error(key, f"{value} is not finite")
         return float(value)
+
+    def flag(self, key: str) -> bool:
+        """True or false; false if the key is missing.
+
+        Raises:
+            SensorConfigError: neither.
+
+        """
+        value = self._left.pop(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, f"{value!r} is neither true nor false")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str], default: str) -> str:
+        """One of several texts; ``default`` if the key is missing.
+
+        Raises:
+            SensorConfigError: none of them.
+
+        """
+        value = self._left.pop(key, default)
+        if value not in choices:
+            raise self.error(key, f"{value!r} is none of {', '.join(map(repr, choices))}")
+        return str(value)
 
     def table(self, key: str) -> dict[str, Any]:
         """A table; empty if the key is missing.

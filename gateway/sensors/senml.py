@@ -1,4 +1,7 @@
-"""A reading as SenML JSON (RFC 8428): what a sensor answers over CoAP and an actuator is set by."""
+"""A reading as SenML JSON (RFC 8428): what a sensor answers and an actuator is set by.
+
+An actuator also takes the number alone, as text.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from typing import Any
 CONTENT_FORMAT = 110
 """application/senml+json (RFC 8428, section 12.3.1)."""
 MAX_BYTES = 1024
+MAX_TEXT_BYTES = 64
+"""Longest number in plain text that an actuator takes."""
 
 _NUMBERS = frozenset({"bt", "t", "ut", "bver"})
 
 
 class SenmlError(ValueError):
-    """A payload is not one SenML record with a value; the message names the field."""
+    """A payload does not say one value; the message names the field."""
 
 
 def encode(base_name: str, name: str, unit: str, value: float, time_s: float) -> bytes:
@@ -68,6 +73,22 @@ def decode_value(payload: bytes, base_name: str, name: str, unit: str) -> float:
         raise SenmlError("v: out of range") from error
     if not math.isfinite(value):
         raise SenmlError(f"v: {value} is not finite")
+    return value
+
+
+def decode_text(payload: bytes) -> float:
+    """Read the value an actuator is to take from plain text.
+
+    Raises:
+        SenmlError: not a finite number.
+
+    """
+    try:
+        value = float(payload[: MAX_TEXT_BYTES + 1].decode())
+    except ValueError as error:
+        raise SenmlError("the payload is not a number") from error
+    if len(payload) > MAX_TEXT_BYTES or not math.isfinite(value):
+        raise SenmlError("the payload is not a finite number")
     return value
 
 

@@ -57,7 +57,7 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     member(spool, "gw-a", 2, 1, "north")
     spool.readings("gw-a", 2, 1)
     spool.readings("gw-a", 2, 4, 2)  # 2 and 3 are missing
-    spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"21.5"])  # no records, but no gaps either
+    spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"open"])  # no readings, but no gaps either
     spool.sync()
     spool.readings("gw-a", 2, 6, 50)  # not safe yet
     spool.append(b"torn")
@@ -78,7 +78,7 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     assert {row["payload"] for row in telemetry if row["origin"] == "gw-b"} == {
         b"\xc1",
         b"",
-        b"21.5",
+        b"open",
     }
     assert not any(row["topic"].startswith("$") for row in telemetry)
     rows = {row["gateway"]: row for row in table(tmp_path / "tables", "fleet")}
@@ -99,6 +99,22 @@ def test_what_a_gateway_keeps_to_itself_is_no_gap_and_what_was_given_up_is(
     a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
     assert (a.messages, a.logged, a.gaps, a.kept_local, a.duplicates) == (4, 4, 3, 13, 0)
     assert len(table(tmp_path / "tables", "telemetry")) == 4
+
+
+def test_json_senml_and_plain_numbers_are_readings_in_the_table(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    pack = b'[{"bn":"m/","bt":1760000000,"n":"u","u":"V","v":230},{"n":"i","u":"A","v":2}]'
+    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])
+    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])  # a copy
+    spool.sync()
+    a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
+    assert (a.messages, a.duplicates, a.undecodable) == (4, 4, 1)
+    rows = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
+    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None]
+    assert [(row["sensor"], row["unit"]) for row in rows[1:3]] == [(None, None), ("m/u", "V")]
+    assert [each["sensor"] for each in rows[2]["measurements"]] == ["m/u", "m/i"]
+    assert rows[3]["record_error"].startswith("neither a number nor JSON")
 
 
 def test_plain_pyarrow_reads_the_tables_with_their_types(

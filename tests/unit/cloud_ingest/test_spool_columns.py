@@ -61,6 +61,7 @@ def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> N
             "value": 0.25,
             "device_time": when + timedelta(seconds=1_760_000_000),
             "device_number": 9,
+            "measurements": None,
             "record_error": None,
         }
     ]
@@ -132,6 +133,48 @@ def test_no_batches_make_no_rows() -> None:
     assert rows([]) == []
 
 
+@pytest.mark.parametrize(
+    ("payload", "sensor", "unit", "value"),
+    [
+        (b"21.5", None, None, 21.5),
+        (b"7\n", None, None, 7.0),
+        (b'{"value": 3, "battery": 80}', None, None, 3.0),
+        (
+            b'[{"bn":"gw-a/","n":"host/load1","u":"count","v":0.25}]',
+            "gw-a/host/load1",
+            "count",
+            0.25,
+        ),
+    ],
+)
+def test_text_and_json_have_a_value_and_count_as_readings(
+    payload: bytes, sensor: str | None, unit: str | None, value: float
+) -> None:
+    (row,) = rows([as_batch([Entry("t", payload)])])
+    assert (row["sensor"], row["unit"], row["value"]) == (sensor, unit, value)
+    assert row["record_error"] is None
+    assert (row["device_time"], row["device_number"], row["measurements"]) == (None, None, None)
+    assert row["payload"] == payload
+
+
+def test_a_pack_of_several_records_is_one_row_that_holds_them_all() -> None:
+    pack = b'[{"bn":"m/","bt":1760000000,"bu":"V","n":"u","v":230},{"n":"i","u":"A","t":1,"v":2}]'
+    (row,) = rows([as_batch([Entry("t", pack)])])
+    assert (row["sensor"], row["unit"], row["value"]) == ("m/u", "V", 230.0)
+    when = datetime.fromtimestamp(1_760_000_000, UTC)
+    assert row["device_time"] == when
+    assert row["measurements"] == [
+        {"sensor": "m/u", "unit": "V", "value": 230.0, "device_time": when},
+        {"sensor": "m/i", "unit": "A", "value": 2.0, "device_time": when + timedelta(seconds=1)},
+    ]
+
+
+def test_a_time_that_no_table_can_hold_is_named_wherever_it_stands() -> None:
+    pack = b'[{"n":"a","v":1},{"n":"b","v":2,"t":1e300}]'
+    (row,) = rows([as_batch([Entry("t", pack)])])
+    assert (row["value"], row["record_error"]) == (None, "t (time): 1e+300")
+
+
 _MSGPACK_LIKE = st.binary(max_size=40) | st.builds(
     lambda head, tail: head[:-3] + tail,
     st.just(Record("s", "Cel", 1.5, 1.7e9, 4).encode()),
@@ -144,4 +187,4 @@ def test_any_payload_is_a_record_or_an_error_and_always_a_row(payloads: list[byt
     found = rows([as_batch([Entry("t", payload) for payload in payloads])])
     assert [row["payload"] for row in found] == payloads
     for row in found:
-        assert (row["record_error"] is None) == (row["sensor"] is not None)
+        assert (row["record_error"] is None) == (row["value"] is not None)

@@ -104,7 +104,7 @@ def test_a_configuration_builds_its_sensors(tmp_path: Path) -> None:
         ],
         clock=lambda: 0.0,
     )
-    by_name = {sensor.name: sensor for sensor in sensors}
+    by_name = {each.sensor.name: each.sensor for each in sensors}
     assert by_name["host/load1"].interval_s == 5.0
     assert (by_name["irradiance"].unit, by_name["irradiance"].resource_type) == (
         "W/m2",
@@ -122,7 +122,8 @@ def test_a_developers_own_class_is_built_by_its_path(monkeypatch: pytest.MonkeyP
     module = types.ModuleType("farm_sensors")
     module.Soil = Soil  # type: ignore[attr-defined]  # a module made for the test
     monkeypatch.setitem(sys.modules, "farm_sensors", module)
-    (soil,) = build_sensors([{"type": "farm_sensors:Soil", "name": "bed/1", "channel": 3}])
+    (built,) = build_sensors([{"type": "farm_sensors:Soil", "name": "bed/1", "channel": 3}])
+    soil = built.sensor
     assert (soil.read(), soil.unit, soil.name) == (30.0, "%RH", "bed/1")
     with pytest.raises(SensorConfigError, match=r"sensors\[0\].*'chanel'"):
         build_sensors([{"type": "farm_sensors:Soil", "name": "b", "channel": 3, "chanel": 4}])
@@ -136,6 +137,12 @@ def test_a_developers_own_class_is_built_by_its_path(monkeypatch: pytest.MonkeyP
         ({}, "sensors[0].type: missing"),
         ({"type": "hots"}, "sensors[0].type: 'hots' is none of host, replay, switch"),
         ({"type": "host", "speed": 1}, "sensors[0].speed: unknown key"),
+        (
+            {"type": "host", "format": "xml"},
+            "sensors[0].format: 'xml' is none of 'msgpack', 'json'",
+        ),
+        ({"type": "host", "format": ["json"]}, "sensors[0].format: ['json'] is none of"),
+        ({"type": "host", "retain": 1}, "sensors[0].retain: 1 is neither true nor false"),
         ({"type": "host", "interval_s": "5"}, "sensors[0].interval_s: '5' is not a number"),
         ({"type": "host", "interval_s": 0}, "sensors[0]: interval_s: 0.0 is not greater than 0"),
         ({"type": "replay"}, "sensors[0].series: missing"),

@@ -1,0 +1,209 @@
+"""What a client's message says in numbers, in whichever form a device writes it.
+
+Four forms are read, told apart by their first byte:
+
+- a telemetry record, a msgpack map (`cloud_ingest.record`);
+- a plain number as text, as Home Assistant and ``mosquitto_pub`` write it: ``21.5``;
+- a JSON object with a numeric ``value``: ``{"value": 21.5}``;
+- a SenML pack in JSON, an array of records with base fields (RFC 8428, sections 4 and 5).
+
+All else is refused with what is wrong with it, and so is what readers of such a message could
+take for different things: a value that is not finite, an object with one key twice, text that is
+not UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from cloud_ingest import record
+from cloud_ingest.record import RecordError
+
+MAX_TEXT_BYTES = 64 * 1024
+"""Longer text is refused unread: no sensor writes it, and reading it costs memory."""
+SENML_VERSION = 10
+"""The version that is understood; a pack of a later one must not be used (section 4.4)."""
+ABSOLUTE_FROM_S = 1 << 28
+"""Times from here on are seconds since 1970, those below are relative to now (section 4.5.3)."""
+
+_MAP_HEADS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+"""First bytes of a msgpack map. Neither a number nor JSON begins with one of them."""
+_BLANKS = " \t\r\n"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_TEXT_FIELDS = ("bn", "bu", "n", "u")
+_NUMBER_FIELDS = ("bt", "bv", "bver", "t", "v")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One number that a message holds, and what it says of it.
+
+    Attributes:
+        value: finite; 1 and 0 for a SenML record that says true or false.
+        sensor: its name, resolved where it is SenML's; None if the message names none.
+        unit: None if the message names none.
+        time_s: the device's wall clock, seconds since 1970; None if it gives no such time.
+        number: the reading's number at its device; None but in a telemetry record.
+
+    """
+
+    value: float
+    sensor: str | None = None
+    unit: str | None = None
+    time_s: float | None = None
+    number: int | None = None
+
+
+def decode(payload: bytes) -> list[Measurement]:
+    """Read what a message says: at least one measurement, several from a SenML pack.
+
+    Raises:
+        RecordError: it is none of the forms, or one of them and wrong; the message names the
+            field, as ``$[1].v``.
+
+    """
+    if payload and payload[0] in _MAP_HEADS:
+        return [_of_record(record.decode(payload))]
+    text = _text(payload)
+    if _NUMBER.fullmatch(text):
+        return [Measurement(_finite("number", float(text)))]
+    document = _json(text)
+    if isinstance(document, dict):
+        if "value" not in document:
+            raise RecordError("$.value: missing")
+        return [Measurement(_number("$.value", document["value"]))]
+    if isinstance(document, list):
+        return _pack(document)
+    raise RecordError("JSON, but neither a number, nor an object with `value`, nor a SenML pack")
+
+
+def _of_record(found: record.Record) -> Measurement:
+    value = _finite("v (value)", found.value)
+    return Measurement(value, found.name, found.unit, found.time_s, found.number)
+
+
+def _text(payload: bytes) -> str:
+    if len(payload) > MAX_TEXT_BYTES:
+        raise RecordError(f"{len(payload)} bytes of text, at most {MAX_TEXT_BYTES} are read")
+    try:
+        text = payload.decode().strip(_BLANKS)
+    except UnicodeDecodeError as error:
+        raise RecordError(f"neither a msgpack map nor UTF-8: byte {error.start}") from error
+    if not text:
+        raise RecordError("empty")
+    return text
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refuse_constant)
+    except RecordError:
+        raise
+    except RecursionError as error:
+        raise RecordError("JSON: nested too deeply") from error
+    except ValueError as error:  # also a whole number of more digits than Python converts
+        raise RecordError(f"neither a number nor JSON: {error}") from error
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise RecordError(f"JSON: {name[:40]!r} stands twice in an object")
+        members[name] = value
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RecordError(f"JSON: {name} is not finite")
+
+
+def _number(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError(f"{where}: {type(value).__name__} is not a number")
+    try:
+        return _finite(where, float(value))
+    except OverflowError as error:
+        raise RecordError(f"{where}: out of range") from error
+
+
+def _finite(where: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise RecordError(f"{where}: {value} is not finite")
+    return value
+
+
+# -- SenML -----------------------------------------------------------------------------------------
+
+
+def _pack(records: list[Any]) -> list[Measurement]:
+    """Resolve the records of a pack; those without a number are left out (section 4.6)."""
+    texts: dict[str, str] = {}
+    numbers: dict[str, float] = {}
+    found = []
+    for at, fields in enumerate(records):
+        where = f"$[{at}]"
+        if not isinstance(fields, dict):
+            raise RecordError(f"{where}: {type(fields).__name__} is no SenML record")
+        _check(fields, where)
+        # A base field holds until a later record has it again; a regular one for its own alone.
+        texts = {name: texts[name] for name in ("bn", "bu") if name in texts}
+        texts |= {name: fields[name] for name in _TEXT_FIELDS if name in fields}
+        numbers = {name: numbers[name] for name in ("bt", "bv") if name in numbers}
+        numbers |= {
+            name: _number(f"{where}.{name}", fields[name])
+            for name in _NUMBER_FIELDS
+            if name in fields
+        }
+        if numbers.get("bver", 0) > SENML_VERSION:
+            raise RecordError(f"{where}.bver: {fields['bver']} is later than {SENML_VERSION}")
+        value = _value(fields, numbers, where)
+        if value is not None:
+            found.append(_resolved(value, texts, numbers, where))
+    if not found:
+        raise RecordError("SenML: no record with a number")
+    return found
+
+
+def _check(fields: Mapping[str, Any], where: str) -> None:
+    for name in fields:
+        if name.endswith("_"):  # section 4.4
+            raise RecordError(f"{where}.{name[:40]!r}: must be understood and is not")
+    for name in _TEXT_FIELDS:
+        text = fields.get(name, "")
+        if not isinstance(text, str):
+            raise RecordError(f"{where}.{name}: {type(text).__name__} is no text")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # half of a surrogate pair: no table can hold it
+            raise RecordError(f"{where}.{name}: no Unicode text") from error
+
+
+def _value(fields: Mapping[str, Any], numbers: Mapping[str, float], where: str) -> float | None:
+    if "v" in numbers:
+        return _finite(f"{where}.v", numbers.get("bv", 0.0) + numbers["v"])
+    if "vb" not in fields:
+        return None
+    if not isinstance(fields["vb"], bool):
+        raise RecordError(f"{where}.vb: {type(fields['vb']).__name__} is neither true nor false")
+    return float(fields["vb"])
+
+
+def _resolved(
+    value: float, texts: Mapping[str, str], numbers: Mapping[str, float], where: str
+) -> Measurement:
+    time_s = _finite(f"{where}.t", numbers.get("bt", 0.0) + numbers.get("t", 0.0))
+    return Measurement(
+        value,
+        texts.get("bn", "") + texts.get("n", "") or None,
+        texts.get("u", texts.get("bu")) or None,
+        time_s if time_s >= ABSOLUTE_FROM_S else None,
+    )

@@ -1,0 +1,1 @@
+"""Home Assistant's MQTT discovery: sensors and actuators announce themselves to it."""

@@ -1,0 +1,125 @@
+"""What a gateway publishes so that Home Assistant finds its sensors, and forgets those that went.
+
+Each sensor has a retained message on ``<prefix>/<component>/<gateway>/<object>/config``; an empty
+one ends it. What is retained already says which sensors there were, so that one that went is
+taken back although nobody remembers it, and one that did not change is not told again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+
+from gateway.home_assistant.entities import AnnouncingGateway, describe, object_id
+from gateway.home_assistant.section import HomeAssistantSection
+from gateway.sensors import mqtt_form
+from gateway.sensors.catalogue import ConfiguredSensor
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sensor import Actuator
+from tree_handler.batch import Entry
+
+ONLINE, OFFLINE = b"online", b"offline"
+"""Home Assistant's defaults of ``payload_available`` and ``payload_not_available``."""
+
+_log = logging.getLogger(__name__)
+
+
+class Announcements:
+    """The announcements of one gateway.
+
+    Args:
+        section: the configuration's; with ``discovery`` off what was announced is taken back.
+        gateway: whose sensors they are.
+        sensors: those that are read.
+
+    Raises:
+        SensorConfigError: a sensor's table ``home_assistant`` is wrong, or a sensor has a name
+            whose topic is needed.
+
+    """
+
+    def __init__(
+        self,
+        section: HomeAssistantSection,
+        gateway: AnnouncingGateway,
+        sensors: Sequence[ConfiguredSensor],
+    ) -> None:
+        self._gateway = gateway
+        self._is_on = section.discovery
+        self._configs: dict[str, bytes] = {}
+        self.actuators: dict[str, Actuator] = {}
+        """Those that can be set over MQTT, by their command topic."""
+        if not self._is_on:
+            return
+        topics = {gateway.state_topic(each.sensor.name): each for each in sensors}
+        for each in sensors:
+            entity = describe(each, gateway)
+            sensor = each.sensor
+            if each.form.format == mqtt_form.MSGPACK:
+                _log.warning(
+                    "sensor %s is not announced: Home Assistant does not read msgpack", sensor.name
+                )
+                continue
+            level = object_id(sensor.name)
+            topic = f"{section.prefix}/{entity.component}/{gateway.gateway_id}/{level}/config"
+            payload = json.dumps(entity.fields, separators=(",", ":"), ensure_ascii=False)
+            self._configs[topic] = payload.encode()
+            if isinstance(sensor, Actuator):
+                self.actuators[gateway.command_topic(sensor.name)] = sensor
+        for taken in (gateway.availability_topic, *self.actuators):
+            if taken in topics:
+                each = topics[taken]
+                why = f"{each.sensor.name!r} is needed for Home Assistant: its topic is {taken}"
+                raise SensorConfigError(f"{each.where}.name", why)
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """What was retained on topics that these match is what `begin` has to know."""
+        own = f"+/+/{self._gateway.gateway_id}/+/config"
+        return own, self._gateway.availability_topic
+
+    def begin(self, retained: Mapping[str, bytes]) -> list[Entry]:
+        """What to publish when the gateway starts.
+
+        Args:
+            retained: what is retained now, by topic.
+
+        """
+        here = self._gateway.availability_topic
+        wanted = self._wanted
+        gone = [
+            topic
+            for topic, payload in retained.items()
+            if topic not in wanted and (_is_ours(payload) or topic == here)
+        ]
+        changed = {t: payload for t, payload in wanted.items() if retained.get(t) != payload}
+        return [_retained(topic, b"") for topic in gone] + [
+            _retained(topic, payload) for topic, payload in changed.items()
+        ]
+
+    def again(self) -> list[Entry]:
+        """What to publish for a gateway that was not known when it was published before."""
+        return [_retained(topic, payload) for topic, payload in self._wanted.items()]
+
+    @property
+    def _wanted(self) -> dict[str, bytes]:
+        here = self._gateway.availability_topic
+        return self._configs | ({here: ONLINE} if self._is_on else {})
+
+    def end(self) -> list[Entry]:
+        """What to publish when the gateway stops."""
+        return [_retained(self._gateway.availability_topic, OFFLINE)] if self._is_on else []
+
+
+def _is_ours(payload: bytes) -> bool:
+    """Whether a discovery payload is a gateway's: anybody may announce below any name."""
+    try:
+        fields = json.loads(payload)
+        return bool(fields["origin"]["name"] == "hedgerow")
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return False
+
+
+def _retained(topic: str, payload: bytes) -> Entry:
+    return Entry(topic, payload, qos=1, retain=True)

@@ -1,0 +1,123 @@
+"""Sets actuators as messages on their command topics say, whichever gateway they came to.
+
+Who may publish there, the broker's policy decides as for every topic. Of several values that come
+while an actuator is being set, the newest counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from gateway.broker.hooks import Committed, Tree
+from gateway.sensors import senml
+from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
+from tree_handler.batch import Row
+
+REFUSED = "command not carried out"
+
+
+class Commands:
+    """The command topics of one gateway's actuators.
+
+    Args:
+        actuators: by command topic.
+        base_name: SenML base name of the gateway's sensors.
+        write: sets an actuator.
+        refused: is told of a command that was not carried out: its kind, and topic with reason.
+
+    """
+
+    def __init__(
+        self,
+        actuators: Mapping[str, Actuator],
+        base_name: str,
+        write: Callable[[Actuator, float], Awaitable[object]],
+        refused: Callable[[str, str], None],
+    ) -> None:
+        self._actuators = actuators
+        self._base_name = base_name
+        self._write = write
+        self._refused = refused
+        self._wanted: dict[str, float] = {}
+        """The newest value of each topic that is not set yet."""
+        self._setting: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """The command topics."""
+        return list(self._actuators)
+
+    def hear(self, rows: Iterable[Row]) -> None:
+        """Take the messages on a command topic; others are not this module's."""
+        actuators = self._actuators
+        for row in rows:
+            if row[0] in actuators:
+                self._take(row[0], row[2])
+
+    async def stop(self) -> None:
+        """Set nothing more."""
+        for task in self._setting.values():
+            task.cancel()
+        await asyncio.gather(*self._setting.values(), return_exceptions=True)
+
+    def _take(self, topic: str, payload: bytes) -> None:
+        actuator = self._actuators[topic]
+        if not payload:  # ends a retained message, and says nothing
+            return
+        try:
+            if payload.lstrip().startswith(b"["):
+                value = senml.decode_value(payload, self._base_name, actuator.name, actuator.unit)
+            else:
+                value = senml.decode_text(payload)
+        except senml.SenmlError as error:
+            self._refused(REFUSED, f"{topic}: {error}")
+            return
+        self._wanted[topic] = value
+        if topic not in self._setting:
+            task = asyncio.create_task(self._set(topic, actuator), name=f"set {actuator.name}")
+            self._setting[topic] = task
+
+    async def _set(self, topic: str, actuator: Actuator) -> None:
+        try:
+            while (value := self._wanted.pop(topic, None)) is not None:
+                try:
+                    await self._write(actuator, value)
+                except (SensorError, ValueRefusedError) as error:
+                    self._refused(REFUSED, f"{topic}: {error}")
+        finally:
+            del self._setting[topic]
+
+
+class OverheardTree:
+    """The tree as the broker sees it, with what the broker's own clients publish overheard.
+
+    Args:
+        tree: takes the messages.
+        hear: is told of them: of those that the log is to have when it has them.
+
+    """
+
+    def __init__(self, tree: Tree, hear: Callable[[Iterable[Row]], None]) -> None:
+        self._tree = tree
+        self._hear = hear
+
+    @property
+    def carries_unlogged(self) -> bool:
+        """Always: a command may be of QoS 0."""
+        return True
+
+    def publish_all(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        """See `Tree`."""
+
+        def told(first: int, error: OSError | None) -> None:
+            if error is None:
+                self._hear(logged)
+            if done is not None:
+                done(first, error)
+
+        self._hear(unlogged)
+        passed_on = unlogged if self._tree.carries_unlogged else ()
+        self._tree.publish_all(logged, passed_on, told if logged else done)

@@ -1,0 +1,27 @@
+"""The configuration's section ``[home_assistant]``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gateway.config_file import ConfigError
+
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class HomeAssistantSection:
+    """Whether sensors and actuators are announced, and below which topic.
+
+    With ``discovery`` they are, and actuators can be set over MQTT. ``prefix`` is Home Assistant's
+    discovery prefix.
+    """
+
+    discovery: bool = False
+    prefix: str = "homeassistant"
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.fullmatch(self.prefix):
+            why = f"{self.prefix!r} is not one topic level of letters, digits, '_' and '-'"
+            raise ConfigError("prefix", why)

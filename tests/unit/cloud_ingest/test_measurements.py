@@ -1,0 +1,223 @@
+"""Goal: whatever a device writes is read as numbers or refused with a reason, by one rule each."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement, decode
+from cloud_ingest.record import Record, RecordError
+from gateway.sensors import senml
+
+ABSOLUTE_S = 1_760_000_000
+
+
+def read(text: str) -> list[Measurement]:
+    return decode(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("21.5", 21.5),
+        ("-3", -3.0),
+        ("+3", 3.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("1e3", 1000.0),
+        ("1E-3", 0.001),
+        (" 7\r\n", 7.0),
+        ("007", 7.0),
+        ("-0", 0.0),
+        ("9" * 400 + "e-300", 1e100),
+    ],
+)
+def test_a_plain_number_is_a_value(text: str, value: float) -> None:
+    assert read(text) == [Measurement(value)]
+
+
+def test_an_object_with_a_numeric_value_is_a_value() -> None:
+    assert read('{"value": 21.5, "unit": "C", "raw": [1, null]}') == [Measurement(21.5)]
+    assert read('{"value": -4}') == [Measurement(-4.0)]
+
+
+def test_a_telemetry_record_is_read_as_before() -> None:
+    payload = Record("host/load1", "/", 0.25, 1.5, 9).encode()
+    assert decode(payload) == [Measurement(0.25, "host/load1", "/", 1.5, 9)]
+
+
+# -- SenML -----------------------------------------------------------------------------------------
+
+
+def test_base_fields_hold_until_a_later_record_has_them_again() -> None:
+    pack = [
+        {"bn": "dev/", "bt": ABSOLUTE_S, "bu": "Cel", "bv": 20, "n": "a", "v": 1.5},
+        {"n": "b", "u": "%RH", "v": -10, "t": 2},
+        {"bn": "other", "bu": "V", "bv": 0, "v": 5, "t": -1},
+    ]
+    assert read(json.dumps(pack)) == [
+        Measurement(21.5, "dev/a", "Cel", ABSOLUTE_S),
+        Measurement(10.0, "dev/b", "%RH", ABSOLUTE_S + 2),
+        Measurement(5.0, "other", "V", ABSOLUTE_S - 1),
+    ]
+
+
+def test_records_without_a_number_are_left_out_but_their_base_fields_hold() -> None:
+    pack = [
+        {"bn": "dev/", "n": "label", "vs": "roof"},
+        {"n": "door", "vb": True},
+        {"n": "total", "s": 12.5},
+        {"n": "door", "vb": False},
+    ]
+    assert read(json.dumps(pack)) == [Measurement(1.0, "dev/door"), Measurement(0.0, "dev/door")]
+
+
+@pytest.mark.parametrize("time_s", [0, -60, 5.5, (1 << 28) - 1])
+def test_a_time_relative_to_now_is_no_time_of_the_device(time_s: float) -> None:
+    assert read(json.dumps([{"n": "a", "v": 1, "t": time_s}])) == [Measurement(1.0, "a")]
+    assert read(json.dumps([{"n": "a", "v": 1, "t": 1 << 28}])) == [
+        Measurement(1.0, "a", None, 1 << 28)
+    ]
+
+
+@given(
+    name=st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}(/[a-z0-9]{1,9})?", fullmatch=True),
+    unit=st.sampled_from(["", "Cel", "%RH"]),
+    value=st.floats(allow_nan=False, allow_infinity=False),
+    time_s=st.floats(1e9, 2e9),
+)
+def test_what_a_gateway_answers_over_coap_is_read(
+    name: str, unit: str, value: float, time_s: float
+) -> None:
+    (found,) = decode(senml.encode("gw-a/", name, unit, value, time_s))
+    assert found == Measurement(value, f"gw-a/{name}", unit or None, time_s)
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"ON", "neither a number nor JSON"),
+        (b"21.5 C", "neither a number nor JSON"),
+        (b"1_000", "neither a number nor JSON"),
+        (b"0x1F", "neither a number nor JSON"),
+        ("\u0663".encode(), "neither a number nor JSON"),  # a digit, and not one of JSON's
+        (b"\xef\xbb\xbf1", "neither a number nor JSON"),  # a byte order mark
+        (b"NaN", "JSON: NaN is not finite"),
+        (b"-Infinity", "JSON: -Infinity is not finite"),
+        (b"nan", "neither a number nor JSON"),
+        (b"inf", "neither a number nor JSON"),
+        (b"1e999", "number: inf is not finite"),
+        (b"true", "JSON, but neither"),
+        (b'"21.5"', "JSON, but neither"),
+        (b"null", "JSON, but neither"),
+        (b'{"valve": 1}', r"\$\.value: missing"),
+        (b'{"value": "1"}', r"\$\.value: str is not a number"),
+        (b'{"value": true}', r"\$\.value: bool is not a number"),
+        (b'{"value": null}', r"\$\.value: NoneType is not a number"),
+        (b'{"value": NaN}', "JSON: NaN is not finite"),
+        (b'{"value": 1e999}', r"\$\.value: inf is not finite"),
+        (b'{"value": 1' + b"0" * 400 + b"}", r"\$\.value: out of range"),
+        (b'{"value": 1' + b"0" * 5000 + b"}", "neither a number nor JSON"),
+        (b'{"value": 1, "value": 2}', "'value' stands twice"),
+        (b'{"value": 1, "a": {"b": 1, "b": 1}}', "'b' stands twice"),
+        (b"[]", "SenML: no record with a number"),
+        (b"[1, 2]", r"\$\[0\]: int is no SenML record"),
+        (b"[{}]", "SenML: no record with a number"),
+        (b'[{"n":"a","vs":"x"}]', "SenML: no record with a number"),
+        (b'[{"v":1},{"v":"2"}]', r"\$\[1\]\.v: str is not a number"),
+        (b'[{"v":true}]', r"\$\[0\]\.v: bool"),
+        (b'[{"vb":1}]', r"\$\[0\]\.vb: int"),
+        (b'[{"v":1,"v":2}]', "'v' stands twice"),
+        (b'[{"n":1,"v":1}]', r"\$\[0\]\.n: int is no text"),
+        (b'[{"n":"\\ud800","v":1}]', r"\$\[0\]\.n: no Unicode text"),
+        (b'[{"bt":"now","v":1}]', r"\$\[0\]\.bt: str"),
+        (b'[{"bt":1e308,"t":1e308,"v":1}]', r"\$\[0\]\.t: inf"),
+        (b'[{"bv":1e308,"v":1e308}]', r"\$\[0\]\.v: inf"),
+        (b'[{"bver":11,"v":1}]', r"\$\[0\]\.bver: 11 is later than 10"),
+        (b'[{"v":1,"x_":1}]', "must be understood"),
+        (b"[" * 20_000, "nested too deeply"),
+        (b'{"a":' * 10_000, "nested too deeply"),
+        (b"\xff\xfe1\x00", "neither a msgpack map nor UTF-8: byte 0"),
+        (b"21.5\xb0", "neither a msgpack map nor UTF-8: byte 4"),
+        (b" " * (MAX_TEXT_BYTES + 1), f"at most {MAX_TEXT_BYTES} are read"),
+        (b"\x81", "truncated"),
+        (msgpack.packb({"value": 1}), "missing required field"),
+        (Record("a", "", math.nan, 1.0, 1).encode(), r"v \(value\): nan is not finite"),
+        (Record("a", "", -math.inf, 1.0, 1).encode(), r"v \(value\): -inf is not finite"),
+    ],
+)
+def test_what_is_no_reading_is_refused_with_the_reason(payload: bytes, named: str) -> None:
+    with pytest.raises(RecordError, match=named):
+        decode(payload)
+
+
+def checked(payload: bytes) -> None:
+    """The rule for any bytes: finite measurements that a table can hold, or a named refusal."""
+    try:
+        found = decode(payload)
+    except RecordError as error:
+        assert str(error)
+        str(error).encode()
+        return
+    assert found
+    for each in found:
+        assert type(each.value) is float
+        assert math.isfinite(each.value)
+        for text in (each.sensor, each.unit):
+            assert text is None or text.encode().decode() == text
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(payload: bytes) -> None:
+    checked(payload)
+
+
+@given(st.binary(max_size=8), st.integers(0, 12), st.sampled_from([b"21.5", b'[{"v":1.5}]']))
+def test_damaged_text_is_read_or_refused(noise: bytes, at: int, text: bytes) -> None:
+    checked(text[:at] + noise + text[at:])
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(10**300, 10**320)
+    | st.floats()
+    | st.text(max_size=5)
+)
+_DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+_FIELDS = st.sampled_from(["bn", "bt", "bu", "bv", "bver", "n", "u", "v", "vb", "vs", "t", "x_"])
+_PACKS = st.lists(st.dictionaries(_FIELDS, _SCALARS, max_size=6) | _SCALARS, max_size=4)
+
+
+@given(_DOCUMENTS | _PACKS | st.fixed_dictionaries({"value": _DOCUMENTS}), st.booleans())
+def test_any_json_is_read_or_refused(document: Any, is_ascii: bool) -> None:
+    checked(json.dumps(document, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass"))
+
+
+@given(st.dictionaries(st.text(max_size=2), _SCALARS.filter(lambda v: type(v) is not int)))
+def test_any_msgpack_map_is_read_or_refused(fields: dict[str, Any]) -> None:
+    checked(msgpack.packb(fields))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_finite_number_is_read_as_it_was_written(value: float) -> None:
+    assert read(repr(value)) == [Measurement(value)]
+    assert read(json.dumps({"value": value})) == [Measurement(value)]

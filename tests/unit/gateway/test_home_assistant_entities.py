@@ -1,0 +1,248 @@
+"""Each sensor and actuator as Home Assistant's MQTT discovery describes one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from home_assistant_rules import check
+
+from cloud_ingest.record import Record
+from gateway.config import ConfigError
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.entities import AnnouncingGateway
+from gateway.home_assistant.section import HomeAssistantSection
+from gateway.home_assistant.units import _KNOWN
+from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
+from gateway.sensors.mqtt_form import MqttForm
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sensor import Actuator, Sensor
+from gateway.sensors.switch import Switch
+
+GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
+ON = HomeAssistantSection(discovery=True)
+FORMS = [MqttForm("json"), MqttForm("text")]
+
+
+class Dimmer(Actuator):
+    def read(self) -> float:
+        return 0.0
+
+
+def announced(*sensors: ConfiguredSensor) -> dict[str, dict[str, Any]]:
+    """What Home Assistant is told, by topic without its constant parts."""
+    entries = Announcements(ON, GATEWAY, sensors).begin({})
+    told = {}
+    for entry in entries:
+        assert (entry.qos, entry.retain) == (1, True)
+        if entry.topic != GATEWAY.availability_topic:
+            short = entry.topic.removeprefix("homeassistant/").removesuffix("/config")
+            told[short] = check(entry.topic, entry.payload)
+    assert len(told) == len(entries) - 1
+    return told
+
+
+def configured(sensor: Sensor, form: MqttForm = FORMS[0], **more: Any) -> ConfiguredSensor:
+    return ConfiguredSensor(sensor, form, "sensors[0]", more)
+
+
+def rendered(fields: dict[str, Any], payload: bytes) -> str:
+    """What a value template makes of a payload; only what the gateway's own templates use."""
+    template = fields.get("value_template")
+    if template is None:
+        return payload.decode()
+    found = re.fullmatch(r"\{\{ (.*) \}\}", template)
+    assert found
+    parts = [part.strip() for part in found[1].split("|")]
+    if parts[0].startswith("("):  # a share, shown in per cent
+        assert found[1].endswith("| float * 100) | round(2)")
+        return str(round(float(_value(parts[0][1:], payload)) * 100, 2))
+    value = _value(parts[0], payload)
+    assert parts[1:] in ([], ["int"])
+    return str(int(float(value))) if parts[1:] else value
+
+
+def _value(expression: str, payload: bytes) -> str:
+    if expression == "value":
+        return payload.decode()
+    assert expression == "value_json[0].v"
+    return str(json.loads(payload)[0]["v"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_sensor_is_described_in_full(form: MqttForm) -> None:
+    sensor = Sensor("roof/temperature", interval_s=30, unit="Cel")
+    (topic, fields), *others = announced(configured(sensor, form)).items()
+    assert (topic, others) == ("sensor/gw-a/roof_temperature", [])
+    template = fields.pop("value_template", None)
+    assert template == ("{{ value_json[0].v }}" if form.format == "json" else None)
+    assert fields == {
+        "name": "roof temperature",
+        "unique_id": "hedgerow_gw-a_roof_temperature",
+        "state_topic": "campus/north/gw-a/roof/temperature",
+        "availability_topic": "campus/north/gw-a/availability",
+        "expire_after": 100,
+        "qos": 1,
+        "unit_of_measurement": "°C",
+        "device_class": "temperature",
+        "state_class": "measurement",
+        "device": {
+            "identifiers": ["hedgerow_gw-a"],
+            "name": "gw-a",
+            "manufacturer": "Hedgerow",
+            "model": "gateway",
+            "sw_version": "1.0",
+        },
+        "origin": {"name": "hedgerow", "sw_version": "1.0"},
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_gateway_publishes_is_what_the_template_reads(form: MqttForm) -> None:
+    def state(sensor: Sensor, value: float) -> str:
+        (fields,) = announced(configured(sensor, form)).values()
+        record = Record(sensor.name, sensor.unit, value, 1_760_000_000.0, 1)
+        return rendered(fields, form.payload(record, "gw-a/"))
+
+    assert float(state(Sensor("a", unit="Cel"), -3.25)) == -3.25
+    assert float(state(Sensor("a", unit="/"), 0.285)) == 28.5
+    assert float(state(Dimmer("a", unit="/"), 0.285)) == 0.285
+    assert [state(Switch("a"), value) for value in (0.0, 1.0)] == ["0", "1"]
+    assert state(Sensor("a"), 7.0) in ("7", "7.0")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_switch_has_a_command_topic_and_the_states_that_it_publishes(form: MqttForm) -> None:
+    (topic, fields), *_ = announced(configured(Switch("pump/main"), form)).items()
+    assert topic == "switch/gw-a/pump_main"
+    assert fields["command_topic"] == "campus/north/gw-a/pump/main/set"
+    assert (fields["payload_on"], fields["payload_off"]) == ("1", "0")
+    assert (fields["state_on"], fields["state_off"]) == ("1", "0")
+    assert "expire_after" not in fields
+
+
+def test_an_actuator_that_is_no_switch_is_a_number() -> None:
+    told = announced(
+        configured(Dimmer("dimmer", unit="/")),
+        configured(Dimmer("boiler", unit="Cel"), min=20, max=90, step=0.5),
+    )
+    assert (told["number/gw-a/dimmer"]["min"], told["number/gw-a/dimmer"]["max"]) == (0, 1)
+    boiler = told["number/gw-a/boiler"]
+    assert (boiler["min"], boiler["max"], boiler["step"]) == (20, 90, 0.5)
+    assert (boiler["unit_of_measurement"], boiler["device_class"]) == ("°C", "temperature")
+
+
+def test_a_sensor_of_on_and_off_may_be_a_binary_sensor() -> None:
+    door = configured(Sensor("door", unit="/"), component="binary_sensor", device_class="door")
+    fields = announced(door)["binary_sensor/gw-a/door"]
+    assert (fields["payload_on"], fields["device_class"]) == ("1", "door")
+    assert fields["value_template"] == "{{ value_json[0].v | int }}"
+
+
+@pytest.mark.parametrize("unit", [*_KNOWN, "var", "%RH", "no-such-unit"])
+@pytest.mark.parametrize("kind", [Sensor, Dimmer])
+def test_every_unit_has_classes_that_go_with_it(unit: str, kind: type[Sensor]) -> None:
+    assert announced(configured(kind("a", unit=unit)))
+
+
+def test_the_machine_itself_is_described() -> None:
+    told = announced(*build_sensors([{"type": "host", "format": "text"}]))
+    assert told["sensor/gw-a/host_memory"]["unit_of_measurement"] == "%"
+    assert told["sensor/gw-a/host_net-sent"]["state_class"] == "total_increasing"
+
+
+def test_a_table_says_what_a_unit_does_not() -> None:
+    soil = configured(Sensor("soil", unit="%"), device_class="moisture", name="Bed 1")
+    fields = announced(soil)["sensor/gw-a/soil"]
+    assert (fields["device_class"], fields["name"]) == ("moisture", "Bed 1")
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"state_topic": "x"}, "sensors[0].home_assistant.state_topic: set by the gateway"),
+        ({"unique_id": "x"}, "sensors[0].home_assistant.unique_id: set by the gateway"),
+        ({"icon": ["x"]}, "sensors[0].home_assistant.icon: ['x'] is neither"),
+        ({"component": "light"}, "sensors[0].home_assistant.component: 'light' is none of"),
+        ({"component": "switch"}, "sensors[0].home_assistant.component: 'switch' is none of"),
+    ],
+)
+def test_what_a_table_may_not_say_is_named(more: dict[str, Any], named: str) -> None:
+    with pytest.raises(SensorConfigError) as raised:
+        announced(configured(Sensor("a"), **more))
+    assert str(raised.value).startswith(named)
+
+
+@pytest.mark.parametrize("name", ["availability", "pump/set"])
+def test_a_sensor_may_not_have_a_topic_that_is_needed(name: str) -> None:
+    with pytest.raises(SensorConfigError, match=r"sensors\[0\].name: .* its topic is"):
+        announced(configured(Switch("pump")), configured(Sensor(name)))
+
+
+def test_msgpack_is_not_announced_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    assert announced(configured(Sensor("packed"), MqttForm("msgpack"))) == {}
+    assert "sensor packed is not announced" in caplog.text
+
+
+@pytest.mark.parametrize("prefix", ["", "a/b", "+", "häuschen"])
+def test_a_prefix_is_one_topic_level(prefix: str) -> None:
+    with pytest.raises(ConfigError, match="prefix"):
+        HomeAssistantSection(prefix=prefix)
+
+
+# -- from one start to the next --------------------------------------------------------------------
+
+
+def begin(
+    section: HomeAssistantSection, sensors: list[ConfiguredSensor], before: dict[str, bytes]
+) -> dict[str, bytes]:
+    """What is retained after a start."""
+    after = dict(before)
+    for entry in Announcements(section, GATEWAY, sensors).begin(before):
+        if entry.payload:
+            after[entry.topic] = entry.payload
+        else:
+            del after[entry.topic]
+    return after
+
+
+def test_a_sensor_that_went_is_taken_back_and_nobody_elses() -> None:
+    both = [configured(Sensor("a")), configured(Sensor("b"))]
+    foreign = {
+        "homeassistant/sensor/gw-a/c/config": b'{"state_topic":"x","origin":{"name":"other"}}',
+        "homeassistant/sensor/gw-a/d/config": b'{"state_topic":"x"}',
+        "homeassistant/sensor/gw-a/e/config": b"\xff[",
+    }
+    first = begin(ON, both, foreign)
+    second = begin(ON, both[:1], first)
+    assert first.keys() - second.keys() == {"homeassistant/sensor/gw-a/b/config"}
+    assert begin(HomeAssistantSection(), both, first) == foreign
+
+
+def test_another_prefix_or_component_moves_the_announcement() -> None:
+    sensor = Sensor("a")
+    first = begin(ON, [configured(sensor)], {})
+    second = begin(ON, [configured(sensor, component="binary_sensor")], first)
+    assert {topic for topic in second if topic.endswith("config")} == {
+        "homeassistant/binary_sensor/gw-a/a/config"
+    }
+    third = begin(HomeAssistantSection(True, "ha"), [configured(sensor)], second)
+    assert {topic for topic in third if topic.endswith("config")} == {"ha/sensor/gw-a/a/config"}
+
+
+def test_what_did_not_change_is_not_told_again() -> None:
+    sensors = [configured(Sensor("a")), configured(Switch("b"))]
+    first = begin(ON, sensors, {})
+    assert Announcements(ON, GATEWAY, sensors).begin(first) == []
+    first[GATEWAY.availability_topic] = b"offline"
+    (entry,) = Announcements(ON, GATEWAY, sensors).begin(first)
+    assert (entry.topic, entry.payload) == (GATEWAY.availability_topic, b"online")
+    (entry,) = Announcements(ON, GATEWAY, sensors).end()
+    assert (entry.topic, entry.payload) == (GATEWAY.availability_topic, b"offline")
+
+
+def test_it_is_off_unless_it_is_asked_for() -> None:
+    off = Announcements(HomeAssistantSection(), GATEWAY, [configured(Switch("a"))])
+    assert (off.begin({}), off.end(), off.actuators) == ([], [], {})
