@@ -8,7 +8,6 @@ takes time, and all that would keep the event loop from its other connections fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -55,10 +54,9 @@ class Service:
     turns: Turns
     limits: Limits
 
-    @property
-    def now(self) -> Callable[[], float]:
+    def now(self) -> float:
         """The loop's clock, in seconds."""
-        return self.output.now
+        return self.output.now()
 
     @property
     def traffic(self) -> Traffic:
