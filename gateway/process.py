@@ -7,6 +7,7 @@ goes backwards. A part that can't start stops those before it and names what is 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import ipaddress
 import logging
@@ -27,6 +28,7 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.client_log import ClientLog
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
@@ -210,6 +212,8 @@ class GatewayProcess:
         mqtt, access = self._settings.mqtt, self._settings.access
         own = (self._settings.gateway.id, self._life.epoch)
         state_file = self._settings.gateway.state_dir / "broker.sqlite3"
+        client_log = ClientLog(asyncio.get_running_loop())
+        self._stack.callback(client_log.close)
         settings = BrokerSettings(
             tuple(Listener(scheme, mqtt.host, port) for scheme, port in mqtt.ports.items()),
             access.anonymous,
@@ -227,6 +231,7 @@ class GatewayProcess:
                 memory=Memory(LogHistory(self._node, own), state_file),
                 recovered=self._broker_recovered,
                 interest=self._routed,
+                events=client_log,
             )
         except PluginConfigError as error:
             raise ConfigError("mqtt.plugins", str(error)) from error

@@ -11,7 +11,7 @@ from surroundings import Links, Tree
 
 from gateway.broker.access.guard import Access
 from gateway.broker.broker import BrokerSettings, GatewayBroker, open_broker
-from gateway.broker.hooks import Committed
+from gateway.broker.hooks import Committed, Events
 from gateway.broker.listeners.listener import Listener
 from gateway.mqtt import (
     ConnAck,
@@ -121,7 +121,7 @@ class Bench:
 
     Args:
         listeners: besides the plain one.
-        options: of `BrokerSettings` and `Access`.
+        options: of `BrokerSettings` and `Access`, and who is told as ``events``.
 
     """
 
@@ -131,6 +131,7 @@ class Bench:
         self.links: list[bytes] = []
         self.broker: GatewayBroker
         self._peers: list[Peer] = []
+        self._events: Events | None = options.pop("events", None)
         self._options = options
 
     @property
@@ -166,6 +167,7 @@ class Bench:
             Access(**files),
             tree=Tree(self._commit, lambda: True),
             links=Links(self._link),
+            events=self._events,
         )
 
     async def stop(self) -> None:

@@ -62,5 +62,5 @@ def hooks(
         Tree(commit, carries_unlogged),
         Links(links),
         Permissions(**given) if given else None,
-        events,
+        () if events is None else (events,),
     )

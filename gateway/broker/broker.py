@@ -16,7 +16,7 @@ from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Hooks, Interest, Links, Tree
+from gateway.broker.hooks import Events, Hooks, Interest, Links, Tree
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
@@ -132,6 +132,7 @@ async def open_broker(
     tree: Tree,
     links: Links,
     interest: Interest | None = None,
+    events: Events | None = None,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
 ) -> GatewayBroker:
@@ -143,6 +144,7 @@ async def open_broker(
         tree: takes the clients' messages.
         links: serves neighbours.
         interest: is told what all clients together want; None where nobody asks.
+        events: is told of clients besides plugins; None where nobody asks.
         memory: None for a broker that forgets all at its end.
         recovered: called with the data plane when it knows again what outlived the last process,
             before anything is listened on.
@@ -164,7 +166,8 @@ async def open_broker(
         refusals=refusals,
     )
     permissions = guard if guard.has_rules else None
-    hooks = Hooks(guard.authentication, tree, links, permissions, plugins.events, interest)
+    told = [each for each in (plugins.events, events) if each is not None]
+    hooks = Hooks(guard.authentication, tree, links, permissions, told, interest)
     durable = None if memory is None else _durable(memory)
     core = DataPlane(hooks, settings.limits, durable, refusals)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gateway.log import commits
 from gateway.mqtt import Connect
+from gateway.mqtt.kinds import V5
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 
@@ -62,6 +63,13 @@ class Client:
         They belong together, for where passwords are not asked for a name alone proves nothing.
         """
         return self.username, self.certificate is not None
+
+    def introduced(self) -> str:
+        """All of it for a log line, in which names are quoted, as in `str`."""
+        name = self.username
+        user = "no user" if name is None else f"user {name[:64]!r}"
+        proof = "" if self.certificate is None else " by certificate"
+        return f"{self}, {user}{proof}, MQTT {'5.0' if self.version == V5 else '3.1.1'}"
 
     def __str__(self) -> str:
         # Quoted: a client chooses its identifier, and a log line is not for it to break.
@@ -146,8 +154,8 @@ class Events(Protocol):
     def connected(self, client: Client) -> None:
         """A client has been accepted."""
 
-    def disconnected(self, client: Client) -> None:
-        """A client has gone."""
+    def disconnected(self, client: Client, why: str) -> None:
+        """A client has gone; why may hold what it chose itself, as it came."""
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
         """A subscription was granted."""
@@ -175,7 +183,7 @@ class Hooks:
         tree: takes what clients publish.
         links: serves neighbours.
         permissions: decides which topics a client may use; None for all.
-        events: is told of clients; None where nobody asks.
+        events: are told of clients, one after the other.
         interest: is told what all sessions together want; None where nobody asks.
 
     """
@@ -184,5 +192,5 @@ class Hooks:
     tree: Tree
     links: Links
     permissions: TopicPermissions | None = None
-    events: Events | None = None
+    events: Sequence[Events] = ()
     interest: Interest | None = None

@@ -188,7 +188,7 @@ class _Events:
     def connected(self, client: Client) -> None:
         self._tell(BrokerEvents.CLIENT_CONNECTED, client, client_session=_session_of(client))
 
-    def disconnected(self, client: Client) -> None:
+    def disconnected(self, client: Client, why: str) -> None:
         self._tell(BrokerEvents.CLIENT_DISCONNECTED, client, client_session=_session_of(client))
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:

@@ -78,11 +78,12 @@ class Admission:
         """Let no client in any more."""
         self._is_closed = True
 
-    def refuse(self, peer: Peer, reason: int, why: str = "") -> None:
+    def refuse(self, peer: Peer, reason: int, why: str, client: Client | None = None) -> None:
         """Answer a CONNECT with a failure, where the version has a code for it, and close."""
         channel = peer.channel
         kind = f"connection refused ({ReasonCode(reason).name.lower()})"
-        self._refusals.count(kind, f"{channel.address}: {why}")
+        who = channel.address if client is None else client.introduced()
+        self._refusals.count(kind, f"{who}: {why}")
         answer = refusal(reason, channel.version)
         if answer and channel.version == Version.V5:
             answer = with_reason(ConnAck(False, reason), why, channel.packet_bytes_max)
@@ -91,10 +92,6 @@ class Admission:
     def admit(self, peer: Peer, connect: Connect) -> None:
         """Decide on a CONNECT; the CONNACK may come later."""
         peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
-        refused = self._why_not(peer, connect)
-        if refused is not None:
-            self.refuse(peer, *refused)
-            return
         client_id = connect.client_id or f"auto-{secrets.token_hex(12)}"
         certificate = peer.certificate
         name = connect.username if certificate is None else certificate.name
@@ -103,6 +100,10 @@ class Admission:
             certificate,
             connect.bridge,
         )
+        refused = self._why_not(peer, connect)
+        if refused is not None:
+            self.refuse(peer, *refused, client)
+            return
 
         def decided(allowed: bool | None) -> None:
             if allowed:
@@ -110,7 +111,7 @@ class Admission:
                 return
             is_named = connect.username is not None
             reason = ReasonCode.BAD_USER_NAME_OR_PASSWORD if is_named else ReasonCode.NOT_AUTHORIZED
-            self.refuse(peer, reason, "not authenticated")
+            self.refuse(peer, reason, "not authenticated", client)
 
         _then(peer, self._hooks.authenticator.decide(client, connect.password), decided)
 
@@ -148,7 +149,7 @@ class Admission:
             if allowed:
                 self._open(peer, connect, client)
             else:
-                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic")
+                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, "will to a forbidden topic", client)
 
         permissions = self._hooks.permissions
         if will is None:
@@ -156,9 +157,10 @@ class Admission:
         elif will.topic.startswith("$"):
             decided(False)
         elif not self._is_within_limits(will):
-            self.refuse(peer, ReasonCode.PACKET_TOO_LARGE, "will over a limit")
+            self.refuse(peer, ReasonCode.PACKET_TOO_LARGE, "will over a limit", client)
         elif self._wills.bytes_held + size_bytes(will) > self._limits.all_wills_bytes:
-            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "all wills over the limit")
+            why = "all wills over the limit"
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, why, client)
         elif permissions is None:
             decided(True)
         else:
@@ -180,19 +182,20 @@ class Admission:
             # Another user's session is not handed over, and a live one is not ended either.
             if old.channel is not None:
                 why = "another user's client identifier"
-                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why)
+                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why, client)
                 return
             sessions.end(old)
             old = None
         if old is None and sessions.is_full:
-            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "too many sessions")
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "too many sessions", client)
             return
         expiry_s = self._expiry_s(connect)
         if expiry_s and not self._sessions.can_be_noted():
-            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM)
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM, client)
             return
         if old is not None:
-            self._departures.disconnect(old, ReasonCode.SESSION_TAKEN_OVER)  # [MQTT-3.1.4-3]
+            why = f"by a connection from {channel.address}"
+            self._departures.disconnect(old, ReasonCode.SESSION_TAKEN_OVER, why)  # [MQTT-3.1.4-3]
             if connect.clean_start or not old.expiry_s:
                 sessions.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
                 old = None
@@ -204,7 +207,7 @@ class Admission:
             channel.aliases = OutgoingAliases(aliases)
         session = old or sessions.new(client)
         if not sessions.takes(session, client, expiry_s):
-            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM)
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM, client)
             return
         peer.publisher = Publisher(channel, session, peer.waiting, limits)
         channel.send(self._connack(peer, connect, client, expiry_s, present=old is not None))

@@ -105,12 +105,15 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
         peer = self.peer
+        why = "without DISCONNECT" if exc is None else f"connection lost ({exc})"
+        if peer.channel.is_closing:
+            why = "connection closed by the broker"
         peer.channel.gone()
         peer.waiting.end()
         self._packets, self._at = [], 0
         session = peer.session
         if session is not None:
-            self._service.departures.lost(session)
+            self._service.departures.lost(session, why)
         self._service.connections.closed(peer)
 
     def pause_writing(self) -> None:

@@ -53,7 +53,8 @@ class Departures:
             farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
         may_leave = self._durability.may_leave(channel)
         channel.close(farewell, may_leave=may_leave, linger=linger)
-        self._sessions.left(session, publishes_will=publishes_will)
+        told = f"{_named(reason)}: {why}" if why else _named(reason)
+        self._sessions.left(session, told, publishes_will=publishes_will)
 
     def leave(self, session: Session, packet: Disconnect) -> None:
         """The client leaves: its will is not published, unless it says so (section 3.14.2.1).
@@ -72,12 +73,17 @@ class Departures:
         if channel is not None:
             channel.close(may_leave=self._durability.may_leave(channel))
         publishes_will = packet.reason == ReasonCode.DISCONNECT_WITH_WILL_MESSAGE
-        self._sessions.left(session, publishes_will=publishes_will)  # [MQTT-3.14.4-3]
+        why = f"by itself ({_named(packet.reason)})" if packet.reason else "by itself"
+        self._sessions.left(session, why, publishes_will=publishes_will)  # [MQTT-3.14.4-3]
 
-    def lost(self, session: Session) -> None:
+    def lost(self, session: Session, why: str) -> None:
         """The connection of a client is gone."""
-        self._sessions.left(session)
+        self._sessions.left(session, why)
 
     def stop(self, session: Session) -> None:
         """The broker stops: wills are not published, for it is no fault of the clients'."""
         self.disconnect(session, ReasonCode.SERVER_SHUTTING_DOWN, publishes_will=False)
+
+
+def _named(reason: int) -> str:
+    return ReasonCode(reason).name.lower().replace("_", " ")

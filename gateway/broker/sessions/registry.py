@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, ValuesView
+from collections.abc import Callable, ItemsView, Sequence, ValuesView
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Client, Events
@@ -24,7 +24,7 @@ class Sessions:
         wills: those of all sessions.
         owing: which of them are owed what is retained.
         durability: keeps them over a crash.
-        events: is told of clients; None where nobody asks.
+        events: are told of clients.
         now: the loop's clock, in seconds.
 
     Attributes:
@@ -41,7 +41,7 @@ class Sessions:
         wills: Wills,
         owing: Owing,
         durability: Durability,
-        events: Events | None,
+        events: Sequence[Events],
         now: Callable[[], float],
     ) -> None:
         self._budget = budget
@@ -139,8 +139,8 @@ class Sessions:
         self._subscriptions.touch(session)
         self.set_expiry(session, expiry_s)
         self._wills.stands(session, will)
-        if self._events is not None:
-            self._events.connected(client)
+        for events in self._events:
+            events.connected(client)
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
         """Keep a session so long once its client has gone."""
@@ -150,11 +150,12 @@ class Sessions:
 
     # -- how they end --------------------------------------------------------------------------
 
-    def left(self, session: Session, *, publishes_will: bool = True) -> None:
+    def left(self, session: Session, why: str, *, publishes_will: bool = True) -> None:
         """A session's client has gone, or its channel is closed; nothing if it had none.
 
         Args:
             session: whose.
+            why: for those who are told.
             publishes_will: whether its will counts, if it still has one.
 
         """
@@ -164,8 +165,8 @@ class Sessions:
         self.wait(session, self._now())
         self._durability.session_away(session)
         self._subscriptions.touch(session)
-        if self._events is not None:
-            self._events.disconnected(session.client)
+        for events in self._events:
+            events.disconnected(session.client, why)
         if publishes_will:
             self._wills.wait(session, session.away_since_s)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.broker.hooks import Events, Interest
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import Routes, Tree
@@ -17,7 +19,7 @@ class Subscriptions:
         tree: finds them by topic.
         routes: forgets where topics go that a change touches.
         delivery: keeps whose turn it is in shared subscriptions.
-        events: is told of clients' own changes; None where nobody asks.
+        events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
             nobody asks.
 
@@ -28,7 +30,7 @@ class Subscriptions:
         tree: Tree,
         routes: Routes,
         delivery: Delivery,
-        events: Events | None,
+        events: Sequence[Events],
         interest: Interest | None,
     ) -> None:
         self._tree = tree
@@ -67,8 +69,8 @@ class Subscriptions:
             self._interest.subscribed(topic_filter)
         if session.record is not None:
             session.record.journal.subscribed(session.record, topic_filter, subscription)
-        if self._events is not None:
-            self._events.subscribed(session.client, topic_filter, subscription.qos)
+        for events in self._events:
+            events.subscribed(session.client, topic_filter, subscription.qos)
         return is_new
 
     def restore(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
@@ -90,8 +92,8 @@ class Subscriptions:
             return False
         if session.record is not None:
             session.record.journal.unsubscribed(session.record, topic_filter)
-        if self._events is not None:
-            self._events.unsubscribed(session.client, topic_filter)
+        for events in self._events:
+            events.unsubscribed(session.client, topic_filter)
         return True
 
     def withdraw(self, session: Session, topic_filter: str) -> bool:

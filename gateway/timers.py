@@ -1,0 +1,23 @@
+"""An event loop as far as those need it who wait for a time: in tests its clock is another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Alarm(Protocol):
+    """What will be called back."""
+
+    def cancel(self) -> None:
+        """It will not."""
+
+
+class Timers(Protocol):
+    """An event loop."""
+
+    def time(self) -> float:
+        """Its clock, in seconds."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Alarm:
+        """Call back in so many seconds."""
