@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build, config_place
-from gateway.commands import output, simulating
+from gateway.commands import clients, output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -167,6 +167,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     for add in (*adders, simulating.add_to):
         add(commands)
+    clients.add(commands, _add_gateway, _asks("clients"))
     return parser
 
 
@@ -201,6 +202,7 @@ def _add_status(commands: _Commands) -> None:
         description="Show what a running gateway says of itself and its neighbours.",
     )
     _add_gateway(status)
+    clients.add_watch(status)
     status.set_defaults(command=_asks("status"))
 
 
@@ -212,6 +214,7 @@ def _add_tree(commands: _Commands) -> None:
         "tree: parents and children, the links that stand by, and who does not answer.",
     )
     _add_gateway(tree)
+    clients.add_watch(tree)
     tree.set_defaults(command=_asks("tree"))
 
 

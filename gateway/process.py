@@ -29,6 +29,7 @@ from gateway.broker.durability.store import StoreError
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.client_log import ClientLog
+from gateway.clients import ClientRoll
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
@@ -303,6 +304,7 @@ class GatewayProcess:
             publish=self._publish_query,
             status=self._status.as_json,
             drain=self._drain.start,
+            clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
         server = CoapServer(

@@ -75,6 +75,7 @@ class DataPlane:
         connections: all that are open.
         acceptance: what the turn has accepted.
         arriving: gives local subscribers what comes from elsewhere.
+        departures: ends clients' connections.
         upkeep: looks after connections and sessions.
         service: serves connections.
         tasks: what runs beside.
@@ -106,7 +107,7 @@ class DataPlane:
         self._make_sessions()
         self.service = self._make_inbound()
         self.upkeep = Upkeep(
-            *(self.connections, self._departures, self.sessions, self.wills),
+            *(self.connections, self.departures, self.sessions, self.wills),
             *(self.budget, self.refusals),
         )
         self._timer: asyncio.TimerHandle | None = None
@@ -151,26 +152,26 @@ class DataPlane:
     def _make_inbound(self) -> Service:
         hooks, limits, refusals = self._hooks, self.limits, self.refusals
         self.connections = Connections(Arrivals(limits, self.now), refusals)
-        self._departures = Departures(self.sessions, self.acceptance, self._durability)
+        self.departures = Departures(self.sessions, self.acceptance, self._durability)
         sending = RetainedSending(
             *(self.retention, self._delivery, self._bridged, self._owing),
             *(self._may_deliver, limits, self.now),
         )
         self._admission = Admission(
-            *(self.sessions, self.wills, self._departures, sending, hooks, limits, refusals)
+            *(self.sessions, self.wills, self.departures, sending, hooks, limits, refusals)
         )
         publishing = Publishing(
             *(self.routes, self._delivery, self.acceptance, hooks.permissions),
             *(self.budget, refusals, self.now),
         )
         requests = Requests(self.subscriptions, sending, hooks.permissions, limits, refusals)
-        reception = Reception(publishing, requests, self._departures, limits, self.traffic)
+        reception = Reception(publishing, requests, self.departures, limits, self.traffic)
         greeting = Greeting(
             *(self._admission, hooks.links, self.connections, self.tasks, self.traffic),
             limits.packet_bytes,
         )
         return Service(
-            *(greeting, reception, self._departures, self.connections, self._output),
+            *(greeting, reception, self.departures, self.connections, self._output),
             *(self._turns, limits),
         )
 
@@ -202,7 +203,7 @@ class DataPlane:
     def expel(self, session: Session, reason: ReasonCode, why: str) -> None:
         """End a client's connection and drop its will; its session waits for it."""
         self.wills.void(session)
-        self._departures.disconnect(session, reason, why)
+        self.departures.disconnect(session, reason, why)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ class DataPlane:
         """Let no client in any more, and send those that are here to another gateway."""
         self._admission.close()
         for session in list(self.sessions.values()):
-            self._departures.disconnect(
+            self.departures.disconnect(
                 session, ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining"
             )
 
@@ -288,7 +289,7 @@ class DataPlane:
         for peer in self.connections:
             channel, session = peer.channel, peer.session
             if session is not None:
-                self._departures.stop(session)
+                self.departures.stop(session)
             else:
                 channel.close()
             if channel.is_paused or channel.is_lingering:

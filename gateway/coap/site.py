@@ -10,6 +10,8 @@ from typing import Any
 
 from aiocoap import resource
 
+from gateway.clients import ClientRoll
+from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
 from gateway.coap import remote, status
 from gateway.coap.access import identity_of
@@ -53,6 +55,7 @@ class GatewaySite:
         publish: takes (topic, payload) to the other gateways.
         status: what ``/status`` says.
         drain: what a POST to ``/drain`` begins.
+        clients: the broker's, of which ``/clients`` tells.
 
     """
 
@@ -65,6 +68,7 @@ class GatewaySite:
         publish: Callable[[str, bytes], None],
         status: Callable[[], Mapping[str, Any]],
         drain: Callable[[], None],
+        clients: ClientRoll,
     ) -> None:
         gateway_id = owner.gateway_id
         self.site = resource.Site()
@@ -78,6 +82,10 @@ class GatewaySite:
         self._expiring: asyncio.Task[None] | None = None
         self._serve_status(status)
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
+        self.site.add_resource(
+            clients_resource.PATH,
+            clients_resource.ClientsResource(clients, anonymous=owner.anonymous),
+        )
         self.site.add_resource(
             remote.PATH,
             remote.RemoteResource(

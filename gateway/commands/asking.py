@@ -1,4 +1,4 @@
-"""Commands that ask running gateways over CoAP: get, status, tree and drain."""
+"""Commands that ask running gateways over CoAP: get, status, tree, clients and drain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from gateway.commands.output import print_json
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
+
+_CLEAR = "\x1b[H\x1b[2J"
+"""Empties a terminal (ECMA-48: CUP and ED)."""
 
 T = TypeVar("T")
 
@@ -47,12 +51,13 @@ def status(options: argparse.Namespace) -> int:
     """Show what a gateway says of itself."""
     from gateway.status_text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
-    told = json.loads(_good(_run(_ask(options, "GET", _gateway(options) + "/status"), options)))
-    if options.json:
-        print_json(told)
-    else:
-        sys.stdout.write(as_text(told) + "\n")
-    return 0
+    async def ask() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(
+            _good(await _ask(options, "GET", _gateway(options) + "/status"))
+        )
+        return told
+
+    return _show(options, ask, as_text, lambda told: told)
 
 
 def tree(options: argparse.Namespace) -> int:
@@ -68,11 +73,52 @@ def tree(options: argparse.Namespace) -> int:
 
             return await collect(one)
 
-    view = _run(ask_all(), options)
+    return _show(options, ask_all, TreeView.as_text, TreeView.as_json)
+
+
+def clients(options: argparse.Namespace) -> int:
+    """List the clients of a gateway, show one, or close its connection."""
+    from gateway.commands import clients as form  # noqa: PLC0415  # `hedgerow get` shows no table
+
+    if options.forget and options.kick is None:
+        raise WrongUseError("--forget: needs --kick")
+    if options.kick is not None:
+        return _kick(options, form.query("id", options.kick))
+
+    async def one() -> dict[str, Any]:
+        uri = f"{_gateway(options)}/clients?{form.query('id', options.id)}"
+        told: dict[str, Any] = json.loads(_good(await _ask(options, "GET", uri)))
+        return told
+
+    async def everyone() -> list[dict[str, Any]]:
+        uri, found, after = f"{_gateway(options)}/clients", list[dict[str, Any]](), ""
+        async with _client(options, uri) as asker:
+            while True:
+                page = f"{uri}?{form.query('after', after)}"
+                told = json.loads(
+                    _good(await asker.request("GET", page, timeout_s=options.timeout))
+                )
+                found += told["clients"]
+                if not told["has_more"]:
+                    return found
+                after = found[-1]["id"]
+
+    if options.id is not None:
+        return _show(options, one, form.as_text, lambda told: told)
+    return _show(options, everyone, form.as_table, lambda told: told)
+
+
+def _kick(options: argparse.Namespace, query: str) -> int:
+    forget = "&forget=1" if options.forget else ""
+    uri = f"{_gateway(options)}/clients?{query}{forget}"
+    told = json.loads(_good(_run(_ask(options, "POST", uri), options)))
     if options.json:
-        print_json(view.as_json())
-    else:
-        sys.stdout.write(view.as_text() + "\n")
+        print_json({"id": options.kick, **told})
+    if not told["was_connected"] and not told["is_forgotten"]:
+        raise FailedError(f"{options.kick!r} is not connected")
+    if not options.json:
+        done = ["disconnected"] * told["was_connected"] + ["forgotten"] * told["is_forgotten"]
+        sys.stdout.write(f"{options.kick!r} is {' and '.join(done)}\n")
     return 0
 
 
@@ -124,6 +170,34 @@ def _what_is_left(told: dict[str, Any]) -> str:
         f"{peer} has not told what it has" if count is None else f"{peer} lacks {count} messages"
         for peer, count in sorted((state["owed"] | lacking).items())
     )
+
+
+# -- showing ---------------------------------------------------------------------------------------
+
+
+def _show(
+    options: argparse.Namespace,
+    ask: Callable[[], Coroutine[Any, Any, T]],
+    as_text: Callable[[T], str],
+    as_json: Callable[[T], Any],
+) -> int:
+    """Print what is told: once, or with ``--watch`` until Ctrl-C, whatever goes wrong meanwhile."""
+    if options.watch is None:
+        told = _run(ask(), options)
+        if options.json:
+            print_json(as_json(told))
+        else:
+            sys.stdout.write(as_text(told) + "\n")
+        return 0
+    while True:
+        try:
+            told = _run(ask(), options)
+            text = json.dumps(as_json(told)) if options.json else as_text(told)
+        except FailedError as error:
+            text = json.dumps({"error": str(error)}) if options.json else str(error)
+        sys.stdout.write(_CLEAR * (sys.stdout.isatty() and not options.json) + text + "\n")
+        sys.stdout.flush()
+        time.sleep(options.watch)
 
 
 # -- asking ----------------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ class Channel:
         closing_at_s: since when it is closing, on the loop's clock.
         is_lingering: it has sent its last packet and waits for the client to close too.
         is_paused: the client does not read what is written.
-        heard_at_s: when the client was last heard, on the loop's clock.
+        opened_s: since when it is open, on the loop's clock.
+        heard_at_s: when the client was last heard, on the same.
+        dropped: QoS 0 messages that the client did not get.
         held_ticket: the last journal frame that output of it waits for.
         packet_bytes_max: the client's Maximum Packet Size.
         aliases: topic aliases towards the client, if it allows them.
@@ -123,11 +125,13 @@ class Channel:
         "address",
         "aliases",
         "closing_at_s",
+        "dropped",
         "heard_at_s",
         "held_ticket",
         "is_closing",
         "is_lingering",
         "is_paused",
+        "opened_s",
         "packet_bytes_max",
         "version",
     )
@@ -139,7 +143,8 @@ class Channel:
         self._out: list[bytes] = []
         self.address = "?"
         self.version: int = int(Version.V311)
-        self.heard_at_s = output.now()
+        self.opened_s = self.heard_at_s = output.now()
+        self.dropped = 0
         self.is_closing = False
         self.closing_at_s = 0.0
         self.is_lingering = False
@@ -261,10 +266,12 @@ class Channel:
         """Send a QoS 0 message, unless the client does not read or takes no such packet."""
         output = self._output
         if self.packet_bytes_max is not None and len(packet) > self.packet_bytes_max:
+            self.dropped += 1
             output.refusals.count(TOO_LARGE, str(self))
             return
         if self.is_paused:
             if self._held_bytes + len(packet) > output.limits.held_bytes:
+                self.dropped += 1
                 output.refusals.count(UNREAD, str(self))
                 return
             self._held_bytes += len(packet)

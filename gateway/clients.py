@@ -1,0 +1,135 @@
+"""The clients of the broker as an operator sees them: a list, one of them in detail, and its end.
+
+What is told here names people and machines; who may ask for it is decided by those who serve it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
+from gateway.mqtt import ReasonCode
+from gateway.mqtt.kinds import V5
+
+PAGE = 200
+"""Clients that are told at a time."""
+_WHY = "by the operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Kicked:
+    """What became of a client.
+
+    Attributes:
+        was_connected: it had a connection, which is closed now.
+        is_forgotten: its session has ended too.
+
+    """
+
+    was_connected: bool
+    is_forgotten: bool
+
+
+class ClientRoll:
+    """All clients of one broker that have a session.
+
+    Args:
+        core: the broker.
+        wall_clock: seconds since 1970.
+
+    """
+
+    def __init__(self, core: DataPlane, wall_clock: Callable[[], float] = time.time) -> None:
+        self._core = core
+        self._wall_clock = wall_clock
+
+    def page(self, after: str = "") -> Mapping[str, Any]:
+        """The next of them in the order of their identifiers, ready for JSON.
+
+        Args:
+            after: begin behind this identifier; at the first if it is empty.
+
+        """
+        sessions = self._core.sessions
+        found = heapq.nsmallest(PAGE + 1, (one for one, _ in sessions.items() if one > after))
+        told = [self._line(session) for one in found[:PAGE] if (session := sessions.get(one))]
+        return {"count": len(sessions), "has_more": len(found) > PAGE, "clients": told}
+
+    def one(self, client_id: str) -> Mapping[str, Any] | None:
+        """All that is known of one, ready for JSON; None if there is no such session."""
+        session = self._core.sessions.get(client_id)
+        return None if session is None else self._line(session) | _detail(session)
+
+    def kick(self, client_id: str, *, forget: bool = False) -> Kicked | None:
+        """Close a client's connection, in 5.0 after DISCONNECT 0x98 (section 3.14.2.1).
+
+        Its will is published as if it had been lost, and it may come back.
+
+        Args:
+            client_id: whose.
+            forget: end its session too: its subscriptions and all that waits for it.
+
+        Returns:
+            What became of it; None if there is no such session.
+
+        """
+        session = self._core.sessions.get(client_id)
+        if session is None:
+            return None
+        was_connected = session.channel is not None
+        if forget and was_connected:
+            self._core.sessions.set_expiry(session, 0)
+        self._core.departures.disconnect(
+            session, ReasonCode.ADMINISTRATIVE_ACTION, _WHY, linger=True
+        )
+        if forget and not was_connected:
+            self._core.sessions.end(session)
+        return Kicked(was_connected, forget)
+
+    def _line(self, session: Session) -> dict[str, Any]:
+        client, channel = session.client, session.channel
+        ago_s = self._core.now() - (session.away_since_s if channel is None else channel.opened_s)
+        return {
+            "id": client.client_id,
+            "user": client.username,
+            "address": client.address,
+            "protocol": "MQTT 5.0" if client.version == V5 else "MQTT 3.1.1",
+            "is_connected": channel is not None,
+            "since_s": round(self._wall_clock() - ago_s, 3),
+            "subscriptions": len(session.subscriptions),
+            "queued": session.outgoing.backlog.count,
+            "inflight": len(session.outgoing.inflight),
+            "dropped": session.outgoing.backlog.dropped
+            + (0 if channel is None else channel.dropped),
+        }
+
+
+def _detail(session: Session) -> dict[str, Any]:
+    client, channel = session.client, session.channel
+    return {
+        "by_certificate": client.certificate is not None,
+        "roles": client.roles,
+        "is_bridge": client.is_bridge,
+        "expiry_s": None if session.expiry_s == NEVER_EXPIRES_S else session.expiry_s,
+        "will": None if session.will is None else session.will.topic,
+        "queued_bytes": session.outgoing.backlog.size_bytes,
+        "inflight_bytes": session.outgoing.inflight_bytes,
+        "buffered_bytes": 0 if channel is None else channel.buffered_bytes,
+        "reads": None if channel is None else not channel.is_paused,
+        "unreleased": len(session.incoming),
+        "filters": [
+            {
+                "filter": topic_filter,
+                "qos": one.qos,
+                "no_local": one.no_local,
+                "retain_as_published": one.retain_as_published,
+                "identifier": one.identifier,
+            }
+            for topic_filter, one in sorted(session.subscriptions.items())
+        ],
+    }

@@ -1,0 +1,265 @@
+"""An operator sees who is connected, and ends a connection: what the broker tells and does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiocoap
+import pytest
+from aiocoap import error
+from aiocoap.numbers.codes import Code
+from hypothesis import given
+from hypothesis import strategies as st
+from mqtt_peer import Bench
+
+from dtls.datagrams import PeerAddress
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.clients import PAGE, ClientRoll
+from gateway.coap.clients import ClientsResource
+from gateway.coap.udp import UdpAddress
+from gateway.commands.clients import as_table, as_text, query
+from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
+
+KEEP = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}}
+NOW_S = 1_700_000_000.0
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench(anonymous=True)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+def roll(bench: Bench) -> ClientRoll:
+    return ClientRoll(bench.broker.core, lambda: NOW_S)
+
+
+async def gone(bench: Bench, client_id: str) -> None:
+    """Wait until a client is away or its session has ended."""
+    async with asyncio.timeout(20):
+        while (session := bench.broker.core.sessions.get(client_id)) and session.channel:
+            await asyncio.sleep(0.01)
+
+
+async def test_the_list_tells_who_is_there_and_what_waits_for_those_that_are_away(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    here = await bench.connect("here", username="alice")
+    await here.subscribe("a/#")
+    await here.subscribe("b/+")
+    away = await bench.connect("away", **KEEP)
+    await away.subscribe("a/#")
+    away.send(Disconnect(ReasonCode.NORMAL_DISCONNECTION))
+    await gone(bench, "away")
+    for _ in range(3):
+        await (await bench.connect("source")).publish("a/1")
+    page = roll.page()
+    assert (page["count"], page["has_more"]) == (3, False)
+    by_id = {one["id"]: one for one in page["clients"]}
+    assert list(by_id) == ["away", "here", "source"]
+    assert by_id["here"] | {"since_s": 0} == {
+        "id": "here",
+        "user": "alice",
+        "address": "127.0.0.1",
+        "protocol": "MQTT 5.0",
+        "is_connected": True,
+        "since_s": 0,
+        "subscriptions": 2,
+        "queued": 0,
+        "inflight": 3,
+        "dropped": 0,
+    }
+    assert by_id["away"]["queued"] == 3
+    assert not by_id["away"]["is_connected"]
+    assert all(NOW_S - 60 < one["since_s"] <= NOW_S for one in by_id.values())
+
+
+async def test_pages_together_are_all_clients_each_once(bench: Bench, roll: ClientRoll) -> None:
+    names = sorted(f"c{number}" for number in range(PAGE + 20))
+    for name in names:
+        await bench.connect(name)
+    first = roll.page()
+    second = roll.page(first["clients"][-1]["id"])
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    assert [one["id"] for one in (*first["clients"], *second["clients"])] == names
+
+
+async def test_one_client_is_told_with_its_filters(bench: Bench, roll: ClientRoll) -> None:
+    will = Will("last/words", b"", 0, False, {})
+    peer = await bench.connect("meter", will=will, **KEEP)
+    await peer.subscribe("a/#", 2)
+    told = roll.one("meter")
+    assert told is not None
+    assert (told["will"], told["expiry_s"], told["reads"]) == ("last/words", 3600, True)
+    assert told["filters"] == [
+        {
+            "filter": "a/#",
+            "qos": 2,
+            "no_local": False,
+            "retain_as_published": False,
+            "identifier": 0,
+        }
+    ]
+    assert roll.one("nobody") is None
+
+
+async def test_a_kicked_5_0_client_is_told_0x98_and_finds_its_session_when_it_comes_back(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    peer = await bench.connect("meter", **KEEP)
+    await peer.subscribe("a/#")
+    kicked = roll.kick("meter")
+    assert kicked is not None
+    assert (kicked.was_connected, kicked.is_forgotten) == (True, False)
+    answer = await peer.next()
+    assert isinstance(answer, Disconnect)
+    assert answer.reason == ReasonCode.ADMINISTRATIVE_ACTION
+    assert await peer.next() is None
+    again = roll.kick("meter")
+    assert again is not None
+    assert not again.was_connected
+    back = await bench.connect("meter", clean_start=False, **KEEP)
+    told = roll.one("meter")
+    assert told is not None
+    assert told["subscriptions"] == 1
+    back.close()
+
+
+async def test_a_kicked_3_1_1_client_is_closed_without_a_packet(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    peer = await bench.open(version=Version.V311)
+    assert await peer.connect("old", clean_start=False) == 0
+    assert roll.kick("old") is not None
+    assert await peer.next() is None
+    assert roll.one("old") is not None
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_forgotten_client_has_no_session_any_more(
+    bench: Bench, roll: ClientRoll, is_away: bool
+) -> None:
+    peer = await bench.connect("meter", **KEEP)
+    await peer.subscribe("a/#")
+    if is_away:
+        peer.send(Disconnect(ReasonCode.NORMAL_DISCONNECTION))
+        await gone(bench, "meter")
+    kicked = roll.kick("meter", forget=True)
+    assert kicked is not None
+    assert (kicked.was_connected, kicked.is_forgotten) == (not is_away, True)
+    await gone(bench, "meter")
+    assert roll.one("meter") is None
+    assert len(bench.broker.core.subscriptions) == 0
+    assert roll.kick("meter") is None
+
+
+async def test_what_a_client_that_does_not_read_was_not_given_is_counted_for_it(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    small = {PropertyId.MAXIMUM_PACKET_SIZE: 64}
+    peer = await bench.connect("small", properties=small)
+    await peer.subscribe("a/#", 0)
+    await (await bench.connect("source")).publish("a/1", b"x" * 100)
+    await peer.nothing_came()
+    told = roll.one("small")
+    assert told is not None
+    assert told["dropped"] == 1
+
+
+# -- over CoAP -------------------------------------------------------------------------------------
+
+
+class Roll(ClientRoll):
+    """Two clients, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.kicked: list[tuple[str, bool]] = []
+        self.asked: list[str] = []
+
+    def page(self, after: str = "") -> dict[str, Any]:
+        self.asked.append(after)
+        return {"count": 0, "has_more": False, "clients": []}
+
+    def one(self, client_id: str) -> dict[str, Any] | None:
+        return {"id": client_id} if client_id != "nobody" else None
+
+
+@dataclass(frozen=True)
+class Remote:
+    identity: PeerIdentity = field(default=ANONYMOUS)
+
+
+def plain(address: str) -> Any:
+    return UdpAddress(PeerAddress((address, 5683), ()), None)  # type: ignore[arg-type]
+
+
+def request(code: Code, remote: Any, text: str = "") -> Any:
+    message = aiocoap.Message(code=code)
+    message.set_request_uri(f"coap://x/clients?{text}")
+    message.remote = remote
+    return message
+
+
+@pytest.mark.parametrize(
+    ("remote", "anonymous"),
+    [
+        (plain("127.0.0.1"), False),
+        (plain("::1"), False),
+        (plain("::ffff:127.0.0.1"), False),
+        (Remote(PeerIdentity(Proof.PSK, "operator")), False),
+        (plain("192.0.2.7"), True),
+    ],
+    ids=["loopback", "loopback-6", "mapped", "key", "anonymous"],
+)
+async def test_who_may_write_or_is_here_may_read_the_list(remote: Any, anonymous: bool) -> None:
+    resource = ClientsResource(Roll(), anonymous=anonymous)
+    answer = await resource.render_get(request(Code.GET, remote))
+    assert json.loads(answer.payload)["clients"] == []
+
+
+@pytest.mark.parametrize("remote", [plain("192.0.2.7"), plain("fe80::1%eth0"), Remote()])
+async def test_nobody_else_learns_a_name(remote: Any) -> None:
+    resource = ClientsResource(Roll(), anonymous=False)
+    for text in ("", "id=meter", "after=a"):
+        with pytest.raises(error.Unauthorized):
+            await resource.render_get(request(Code.GET, remote, text))
+
+
+async def test_who_is_not_named_or_not_there_is_not_kicked() -> None:
+    resource = ClientsResource(Roll(), anonymous=True)
+    with pytest.raises(error.NotFound):
+        await resource.render_get(request(Code.GET, Remote(), "id=nobody"))
+    for text in ("", "id="):
+        with pytest.raises(error.BadRequest):
+            await resource.render_post(request(Code.POST, Remote(), text))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1_024))
+def test_any_identifier_reaches_the_gateway_as_it_is(client_id: str) -> None:
+    roll = Roll()
+    resource = ClientsResource(roll, anonymous=True)
+    message = request(Code.GET, Remote(), query("after", client_id))
+    assert all(len(option.encode()) <= 255 for option in message.opt.uri_query)
+    asyncio.run(resource.render_get(message))
+    assert roll.asked == [client_id]
+
+
+# -- on a terminal ---------------------------------------------------------------------------------
+
+
+async def test_a_terminal_is_given_no_control_character(bench: Bench, roll: ClientRoll) -> None:
+    peer = await bench.connect("evil\x1b[2J", username="mal\nlory")
+    await peer.subscribe("a/#")
+    one = roll.one("evil\x1b[2J")
+    assert one is not None
+    for text in (as_table(roll.page()["clients"]), as_text(one)):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert r"evil\x1b[2J" in text
+        assert r"mal\nlory" in text
