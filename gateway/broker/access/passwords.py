@@ -1,4 +1,4 @@
-"""The broker's users and the argon2 hashes of their passwords.
+"""The broker's users and the hashes of their passwords.
 
 A line is ``user:hash``, as amqtt's password file has it; empty lines and lines that start with
 ``#`` are skipped. Hashes of other kinds are refused when the file is read.
@@ -6,35 +6,24 @@ A line is ``user:hash``, as amqtt's password file has it; empty lines and lines 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from zlib import crc32
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
-
+from gateway import password_hashes
 from gateway.broker.access.policy_file import AccessFileError
-
-_HASH = re.compile(
-    r"\$argon2(?:id|i|d)\$v=19"
-    r"\$m=[1-9][0-9]{0,9},t=[1-9][0-9]{0,9},p=[1-9][0-9]{0,7}"
-    r"\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{16,}"
-)
-"""The encoded form of argon2, version 1.3 (RFC 9106; PHC string format)."""
 
 
 class Passwords:
     """Who may connect with which password.
 
     Args:
-        hashes: argon2 hashes in their encoded form, by user name.
+        hashes: those of `password_hashes`, by user name.
 
     """
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
         self._hashes = dict(hashes)
         self._names = sorted(self._hashes)
-        self._hasher = PasswordHasher()
 
     def __len__(self) -> int:
         """How many users there are."""
@@ -56,7 +45,7 @@ class Passwords:
             file: its name, for errors.
 
         Raises:
-            AccessFileError: a line without a user or an argon2 hash, or a user's second line.
+            AccessFileError: a line without a user or a known hash, or a user's second line.
 
         """
         hashes: dict[str, str] = {}
@@ -67,8 +56,9 @@ class Passwords:
             user, colon, encoded = line.partition(":")
             if not colon or not user:
                 raise AccessFileError(file, number, "not USER:HASH")
-            if _HASH.fullmatch(encoded) is None:
-                raise AccessFileError(file, number, f"the hash of {user!r} is no argon2 hash")
+            if not password_hashes.is_known(encoded):
+                why = f"the hash of {user!r} is neither argon2's nor mosquitto_passwd's"
+                raise AccessFileError(file, number, why)
             if user in hashes:
                 raise AccessFileError(file, number, f"{user!r} has a line already")
             hashes[user] = encoded
@@ -90,8 +80,4 @@ class Passwords:
         if encoded is None and not self._names:
             return False
         computed = encoded or self._hashes[self._names[crc32(user.encode()) % len(self._names)]]
-        try:
-            self._hasher.verify(computed, password)
-        except (VerificationError, InvalidHashError):
-            return False
-        return encoded is not None
+        return password_hashes.matches(computed, password) and encoded is not None
