@@ -116,6 +116,11 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         """What happened since the start."""
         return self._endpoint.counters
 
+    @property
+    def sessions(self) -> int:
+        """Peers whose handshake is complete."""
+        return self._endpoint.established
+
     def send(self, message: Any) -> None:
         """Send a message of aiocoap's; one for a session that is gone is dropped."""
         if self._closed:

@@ -6,11 +6,13 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway import expiry
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl
 from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
 from gateway.config import ConfigError, GatewaySettings, MqttSection
+from gateway.expiry import Expiring
 from gateway.links.link_tls import LinkTls
 from gateway.tls.context import ClientCertificate, Tls, TlsFileError, TlsFiles
 
@@ -24,11 +26,13 @@ class AccessFiles:
     Attributes:
         broker: of those who come to the broker.
         links: of links, in both directions.
+        expiring: when the certificates in them end.
 
     """
 
     broker: Access
     links: LinkTls | None
+    expiring: tuple[Expiring, ...]
 
 
 def read(settings: GatewaySettings) -> AccessFiles:
@@ -44,7 +48,7 @@ def read(settings: GatewaySettings) -> AccessFiles:
         None if access.policy_file is None else policy(access.policy_file),
         broker_tls(settings.mqtt),
     )
-    return AccessFiles(broker, _links(settings))
+    return AccessFiles(broker, _links(settings), _expiring(settings.mqtt))
 
 
 def tls_files(mqtt: MqttSection) -> TlsFiles | None:
@@ -70,6 +74,14 @@ def broker_tls(mqtt: MqttSection) -> Tls | None:
     files = tls_files(mqtt)
     try:
         return None if files is None else Tls(files)
+    except TlsFileError as error:
+        raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+
+
+def _expiring(mqtt: MqttSection) -> tuple[Expiring, ...]:
+    files = tls_files(mqtt)
+    try:
+        return () if files is None else expiry.read(files)
     except TlsFileError as error:
         raise ConfigError(f"mqtt.{error.field}", str(error)) from error
 

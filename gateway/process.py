@@ -34,6 +34,8 @@ from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
 from gateway.drain import Drain
+from gateway.edge import GatewayEdge
+from gateway.expiry import ExpiryWatch
 from gateway.history import LogHistory
 from gateway.identity import capability
 from gateway.life import GatewayLife
@@ -122,6 +124,8 @@ class GatewayProcess:
         files = access_files.read(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
+        self._expiry = ExpiryWatch(asyncio.get_running_loop())
+        self._stack.callback(self._expiry.close)
         self._life = GatewayLife(own.state_dir, state.count_start(own.state_dir), self._again)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
@@ -133,10 +137,11 @@ class GatewayProcess:
         epoch = self._life.epoch
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
-        self._console = await self._start_console()
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
+        self._coap = await self._start_coap(keystore)
+        edge = GatewayEdge(self._readings.sampler, self._coap, self._site.registry, self._expiry)
         self._status = GatewayStatus(
             own=own,
             epoch=epoch,
@@ -148,8 +153,9 @@ class GatewayProcess:
             retained=self._retained,
             routed=self._routed,
             drain=self._drain,
+            edge=edge,
         )
-        self._coap = await self._start_coap(keystore)
+        self._console = await self._start_console(edge)
         try:
             await self._attachment.start(self._settings.address, self._link_port())
         except DiscoveryError as error:
@@ -157,6 +163,7 @@ class GatewayProcess:
         self._members.publish(self._node, self._record())
         self._start_readings()
         self._tell_listeners(own.state_dir)
+        self._expiry.follow(files.expiring)  # not before: a start that fails has one line alone
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -268,30 +275,21 @@ class GatewayProcess:
         self._settings = settings
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(files.broker)
+        self._expiry.follow(files.expiring)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords and policy are read again")
 
-    async def _start_console(self) -> str | None:
+    async def _start_console(self, edge: GatewayEdge) -> str | None:
         own = self._settings.console
         if not own.enabled:
             return None
-        from gateway.console import health, metrics  # noqa: PLC0415  # only where it is used
-        from gateway.console.server import Console  # noqa: PLC0415
+        from gateway.console.opening import open_console  # noqa: PLC0415  # only where it is used
 
         core, node, routed = self._broker.core, self._node, self._routed
-        console = Console(
-            {
-                "/metrics": lambda: metrics.page(core, node, routed),
-                "/healthz": lambda: health.page(node.log),
-            }
-        )
-        try:
-            port = await console.start(own.host, own.port)
-        except OSError as error:
-            raise ConfigError("console.port", f"{own.host}:{own.port}: {_reason(error)}") from error
+        console, port = await open_console(own, core, node, routed, edge)
         self._stack.push_async_callback(console.stop)
         return f"{own.host}:{port}"
 
@@ -302,7 +300,7 @@ class GatewayProcess:
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
-            status=self._status.as_json,
+            status=self.status,
             drain=self._drain.start,
             clients=ClientRoll(self._broker.core),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 from gateway import build, event_loop
@@ -13,6 +14,7 @@ from gateway.broker.broker import GatewayBroker
 from gateway.broker.statistics.report import report
 from gateway.config import GatewaySection
 from gateway.drain import Drain
+from gateway.edge import GatewayEdge
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
@@ -34,6 +36,7 @@ class GatewayStatus:
         retained: the retained messages on its links.
         routed: routed mode; None in mode ``flood``.
         drain: how it leaves.
+        edge: sensors, CoAP and certificates.
         started_s: wall-clock time of its start.
 
     """
@@ -48,6 +51,7 @@ class GatewayStatus:
     retained: RetainedPart
     routed: RoutedPart | None
     drain: Drain
+    edge: GatewayEdge
     started_s: float = field(default_factory=time.time)
 
     def as_json(self) -> dict[str, Any]:
@@ -61,6 +65,7 @@ class GatewayStatus:
             "capability": self.capability,
             "pid": os.getpid(),
             "event_loop": event_loop.running(),
+            "version": version("hedgerow"),
             "build": build.running(),
             "up_s": round(time.time() - self.started_s, 1),
             "mqtt_clients": self.broker.client_count,
@@ -72,6 +77,7 @@ class GatewayStatus:
             | {"duplicate_links": self.node.duplicates},
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
+            **self.edge.as_json(),
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),
         }

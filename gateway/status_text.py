@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +25,12 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"capability {status['capability']:g}",
         f"up {status['up_s']} s (boot {status['boot_epoch']}) on {status['event_loop']}, "
         f"{status['build']}, {status['mqtt_clients']} MQTT clients, "
-        f"log {status['log_bytes']} bytes",
+        f"log {status['log_bytes']} bytes, hedgerow {status.get('version', 'before 0.2')}",
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
         *(_broker(status["broker"]) if "broker" in status else ()),
         *(_routed(routed) if (routed := status.get("routed")) else ()),
+        *_edge(status),
         "",
         *_table(status["neighbours"]),
     ]
@@ -75,6 +77,25 @@ def _routed(routed: Mapping[str, Any]) -> list[str]:
             f"{topics['rooted']}, {left_out} left out"
         )
         lines.append(", ".join([overlays, *counts]))
+    return lines
+
+
+def _edge(status: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if (sensors := status.get("sensors")) is not None and sensors["count"]:
+        lines.append(
+            f"sensors: {sensors['count']}, {sensors['failed']} readings failed, "
+            f"{sensors['skipped']} skipped"
+        )
+    if (coap := status.get("coap")) is not None:
+        lines.append(
+            f"CoAP: {coap['asking']} peers with {coap['open_requests']} open requests, "
+            f"{coap['dtls_sessions']} DTLS sessions, {coap['registered']} registered"
+        )
+    for one in status.get("certificates", ()):
+        day = datetime.datetime.fromtimestamp(one["ends_s"], datetime.UTC)
+        left = "EXPIRED" if one["days_left"] < 0 else f"in {one['days_left']} days"
+        lines.append(f"{one['field']}: {one['name']!r} expires {day:%Y-%m-%d}, {left}")
     return lines
 
 

@@ -36,6 +36,7 @@ class TreeView:
         return {
             "roots": self._roots(),
             "gateways": {gateway_id: dict(told) for gateway_id, told in self.gateways.items()},
+            "collectors": {at: sorted(self._collectors(at)) for at in sorted(self.gateways)},
             "silent": dict(self.silent),
         }
 
@@ -55,11 +56,29 @@ class TreeView:
     def _branch(self, at: str, first: str, rest: str) -> Iterator[str]:
         yield first + self._line(at)
         children = sorted(i for i, told in self.gateways.items() if told["parent"] == at)
+        collectors = sorted(self._collectors(at).items())
+        below = len(children) + len(collectors)
         for number, child in enumerate(children, 1):
-            is_last = number == len(children)
+            is_last = number == below
             yield from self._branch(
                 child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
             )
+        for number, (_, line) in enumerate(collectors, len(children) + 1):
+            yield rest + ("└─ " if number == below else "├─ ") + line
+
+    def _collectors(self, at: str) -> dict[str, str]:
+        """The lines of those below a gateway that are no members: they pass nothing on.
+
+        A gateway that has just come, and whose record has not, has a capability above 0.
+        """
+        return {
+            below["id"]: f"{below['id']}  collector{_link(below)}"
+            for below in self.gateways[at]["neighbours"]
+            if below["role"] == "designated"
+            and below["capability"] == 0
+            and below["id"] not in self.gateways
+            and below["id"] not in self.silent
+        }
 
     def _line(self, at: str) -> str:
         told = self.gateways[at]
@@ -90,6 +109,12 @@ class TreeView:
                     other = self.gateways.get(neighbour["id"], {"neighbours": ()})
                     if all(n["role"] == "blocked" for n in other["neighbours"] if n["id"] == at):
                         yield f"stands by: {at} - {neighbour['id']}"
+
+
+def _link(neighbour: Mapping[str, Any]) -> str:
+    rtt = "?" if neighbour["rtt_ms"] is None else f"{neighbour['rtt_ms']:.1f}"
+    waits = neighbour["queued_bytes"] + neighbour.get("backlog_bytes", 0)
+    return f", rtt {rtt} ms" + (f", {waits} bytes behind" if waits else "")
 
 
 async def collect(ask: Ask) -> TreeView:

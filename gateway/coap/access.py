@@ -45,6 +45,16 @@ class GuardedSite:
         self._open_of_peer: dict[Any, int] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    @property
+    def peers(self) -> int:
+        """Who has a request or an observation open."""
+        return len(self._open_of_peer)
+
+    @property
+    def open_requests(self) -> int:
+        """Requests and observations that are being served."""
+        return len(self._tasks)
+
     async def render_to_pipe(self, pipe: Any) -> None:
         """Serve a request, or refuse it.
 

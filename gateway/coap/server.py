@@ -68,6 +68,14 @@ class CoapServer:
         """What the DTLS endpoint counted; None if there is none."""
         return None if self._dtls is None else self._dtls.counters
 
+    def peers(self) -> dict[str, int]:
+        """Who is there: with something open, and with a session over DTLS; and what is open."""
+        return {
+            "asking": self._site.peers,
+            "open_requests": self._site.open_requests,
+            "dtls_sessions": 0 if self._dtls is None else self._dtls.sessions,
+        }
+
     async def start(self) -> None:
         """Open both ports.
 

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import PROCESS_COLLECTOR
 
 from gateway.broker.statistics import report
+from gateway.console import edge_metrics
 from gateway.console.exchange import Page
 from gateway.console.exposition import (
     CONTENT_TYPE,
@@ -25,6 +26,7 @@ from gateway.log.histogram import BOUNDS_S
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
+    from gateway.edge import GatewayEdge
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
     from gateway.log.message_log import MessageLog
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
 _process = psutil.Process()
 
 
-def page(core: DataPlane, node: TreeNode, routed: RoutedPart | None) -> Page:
+def page(core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge) -> Page:
     """The page of all metrics."""
-    return Page(CONTENT_TYPE, render(collect(core, node, routed)))
+    return Page(CONTENT_TYPE, render(collect(core, node, routed, edge)))
 
 
-def collect(core: DataPlane, node: TreeNode, routed: RoutedPart | None) -> Iterator[Metric]:
+def collect(
+    core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge
+) -> Iterator[Metric]:
     """All metrics now."""
     build = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
@@ -51,6 +55,7 @@ def collect(core: DataPlane, node: TreeNode, routed: RoutedPart | None) -> Itera
     yield from _tree(node)
     if routed is not None:
         yield from _routed(routed)
+    yield from edge_metrics.collect(edge)
     yield from PROCESS_COLLECTOR.collect()
     yield gauge("process_threads", "Threads.", _process.num_threads())
 

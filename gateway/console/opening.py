@@ -1,0 +1,53 @@
+"""Opens the console of a gateway with its two pages."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gateway.config import ConfigError
+from gateway.console import health, metrics
+from gateway.console.server import Console
+
+if TYPE_CHECKING:
+    from gateway.broker.data_plane import DataPlane
+    from gateway.config import ConsoleSection
+    from gateway.edge import GatewayEdge
+    from gateway.links.node import TreeNode
+    from gateway.links.routed_part import RoutedPart
+
+
+async def open_console(
+    own: ConsoleSection,
+    core: DataPlane,
+    node: TreeNode,
+    routed: RoutedPart | None,
+    edge: GatewayEdge,
+) -> tuple[Console, int]:
+    """Listen.
+
+    Args:
+        own: where.
+        core: the broker, of which the pages tell,
+        node: the node in the tree,
+        routed: routed mode, None in mode ``flood``,
+        edge: and all else.
+
+    Returns:
+        The console, and its port.
+
+    Raises:
+        ConfigError: the address is in use, or not this machine's.
+
+    """
+    console = Console(
+        {
+            "/metrics": lambda: metrics.page(core, node, routed, edge),
+            "/healthz": lambda: health.page(node.log),
+        }
+    )
+    try:
+        return console, await console.start(own.host, own.port)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError("console.port", f"{own.host}:{own.port}: {why}") from error

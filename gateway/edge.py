@@ -1,0 +1,49 @@
+"""What of a gateway is neither broker nor tree: sensors, CoAP and certificates, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.coap.server import CoapServer
+from gateway.expiry import ExpiryWatch
+from gateway.sensors.sampler import Sampler
+from resource_directory.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayEdge:
+    """The parts that have something to tell.
+
+    Attributes:
+        sampler: reads the sensors.
+        coap: serves CoAP.
+        registry: who has registered at the Resource Directory, this gateway included.
+        expiry: when certificates end.
+
+    """
+
+    sampler: Sampler
+    coap: CoapServer
+    registry: Registry
+    expiry: ExpiryWatch
+
+    def sensors(self) -> dict[str, int]:
+        """How many there are, and readings that were not taken since the start."""
+        return {
+            "count": len(self.sampler.sensors),
+            "failed": self.sampler.failed,
+            "skipped": self.sampler.skipped,
+        }
+
+    def peers(self) -> dict[str, int]:
+        """Who is there over CoAP."""
+        return self.coap.peers() | {"registered": len(self.registry)}
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``/status``."""
+        return {
+            "sensors": self.sensors(),
+            "coap": self.peers(),
+            "certificates": self.expiry.as_json(),
+        }

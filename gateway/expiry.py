@@ -1,0 +1,155 @@
+"""When certificates and revocation lists end: told in the status, and in the log a month before.
+
+A certificate that has ended stops a gateway at its next start, and its links and clients at once;
+a list that was not renewed refuses every client. Both are found too late on the day itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from gateway.timers import Alarm, Timers
+from gateway.tls.context import TlsFileError, TlsFiles
+
+DAY_S = 24 * 3600.0
+WARNING_DAYS = 30
+_CRL = b"-----BEGIN X509 CRL-----"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """One certificate or revocation list.
+
+    Attributes:
+        field: of the configuration, without its section: ``certificate_file``.
+        number: its place in the file, from 1.
+        name: whose it is: the subject of a certificate, the issuer of a list.
+        ends_s: when it ends, in seconds since 1970.
+
+    """
+
+    field: str
+    number: int
+    name: str
+    ends_s: float
+
+    def days_left(self, now_s: float) -> int:
+        """Whole days until it ends; negative if it has."""
+        return int((self.ends_s - now_s) // DAY_S)
+
+
+def read(files: TlsFiles) -> tuple[Expiring, ...]:
+    """What the files of a listener hold; a list without a next update does not end.
+
+    Raises:
+        TlsFileError: one can't be read.
+
+    """
+    found: list[Expiring] = []
+    given = (("certificate_file", files.certificate), ("client_ca_file", files.client_ca))
+    for field, path in given:
+        if path is not None:
+            found += _numbered(field, _certificates(field, path))
+    if files.client_crl is not None:
+        found += _numbered("client_crl_file", _lists("client_crl_file", files.client_crl))
+    return tuple(found)
+
+
+class ExpiryWatch:
+    """Warns while something ends within `WARNING_DAYS`: when it is read, and each day.
+
+    Args:
+        timers: the event loop.
+        wall_clock: seconds since 1970.
+
+    Attributes:
+        expiring: what was read last.
+
+    """
+
+    def __init__(self, timers: Timers, wall_clock: Callable[[], float] = time.time) -> None:
+        self.expiring: tuple[Expiring, ...] = ()
+        self._timers = timers
+        self._wall_clock = wall_clock
+        self._timer: Alarm | None = None
+
+    def follow(self, expiring: Sequence[Expiring]) -> None:
+        """Watch these from now on."""
+        self.expiring = tuple(expiring)
+        self._look()
+
+    def close(self) -> None:
+        """Warn no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Each of them, the first to end first."""
+        now_s = self._wall_clock()
+        return [
+            {
+                "field": one.field,
+                "number": one.number,
+                "name": one.name,
+                "ends_s": one.ends_s,
+                "days_left": one.days_left(now_s),
+            }
+            for one in sorted(self.expiring, key=lambda one: one.ends_s)
+        ]
+
+    def _look(self) -> None:
+        self.close()
+        now_s = self._wall_clock()
+        for one in self.expiring:
+            if (days := one.days_left(now_s)) < 0:
+                _log.warning("mqtt.%s: that of %r has expired", one.field, one.name)
+            elif days < WARNING_DAYS:
+                _log.warning("mqtt.%s: that of %r expires in %d days", one.field, one.name, days)
+        self._timer = self._timers.call_later(DAY_S, self._look) if self.expiring else None
+
+
+def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[Expiring]:
+    for number, (name, ends_s) in enumerate(found, 1):
+        yield Expiring(field, number, _named(name), ends_s)
+
+
+def _certificates(field: str, path: Path) -> Iterator[tuple[x509.Name, float]]:
+    data = _data(field, path)
+    try:
+        found = x509.load_pem_x509_certificates(data)
+    except ValueError as error:
+        raise TlsFileError(field, path, "no certificate in PEM") from error
+    for one in found:
+        yield one.subject, one.not_valid_after_utc.timestamp()
+
+
+def _lists(field: str, path: Path) -> Iterator[tuple[x509.Name, float]]:
+    for part in _data(field, path).split(_CRL)[1:]:
+        try:
+            one = x509.load_pem_x509_crl(_CRL + part)
+        except ValueError as error:
+            raise TlsFileError(field, path, "a list that can't be read") from error
+        if one.next_update_utc is not None:
+            yield one.issuer, one.next_update_utc.timestamp()
+
+
+def _data(field: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TlsFileError(field, path, error.strerror or "can't be read") from error
+
+
+def _named(name: x509.Name) -> str:
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(common[0].value) if common else name.rfc4514_string()
