@@ -1,0 +1,162 @@
+"""Where a client of the command line finds its broker, and how it knows that it is the right one.
+
+With ``--config``, or the configuration of this machine where nothing is given, that is the gateway
+here: where it listens it has told in its state folder. Over TLS it must show the certificate that
+its configuration names, byte for byte, so that neither an authority nor a host name has to fit.
+Otherwise host, port and authority are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.commands.errors import FailedError, WrongUseError
+
+PORT, TLS_PORT = 1883, 8883
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """A listener, and what its certificate must be.
+
+    Attributes:
+        host: name or number.
+        port: of TCP.
+        tls: for the connection; None without TLS.
+        certificate: the only one that it may show, in DER; None for any that ``tls`` accepts.
+
+    """
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    certificate: bytes | None = None
+
+
+def find(options: argparse.Namespace) -> BrokerAddress:
+    """The broker that the arguments mean.
+
+    Raises:
+        WrongUseError: a file or an argument is wrong.
+        FailedError: the gateway of ``--config`` is not running.
+
+    """
+    file: Path | None = options.config
+    if file is None and options.host is None and options.port is None:
+        file = _default_config()
+    if file is not None:
+        return _local(options, file)
+    tls = None if options.cafile is None else _context(options, verifies=True)
+    port = options.port or (PORT if tls is None else TLS_PORT)
+    return BrokerAddress(options.host or "127.0.0.1", port, tls)
+
+
+async def connect(
+    where: BrokerAddress, timeout_s: float
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection.
+
+    Raises:
+        FailedError: nobody listens there, or it is another than the right one.
+
+    """
+    name = f"{where.host}:{where.port}"
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(where.host, where.port, ssl=where.tls)
+    except TimeoutError as error:
+        raise FailedError(f"{name}: no answer within {timeout_s:g} s") from error
+    except ssl.SSLCertVerificationError as error:
+        raise FailedError(f"{name}: its certificate: {error.verify_message}") from error
+    except OSError as error:
+        raise FailedError(f"{name}: {error.strerror or error}") from error
+    if where.certificate is not None:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        if shown != where.certificate:
+            writer.close()
+            raise FailedError(
+                f"{name}: it shows another certificate than mqtt.certificate_file: reload it"
+            )
+    return reader, writer
+
+
+def _default_config() -> Path | None:
+    """The configuration of this machine's gateway; None if there is none that may be read."""
+    from gateway import config_place  # noqa: PLC0415  # of use on its own machine
+
+    try:
+        found = config_place.find()
+    except config_place.NoConfigError:
+        return None
+    return found if os.access(found, os.R_OK) else None
+
+
+def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:
+    from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
+
+    try:
+        settings = config.load(file, config.GatewaySettings)
+    except config.ConfigError as error:
+        raise WrongUseError(str(error)) from error
+    own_id, state_dir = settings.gateway.id, settings.gateway.state_dir
+    try:
+        told = listeners_file.read(state_dir)
+    except PermissionError as error:
+        why = f"{state_dir / listeners_file.NAME}: {error.strerror}"
+        raise FailedError(f"{own_id} belongs to another user ({why})") from error
+    except (OSError, ValueError) as error:
+        raise FailedError(f"{own_id} is not running ({state_dir / listeners_file.NAME})") from error
+    if told.get("mqtt"):
+        return BrokerAddress(*_reached(told["mqtt"]))
+    if not told.get("mqtts") or settings.mqtt.certificate_file is None:
+        raise FailedError(f"{own_id} has no MQTT listener")
+    return BrokerAddress(
+        *_reached(told["mqtts"]),
+        _context(options, verifies=False),
+        _certificate(settings.mqtt.certificate_file),
+    )
+
+
+def _reached(listener: str) -> tuple[str, int]:
+    host, _, port = listener.rpartition(":")
+    host = host.strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host, int(port)
+    if address.is_unspecified:
+        host = "127.0.0.1" if address.version == 4 else "::1"
+    return host, int(port)
+
+
+def _certificate(path: Path) -> bytes:
+    try:
+        first, end, _ = path.read_text().partition("-----END CERTIFICATE-----")
+        return ssl.PEM_cert_to_DER_cert(first[first.find("-----BEGIN") :] + end)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no certificate in PEM"
+        raise WrongUseError(f"mqtt.certificate_file: {path}: {why}") from error
+
+
+def _context(options: argparse.Namespace, *, verifies: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not verifies:  # the certificate itself is compared
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    for name, path in (("cafile", options.cafile), ("cert", options.cert), ("key", options.key)):
+        if path is not None and not path.is_file():
+            raise WrongUseError(f"--{name}: {path}: no such file")
+    try:
+        if options.cafile is not None:
+            context.load_verify_locations(options.cafile)
+        if options.cert is not None:
+            context.load_cert_chain(options.cert, options.key, password="")
+    except (OSError, ValueError) as error:
+        raise WrongUseError(f"--cafile, --cert, --key: {error}") from error
+    return context

@@ -1,0 +1,254 @@
+"""A small MQTT client for the command line: one connection, every answer with its reason.
+
+It speaks MQTT 5.0 with the gateway's own codec, since a client that hides what a broker answered
+would call a refused message published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gateway.mqtt import (
+    ConnAck,
+    Connect,
+    Disconnect,
+    Packet,
+    PacketError,
+    PingReq,
+    PropertyId,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    ReasonCode,
+    SubAck,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    decode,
+    encode,
+    packet_end,
+)
+
+PACKET_BYTES_MAX = 1 << 28
+_FAILURE = 0x80
+
+T = TypeVar("T")
+
+
+class MqttClientError(Exception):
+    """The broker refused something, or the connection ended; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who a client says it is.
+
+    Attributes:
+        client_id: empty for one that the broker makes up.
+        username: None for none.
+        password: the same.
+
+    """
+
+    client_id: str = ""
+    username: str | None = None
+    password: bytes | None = None
+
+
+class MqttClient:
+    """One connection to a broker.
+
+    Args:
+        reader: of a connected socket.
+        writer: the same.
+
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._data = b""
+        self._keep_alive_s = 0
+        self._packet_id = 0
+        self._unreleased: set[int] = set()
+        self._came: list[Publish] = []
+        """Messages that came while an answer was awaited."""
+
+    async def connect(self, login: Login, keep_alive_s: int) -> None:
+        """Introduce oneself; the session ends with the connection.
+
+        Args:
+            login: as whom.
+            keep_alive_s: the longest silence while `messages` are awaited; 0 for any, for a client
+                that may not read for a while.
+
+        Raises:
+            MqttClientError: the broker lets nobody in like this.
+
+        """
+        connect = Connect(
+            Version.V5,
+            login.client_id,
+            clean_start=True,
+            keep_alive_s=keep_alive_s,
+            username=login.username,
+            password=login.password,
+            will=None,
+            properties={},
+            bridge=False,
+        )
+        self._send(connect)
+        answer = await self._next()
+        if not isinstance(answer, ConnAck):
+            raise MqttClientError(f"{type(answer).__name__} instead of CONNACK")
+        if answer.reason >= _FAILURE:
+            raise MqttClientError(f"connection refused: {_why(answer)}")
+        asked = answer.properties.get(PropertyId.SERVER_KEEP_ALIVE, keep_alive_s)
+        self._keep_alive_s = int(asked)
+
+    async def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> None:
+        """Publish, and wait for what a QoS 1 or 2 message is answered.
+
+        Raises:
+            MqttClientError: the broker refuses it, or its topic is none.
+
+        """
+        packet_id = self._new_id() if qos else None
+        self._send(Publish(topic, payload, qos, retain, False, packet_id, {}))
+        if qos == 1:
+            self._check(topic, await self._answer(PubAck))
+        elif qos == 2:
+            self._check(topic, await self._answer(PubRec))
+            self._send(PubRel(packet_id or 0))
+            await self._answer(PubComp)
+        await self._writer.drain()
+
+    async def subscribe(self, filters: Sequence[str], qos: int) -> None:
+        """Subscribe to filters.
+
+        Raises:
+            MqttClientError: the broker refuses one, or one is none.
+
+        """
+        requests = [SubscriptionRequest(topic_filter, qos) for topic_filter in filters]
+        self._send(Subscribe(self._new_id(), requests, {}))
+        answer = await self._answer(SubAck)
+        for topic_filter, reason in zip(filters, answer.reasons, strict=True):
+            if reason >= _FAILURE:
+                raise MqttClientError(f"{topic_filter!r}: {_named(reason)}")
+
+    async def messages(self) -> AsyncIterator[Publish]:
+        """What comes, each acknowledged when the next is asked for.
+
+        Raises:
+            MqttClientError: the connection ended.
+
+        """
+        while True:
+            while self._came:
+                yield self._came.pop(0)
+            if isinstance(packet := await self._next(), Publish):
+                yield packet
+
+    async def close(self) -> None:
+        """Take leave."""
+        try:
+            self._send(Disconnect(ReasonCode.NORMAL_DISCONNECTION))
+            self._writer.close()
+            await self._writer.wait_closed()
+        except (OSError, ssl.SSLError):
+            pass  # it is closed already
+
+    # -- within ----------------------------------------------------------------------------------
+
+    def _send(self, packet: Packet) -> None:
+        try:
+            self._writer.write(encode(packet, Version.V5))
+        except (PacketError, ValueError) as error:
+            raise MqttClientError(str(error)) from error
+
+    def _new_id(self) -> int:
+        self._packet_id = self._packet_id % 65_535 + 1
+        return self._packet_id
+
+    async def _answer(self, kind: type[T]) -> T:
+        while True:
+            packet = await self._next()
+            if isinstance(packet, kind):
+                return packet
+            if isinstance(packet, Publish):
+                self._came.append(packet)
+
+    def _check(self, topic: str, answer: PubAck | PubRec) -> None:
+        if answer.reason >= _FAILURE:
+            raise MqttClientError(f"{topic!r}: {_named(answer.reason)}")
+
+    async def _next(self) -> Packet:
+        """The next packet, acknowledged where that is due; a PUBLISH that came before is left out.
+
+        Raises:
+            MqttClientError: the connection ended.
+
+        """
+        while True:
+            packet = await self._read()
+            match packet:
+                case Disconnect():
+                    raise MqttClientError(f"disconnected: {_why(packet)}")
+                case Publish(qos=1):
+                    self._send(PubAck(packet.packet_id or 0))
+                case Publish(qos=2):
+                    number = packet.packet_id or 0
+                    self._send(PubRec(number))
+                    if number in self._unreleased:
+                        continue
+                    self._unreleased.add(number)
+                case PubRel():
+                    self._unreleased.discard(packet.packet_id)
+                    self._send(PubComp(packet.packet_id))
+                    continue
+                case _:
+                    pass
+            return packet
+
+    async def _read(self) -> Packet:
+        has_pinged = False
+        try:
+            while (found := packet_end(self._data, 0, PACKET_BYTES_MAX)) is None:
+                try:
+                    async with asyncio.timeout(self._keep_alive_s / 2 or None):
+                        more = await self._reader.read(1 << 16)
+                except TimeoutError as error:
+                    if has_pinged:
+                        raise MqttClientError("the broker answers no ping") from error
+                    has_pinged = True
+                    self._send(PingReq())
+                    continue
+                if not more:
+                    raise MqttClientError("the connection was closed")
+                self._data += more
+            packet = decode(self._data[0], self._data[found[0] : found[1]], Version.V5)
+        except (OSError, ssl.SSLError) as error:
+            raise MqttClientError(f"the connection was lost: {error}") from error
+        except PacketError as error:
+            raise MqttClientError(f"what came is no MQTT: {error}") from error
+        self._data = self._data[found[1] :]
+        return packet
+
+
+def _why(packet: ConnAck | Disconnect) -> str:
+    said = packet.properties.get(PropertyId.REASON_STRING)
+    return _named(packet.reason) + (f" ({said})" if said else "")
+
+
+def _named(reason: int) -> str:
+    try:
+        return ReasonCode(reason).name.lower().replace("_", " ")
+    except ValueError:
+        return f"reason {reason:#04x}"

@@ -1,0 +1,84 @@
+"""What a message carries, as `hedgerow sub` shows it: a record, JSON, text, or bytes."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from dataclasses import asdict
+from typing import Any
+
+from cloud_ingest.record import Record, RecordError, decode
+
+_TOPIC_WIDTH_MAX = 60
+
+
+def as_json(topic: str, payload: bytes, qos: int, *, retain: bool, received_s: float) -> str:
+    """One line of JSON."""
+    said = _said(payload)
+    told: dict[str, Any] = {"topic": topic, "qos": qos, "retain": retain, "received_s": received_s}
+    if isinstance(said, Record):
+        told["record"] = asdict(said)
+    elif isinstance(said, bytes):
+        told["base64"] = base64.b64encode(said).decode()
+    elif isinstance(said, str):
+        told["text"] = said
+    else:
+        told["json"] = said[0]
+    return json.dumps(told)
+
+
+class Table:
+    """Lines in columns that grow with the longest topic so far."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def line(self, topic: str, payload: bytes, *, received_s: float) -> str:
+        """A message: when it came or was measured, its topic, and what it says."""
+        said = _said(payload)
+        time_s = said.time_s if isinstance(said, Record) else received_s
+        shown = topic if topic.isprintable() else repr(topic)
+        self._width = max(self._width, min(len(shown), _TOPIC_WIDTH_MAX))
+        return f"{_clock(time_s)}  {shown.ljust(self._width)}  {_text(said)}"
+
+
+def _said(payload: bytes) -> Record | tuple[Any] | str | bytes:
+    """What it is: JSON in a tuple, for a text is JSON too."""
+    try:
+        return decode(payload)
+    except RecordError:
+        pass
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return payload
+    try:
+        return (json.loads(text, parse_constant=_no_json),)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _text(said: Record | tuple[Any] | str | bytes) -> str:
+    if isinstance(said, Record):
+        unit = f" {said.unit}" if said.unit else ""
+        shown = f"{said.value:.10g}{unit}  ({said.name} {said.number})"
+    elif isinstance(said, bytes):
+        shown = said.hex(" ")
+    elif isinstance(said, str):
+        shown = said
+    else:
+        shown = json.dumps(said[0], ensure_ascii=False)
+    return shown if shown.isprintable() else repr(shown)[1:-1]
+
+
+def _clock(time_s: float) -> str:
+    try:
+        local = datetime.datetime.fromtimestamp(time_s, datetime.UTC).astimezone()
+    except (ValueError, OverflowError, OSError):  # a device's clock
+        return "?".ljust(19)
+    return f"{local:%Y-%m-%d %H:%M:%S}"
