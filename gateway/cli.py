@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build, config_place
-from gateway.commands import clients, messages, output, simulating
+from gateway.commands import clients, completion, messages, output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -169,6 +169,7 @@ def command_line() -> argparse.ArgumentParser:
         add(commands)
     clients.add(commands, _add_gateway, _asks("clients"))
     messages.add(commands)
+    completion.add(commands, parser)
     return parser
 
 
