@@ -81,6 +81,22 @@ async def test_the_tree_is_drawn_from_its_root_with_the_link_that_stands_by(
         assert set(told["gateways"]) == {ROOT, NORTH, SOUTH}
 
 
+async def test_the_tree_shows_a_collector_below_the_gateway_that_feeds_it(tmp_path: Path) -> None:
+    async with Fleet(tmp_path) as fleet:
+        await fleet.start_gateway(ROOT)
+        await fleet.start_collector()
+        async with asyncio.timeout(30):
+            while (told := await fleet.status(ROOT)) is None or not any(
+                one["role"] == "designated" for one in told["neighbours"]
+            ):
+                await asyncio.sleep(0.05)
+        code, out, err = await hedgerow("tree", "--config", str(fleet.config(ROOT)))
+        assert code == 0, err
+        lines = out.splitlines()
+        assert lines[0].startswith("gw-root  -/-, root")
+        assert lines[1].startswith("└─ collector  collector, rtt ")
+
+
 async def test_the_tree_names_a_gateway_that_does_not_answer(tmp_path: Path) -> None:
     async with Fleet(tmp_path) as fleet:
         for gateway_id in (ROOT, NORTH):
