@@ -52,7 +52,7 @@ async def run(port: int, key_file: Path, folder: Path) -> None:
 async def _dial(node: TreeNode, port: int) -> None:
     while True:
         try:
-            await node.dial(Address(_ADDRESS, port))
+            await node.dial(Address(_ADDRESS, port), lambda _: None)
         except OSError:  # the gateway is not there yet
             await asyncio.sleep(_LOOK_S)
         else:

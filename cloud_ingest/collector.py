@@ -177,7 +177,10 @@ class Collector:
             self._routed.control(entry, header)
 
     def _write_status(self) -> None:
-        status = self.node.status() | {"pid": os.getpid()}
+        status = self.node.status() | {
+            "pid": os.getpid(),
+            "dialling": self._attachment.neighbours.status(),
+        }
         replaced_file.replace(self._spool_dir / "status.json", json.dumps(status).encode())
 
 

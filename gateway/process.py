@@ -179,7 +179,7 @@ class GatewayProcess:
             limits.failures_per_s,
             is_required=tree.tls == "required",
             tls=tls,
-            refused=self._refused,
+            counted=self._link_refused,
         )
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
@@ -203,6 +203,9 @@ class GatewayProcess:
 
     def _refused(self, kind: str, who: str) -> None:
         self._broker.core.refusals.count(kind, who)
+
+    def _link_refused(self, kind: str) -> None:
+        self._broker.core.refusals.counts[kind] += 1
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
         part = tree_mode.route(self._node, self._settings.tree, state_dir)

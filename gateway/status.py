@@ -75,6 +75,7 @@ class GatewayStatus:
             "places": {record.id: str(record.place) for record in self.members},
             "dialling": self.attachment.neighbours.status()
             | {"duplicate_links": self.node.duplicates},
+            "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
             **self.edge.as_json(),

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.links_text import without_links
+
 MOST_TOLD = 6
 """Of a list in one line: the greatest."""
 _COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", "address")
@@ -33,6 +35,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         *_edge(status),
         "",
         *_table(status["neighbours"]),
+        *without_links(status),
     ]
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.coap.client import ClientError, Response
+from gateway.links_text import without_links
 
 AT_ONCE = 16
 """Gateways asked at the same time."""
@@ -41,12 +42,14 @@ class TreeView:
         }
 
     def as_text(self) -> str:
-        """The tree from its root down, then the links that stand by, then who did not answer."""
+        """The tree from its root down, what stands by, who did not answer, and what has no link."""
         lines: list[str] = []
         for root in self._roots():
             lines += self._branch(root, "", "")
         lines += self._standing_by()
         lines += [f"no answer: {who} ({why})" for who, why in sorted(self.silent.items())]
+        for at, told in sorted(self.gateways.items()):
+            lines += [f"{at}: {line}" for line in without_links(told)]
         return "\n".join(lines)
 
     def _roots(self) -> list[str]:

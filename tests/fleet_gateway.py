@@ -35,8 +35,9 @@ class FleetGateway:
         self.path = self.folder / "gateway.toml"
         self.name = name
         self.tree = ""
+        self.plain_port = 0
         self.mqtt = ""
-        self._key_file = folder / "tree.key"
+        self.key_file = folder / "tree.key"
         self._issued = issued
         self._authority = authority
         self._process: GatewayProcess | None = None
@@ -78,13 +79,13 @@ class FleetGateway:
 id = "{self.name}"
 state_dir = "{self.folder}/state"
 [mqtt]
-port = 0
+port = {self.plain_port}
 {secure}
 {self.mqtt}
 [coap]
 port = 0
 [tree]
-key_file = "{self._key_file}"
+key_file = "{self.key_file}"
 hello_s = 0.05
 {chr(10).join(f"{key} = {_toml(value)}" for key, value in rows.items())}
 [access]

@@ -10,7 +10,8 @@ from gateway.links import handshake, wire
 from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
 from gateway.links.link import Link
 from gateway.links.link_tls import LinkTls
-from gateway.links.wire import ReturnCode, Type
+from gateway.links.refusal import Refusal, RefusedError
+from gateway.links.wire import Packet, ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
 HANDSHAKE_TIMEOUT_S = 5.0
@@ -30,7 +31,8 @@ async def dial(
 
     Raises:
         OSError: unreachable, timed out (TimeoutError), closed, or no TLS came about.
-        HandshakeError: another tree or mode, the wrong key or certificate, or this gateway itself.
+        HandshakeError: another mode, the wrong key or certificate, or this gateway itself.
+        RefusedError: the neighbour says why it takes no link with this gateway.
         ProtocolError: what answers is no gateway.
 
     """
@@ -42,13 +44,15 @@ async def dial(
             shown = None if tls is None else tls.dialled(transport.get_extra_info("ssl_object"))
             core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
             link.send(core.connect.encode())
-            answer = await link.receive()
-            if answer.type is not Type.CONNACK or answer.body != bytes((0, ReturnCode.ACCEPTED)):
-                raise HandshakeError("refused by the neighbour", answer.body)
+            _check_accepted(await link.receive())
             peer_id, proof = core.receive(await _auth(link))
             if shown not in (None, peer_id):
-                raise HandshakeError(f"{peer_id} with the certificate of another gateway", shown)
+                what = f"{peer_id} with the certificate of another gateway"
+                raise HandshakeError(what, shown, Refusal.OTHER_CERTIFICATE)
             link.send_control(handshake.TOPIC, proof)
+        except HandshakeError as error:
+            link.refuse(error.tell)
+            raise
         except BaseException:
             link.close()
             raise
@@ -73,17 +77,16 @@ async def accept(link: Link, own: Credentials, numbers: Iterator[int]) -> None:
 
     Raises:
         OSError: timed out (TimeoutError) or closed.
+        RefusedError: the neighbour says why it takes no link with this gateway.
         ProtocolError: not a neighbour of this tree (HandshakeError), or not a link's CONNECT.
 
     """
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
             core = await _greeted(link, own)
-            link.send(wire.connack(ReturnCode.ACCEPTED))
-            link.send_control(handshake.TOPIC, core.answer)
-            core.receive(await _auth(link))
+            await _prove(link, core)
     except BaseException:
-        link.refuse()  # not aborted: a refused neighbour is to read the CONNACK
+        link.refuse()  # not aborted: a refused neighbour is to read what it is told
         raise
     link.peer_id = link.dialler_id = core.peer_id
     link.peer_port = core.peer_port
@@ -97,8 +100,28 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
     try:
         connect = wire.LinkConnect.decode(first.body)
         return Acceptor(own, secrets.token_bytes(handshake.NONCE_BYTES), connect)
-    except ProtocolError:
-        link.send(wire.connack(ReturnCode.NOT_AUTHORIZED))
+    except ProtocolError as error:
+        tell = error.tell if isinstance(error, HandshakeError) else None
+        link.send(wire.connack(ReturnCode.NOT_AUTHORIZED if tell is None else tell))
+        raise
+
+
+def _check_accepted(answer: Packet) -> None:
+    if answer.type is not Type.CONNACK or len(answer.body) != 2:
+        raise ProtocolError("answer to a link's CONNECT", str(answer))
+    if (code := answer.body[1]) != ReturnCode.ACCEPTED:
+        raise RefusedError(code)
+
+
+async def _prove(link: Link, core: Acceptor) -> None:
+    link.send(wire.connack(ReturnCode.ACCEPTED))
+    link.send_control(handshake.TOPIC, core.answer)
+    try:
+        core.receive(await _auth(link))
+    except RefusedError as error:
+        raise RefusedError(error.code, core.peer_id) from error
+    except HandshakeError as error:
+        link.refuse(error.tell)
         raise
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import msgpack
 
+from gateway.links.refusal import Refusal
 from gateway.links.wire import LinkConnect
 from tree_handler.errors import ProtocolError
 
@@ -25,7 +26,18 @@ TOPIC = b"$hedgerow/auth"
 
 
 class HandshakeError(ProtocolError):
-    """The other end is of another tree or mode, is this gateway itself, or lacks the key."""
+    """The other end is of another tree or mode, is this gateway itself, or lacks the key.
+
+    Args:
+        what: what is wrong.
+        value: the value at fault.
+        tell: what the other end is told of it; None for nothing.
+
+    """
+
+    def __init__(self, what: str, value: object = None, tell: Refusal | None = None) -> None:
+        super().__init__(what, value)
+        self.tell = tell
 
 
 class SelfDialError(HandshakeError):
@@ -74,9 +86,10 @@ class Dialler:
             raise SelfDialError("this gateway itself", peer_id)
         transcript = (self._own.gateway_id, peer_id, self.connect.nonce, nonce, mode)
         if not hmac.compare_digest(mac, _mac(self._own, b"accept", transcript)):
-            raise HandshakeError("the neighbour does not hold the tree's key", peer_id)
+            raise _no_key(peer_id)
         if mode != self._own.mode:
-            raise HandshakeError(f"tree.mode of {peer_id} is not {self._own.mode}", mode)
+            what = f"tree.mode of {peer_id} is not {self._own.mode}"
+            raise HandshakeError(what, mode, Refusal.OTHER_MODE)
         mac = _mac(self._own, b"dial", transcript, self._own.port)
         return peer_id, msgpack.packb([mac, self._own.port])
 
@@ -91,7 +104,7 @@ class Acceptor:
 
     def __init__(self, own: Credentials, nonce: bytes, connect: LinkConnect) -> None:
         if connect.tree != own.tree:
-            raise HandshakeError("another tree", connect.tree)
+            raise HandshakeError("another tree", connect.tree, Refusal.OTHER_TREE)
         if len(connect.nonce) != NONCE_BYTES or not connect.gateway_id:
             raise HandshakeError("CONNECT without identifier or nonce", connect.gateway_id)
         self.peer_id = connect.gateway_id
@@ -117,8 +130,13 @@ class Acceptor:
         if self.peer_id == self._own.gateway_id:
             raise HandshakeError("this gateway itself", self.peer_id)
         if not hmac.compare_digest(mac, _mac(self._own, b"dial", self._transcript, port)):
-            raise HandshakeError("the neighbour does not hold the tree's key", self.peer_id)
+            raise _no_key(self.peer_id)
         self.peer_port = port
+
+
+def _no_key(peer_id: str) -> HandshakeError:
+    what = "the neighbour does not hold the tree's key"
+    return HandshakeError(what, peer_id, Refusal.OTHER_KEY)
 
 
 def _mac(

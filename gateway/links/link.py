@@ -16,6 +16,7 @@ from typing import cast
 from mypy_extensions import mypyc_attr
 
 from gateway.links import wire
+from gateway.links.refusal import RefusedError, reason
 from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
 from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
 from gateway.links.wire import Packet, Type
@@ -105,7 +106,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
-        self._end(str(exc) if exc else f"closed by {self.peer_id or self.address}")
+        self._end(reason(exc) if exc else f"closed by {self.peer_id or self.address}")
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -116,6 +117,7 @@ class Link(asyncio.Protocol):
 
         Raises:
             LinkClosedError: the connection ended.
+            RefusedError: the neighbour ended it, and said why.
             ProtocolError: the neighbour sent what no link sends.
 
         """
@@ -125,7 +127,9 @@ class Link(asyncio.Protocol):
             self._arrival = self._loop.create_future()
             await self._arrival
         if packet.type is Type.DISCONNECT:
-            raise LinkClosedError(f"{self.peer_id} said DISCONNECT")
+            if packet.body:
+                raise RefusedError(packet.body[0])
+            raise LinkClosedError(f"{self.peer_id or self.address} said DISCONNECT")
         return packet
 
     async def serve(self, receive: Callable[[Link, Packet], None]) -> str:
@@ -268,8 +272,10 @@ class Link(asyncio.Protocol):
                 transport.close()
                 await asyncio.shield(self._closed)
 
-    def refuse(self) -> None:
-        """Close so that the neighbour still reads what was sent."""
+    def refuse(self, refusal: int | None = None) -> None:
+        """Close so that the neighbour still reads what was sent, and last why, if that is given."""
+        if refusal is not None:
+            self.send(wire.disconnect(refusal))
         if self._transport is not None:
             self._transport.close()
 

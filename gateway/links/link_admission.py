@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from gateway.failed_attempts import FailedAttempts
 from gateway.links.link_tls import LinkTls
+from gateway.links.refusal import RefusedError, reason
+from gateway.links.trouble import Strangers
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
@@ -32,7 +36,7 @@ class LinkAdmission:
         failures_per_s: so many of them are forgiven in a second.
         is_required: whether only a gateway's certificate opens a link.
         tls: what links show and ask for; None where they run without, or none may come.
-        refused: told of the kind and who, for each link that is refused; None writes a log line.
+        counted: told of the kind, for each link that is refused.
 
     Attributes:
         tls: as given, or as last renewed.
@@ -46,10 +50,12 @@ class LinkAdmission:
         *,
         is_required: bool = False,
         tls: LinkTls | None = None,
-        refused: Callable[[str, str], None] | None = None,
+        counted: Callable[[str], None] | None = None,
     ) -> None:
         self.tls = tls
-        self._refused = _tell if refused is None else refused
+        self._counted = counted
+        self._counts: Counter[str] = Counter()
+        self._strangers = Strangers()
         self._is_required = is_required
         self._now = asyncio.get_running_loop().time
         self._failures = FailedAttempts(failures_at_once, failures_per_s)
@@ -74,9 +80,12 @@ class LinkAdmission:
         if self._is_required:
             if self.tls is None:
                 return "a link, and this gateway has no certificate for links"
-            return self._over_limit(address) or self.tls.why_not(certificate, connect.client_id)
+            why = self._over_limit(address) or self.tls.why_not(certificate, connect.client_id)
+            if why:  # the listener counts and says it
+                self._note(address, "certificate", why)
+            return why
         if self._failures.is_blocked(address, self._now()):
-            self._refused("link over the limit of failures of an address", address)
+            self._refuse("link over the limit of failures of an address", address)
             return "a link after too many failures"
         return self._over_limit(address)
 
@@ -86,7 +95,7 @@ class LinkAdmission:
             and self._greeting[address] < MAX_HANDSHAKES_PER_ADDRESS
         ):
             return ""
-        self._refused("link over the limit of hand-shakes", address)
+        self._refuse("link over the limit of hand-shakes", address)
         return "a link while too many shake hands"
 
     @contextmanager
@@ -101,17 +110,29 @@ class LinkAdmission:
         try:
             yield
         except (OSError, ProtocolError) as error:
-            # One that only went away has guessed nothing.
-            if isinstance(error, (TimeoutError, ProtocolError)):
+            # One that only went away, with or without a word, has guessed nothing.
+            is_guess = isinstance(error, (TimeoutError, ProtocolError))
+            if is_guess and not isinstance(error, RefusedError):
                 self._failures.failed(address, self._now())
-            why = str(error) or "time is over"
-            self._refused("link hand-shake failed", f"{address}: {why}")
+            what = error.what if isinstance(error, ProtocolError) else type(error).__name__
+            self._refuse("link hand-shake failed", address, what, reason(error))
             raise
         finally:
             self._greeting[address] -= 1
             if not self._greeting[address]:
                 del self._greeting[address]
 
+    def status(self) -> list[dict[str, Any]]:
+        """Whose links were refused lately, and why; ready for JSON."""
+        return self._strangers.status(self._now())
 
-def _tell(kind: str, who: str) -> None:
-    _log.warning("%s: %s", who, kind)
+    def _refuse(self, kind: str, address: str, what: str = "", why: str = "") -> None:
+        self._counts[kind] += 1
+        if self._counted is not None:
+            self._counted(kind)
+        if self._note(address, what or kind, why or kind):
+            who = f"{address}: {why}" if why else address
+            _log.warning("%s: %s (%d so far)", who, kind, self._counts[kind])
+
+    def _note(self, address: str, what: str, why: str) -> bool:
+        return self._strangers.refused(address, what, why, self._now(), time.time())

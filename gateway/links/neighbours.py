@@ -13,11 +13,16 @@ import asyncio
 import enum
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from gateway.links.handshake import SelfDialError
+from gateway.links.refusal import reason
+from gateway.links.trouble import STRANGERS_AT_ONCE, STRANGERS_PER_S, Trouble
 from tree_handler.errors import ProtocolError
+from tree_handler.rate_limit import RateLimit
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
@@ -35,6 +40,8 @@ ITSELF_RETRY_S = 60.0
 """An address that was this gateway's own may become another's."""
 LINKED_CHECK_S = 1.0
 """How often to see whether a neighbour that dialled us is still there."""
+MAX_TOLD = 32
+"""Addresses that status names, those with trouble first; the others are counted."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +85,25 @@ class Counters:
 @dataclass(slots=True)
 class _Kept:
     source: Source
-    task: asyncio.Task[None]
+    peer_id: str | None
+    task: asyncio.Task[None] | None = None
+    trouble: Trouble = field(default_factory=Trouble)
+
+    def linked(self, peer_id: str) -> None:
+        self.peer_id = peer_id
+        self.trouble.over()
+
+    def as_json(self, address: Address, *, is_linked: bool) -> dict[str, Any]:
+        trouble = self.trouble
+        return {
+            "address": str(address),
+            "source": self.source.value,
+            "id": self.peer_id,
+            "linked": is_linked,
+            "fails_since_s": None if is_linked else trouble.since_s,
+            "failed": 0 if is_linked else trouble.times,
+            "why": "" if is_linked else trouble.why,
+        }
 
 
 class Neighbours:
@@ -86,7 +111,8 @@ class Neighbours:
 
     Args:
         own_id: this gateway's id.
-        dial: connects, and returns when the link that came of it has ended.
+        dial: connects, calls what it is given with the neighbour's id when there is a link, and
+            returns when that has ended.
         is_linked: whether there is a link to a gateway id.
 
     """
@@ -94,7 +120,7 @@ class Neighbours:
     def __init__(
         self,
         own_id: str,
-        dial: Callable[[Address], Awaitable[str]],
+        dial: Callable[[Address, Callable[[str], None]], Awaitable[None]],
         is_linked: Callable[[str], bool],
     ) -> None:
         self._own_id = own_id
@@ -103,6 +129,7 @@ class Neighbours:
         self._kept: dict[Address, _Kept] = {}
         self._unlisted: set[Address] = set()
         self._jitter = random.Random()
+        self._lines = RateLimit(STRANGERS_PER_S, STRANGERS_AT_ONCE)
         self.counters = Counters()
 
     def add_static(self, address: Address) -> None:
@@ -137,14 +164,29 @@ class Neighbours:
         if kept is not None and kept.source is Source.LISTED:
             self._unlisted.add(address)
 
-    def status(self) -> dict[str, int]:
-        """Counters, and how many addresses there are of each source."""
+    def status(self) -> dict[str, Any]:
+        """Counters, how many addresses there are of each source, and who is dialled.
+
+        ``addresses`` has of each whether it is linked; where it is not, since when dialling it
+        fails (on the wall clock, None if it does not yet), how often it has, and why.
+        """
         sources = [kept.source for kept in self._kept.values()]
-        return asdict(self.counters) | {one.value: sources.count(one) for one in Source}
+        addresses = [
+            kept.as_json(
+                address, is_linked=kept.peer_id is not None and self._is_linked(kept.peer_id)
+            )
+            for address, kept in self._kept.items()
+        ]
+        addresses.sort(key=lambda one: (one["linked"], not one["failed"]))
+        return (
+            asdict(self.counters)
+            | {one.value: sources.count(one) for one in Source}
+            | {"addresses": addresses[:MAX_TOLD]}
+        )
 
     async def stop(self) -> None:
         """End all dialling; links in use are the caller's."""
-        tasks = [kept.task for kept in self._kept.values()]
+        tasks = [kept.task for kept in self._kept.values() if kept.task is not None]
         self._kept.clear()
         for task in tasks:
             task.cancel()
@@ -162,9 +204,9 @@ class Neighbours:
             if others >= (MAX_FOUND if source is Source.FOUND else MAX_LISTED):
                 self.counters.over_limit += 1
                 return
-        dialling = self._dial_for_ever(address, peer_id, wait_s)
-        task = asyncio.create_task(dialling, name=f"dial {address}")
-        self._kept[address] = _Kept(source, task)
+        kept = self._kept[address] = _Kept(source, peer_id)
+        dialling = self._dial_for_ever(address, kept, wait_s)
+        kept.task = task = asyncio.create_task(dialling, name=f"dial {address}")
         task.add_done_callback(lambda _: self._ended(address, task))
 
     def _ended(self, address: Address, task: asyncio.Task[None]) -> None:
@@ -179,36 +221,51 @@ class Neighbours:
             self._forget(address)
 
     def _forget(self, address: Address) -> None:
-        self._kept.pop(address).task.cancel()
+        if (task := self._kept.pop(address).task) is not None:
+            task.cancel()
 
-    async def _dial_for_ever(self, address: Address, peer_id: str | None, wait_s: float) -> None:
+    async def _dial_for_ever(self, address: Address, kept: _Kept, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(wait_s)
         retry_s = FIRST_RETRY_S
         last_success = loop.time()
         while address not in self._unlisted:
             began = loop.time()
-            is_found = self._kept[address].source is Source.FOUND
-            if is_found and began - last_success > GIVE_UP_S:
+            if kept.source is Source.FOUND and began - last_success > GIVE_UP_S:
                 self.counters.given_up += 1
                 return
-            if peer_id is not None and self._is_linked(peer_id):
+            if kept.peer_id is not None and self._is_linked(kept.peer_id):
                 last_success = began
                 retry_s = LINKED_CHECK_S
+                kept.linked(kept.peer_id)
             else:
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
                 try:
                     self.counters.dialled += 1
-                    peer_id = await self._dial(address)
+                    await self._dial(address, kept.linked)
                     last_success = loop.time()
                     if last_success - began > STEADY_S:
                         retry_s = FIRST_RETRY_S
-                except SelfDialError:
+                except SelfDialError as error:
+                    kept.trouble.failed(reason(error), began, time.time(), is_certain=True)
                     if not self.counters.itself:
                         _log.warning("%s is this gateway itself", address)
                     self.counters.itself += 1
                     retry_s = ITSELF_RETRY_S
                 except (OSError, ProtocolError) as error:
                     self.counters.failed += 1
-                    _log.debug("dialling %s: %s", address, error)
+                    self._failed(address, kept, error)
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))
+
+    def _failed(self, address: Address, kept: _Kept, error: OSError | ProtocolError) -> None:
+        why, now_s, trouble = reason(error), asyncio.get_running_loop().time(), kept.trouble
+        is_due = trouble.failed(
+            why, now_s, time.time(), is_certain=isinstance(error, ProtocolError)
+        )
+        if is_due and (kept.source is Source.STATIC or self._lines.allow("", now_s)):
+            _log.warning(
+                "no link to %s (%s): %s; %d attempts failed",
+                *(address, kept.peer_id or kept.source.value, why, trouble.times),
+            )
+        else:
+            _log.debug("no link to %s: %s", address, why)

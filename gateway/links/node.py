@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -200,8 +200,12 @@ class TreeNode:
             if link.peer_id == peer_id:
                 self._end(link, why)
 
-    async def dial(self, address: Address) -> str:
-        """Connect to a neighbour and serve the link until it ends; return the neighbour's id.
+    async def dial(self, address: Address, linked: Callable[[str], None]) -> None:
+        """Connect to a neighbour and serve the link until it ends.
+
+        Args:
+            address: where it takes links.
+            linked: called with the neighbour's id when there is a link.
 
         Raises:
             OSError, ProtocolError: no link came about.
@@ -209,8 +213,8 @@ class TreeNode:
         """
         tls = self.admission.tls
         link = await dial(address.host, address.port, self._credentials, self._numbers, tls)
+        linked(link.peer_id)
         await self._serve(link)
-        return link.peer_id
 
     def why_no_link(
         self, connect: Connect, certificate: PeerCertificate | None, address: str

@@ -56,7 +56,7 @@ class Type(enum.IntEnum):
 
 
 class ReturnCode(enum.IntEnum):
-    """CONNACK return codes (MQTT 3.1.1, table 3.1)."""
+    """CONNACK return codes (MQTT 3.1.1, table 3.1); `Refusal` has those of a link alone."""
 
     ACCEPTED = 0
     NOT_AUTHORIZED = 5
@@ -126,8 +126,8 @@ class LinkConnect:
         return cls(connect.client_id, tree, connect.password)
 
 
-def connack(code: ReturnCode) -> bytes:
-    """A CONNACK."""
+def connack(code: int) -> bytes:
+    """A CONNACK with a `ReturnCode` or a `Refusal`."""
     return frame(Type.CONNACK, bytes((0, code)))
 
 
@@ -228,9 +228,9 @@ def taken(body: bytes) -> int:
     return int.from_bytes(body, "big")
 
 
-def disconnect() -> bytes:
-    """A DISCONNECT."""
-    return frame(Type.DISCONNECT, b"")
+def disconnect(refusal: int | None = None) -> bytes:
+    """A DISCONNECT; one that ends a hand-shake may say why: `Refusal`."""
+    return frame(Type.DISCONNECT, b"" if refusal is None else bytes((refusal,)))
 
 
 class LinkReader:

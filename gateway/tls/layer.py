@@ -20,16 +20,12 @@ _READ_BYTES = 1 << 18
 class TlsLayer(asyncio.Protocol):
     """The server's side of one TLS connection.
 
-    Attributes:
-        carried: what gets the bytes.
-
     Args:
-        carried: the same.
+        carried: what gets the bytes; an attribute too.
         context: certificates and rules.
-        accepted: called before what is carried; given the raw transport, it returns whether to
-            go on.
+        accepted: called first, with the raw transport; returns whether to go on.
         secured: called when the handshake is done, with the client's certificate, if it showed
-            one; returns whether to go on.
+            one; likewise.
         failed: told of an error in the handshake.
 
     """
@@ -50,7 +46,7 @@ class TlsLayer(asyncio.Protocol):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._is_secure = False
+        self._has_begun = self._is_secure = False
         self._transport: asyncio.Transport | None = None
 
     # -- the transport's calls -----------------------------------------------------------------
@@ -66,6 +62,11 @@ class TlsLayer(asyncio.Protocol):
         self._transport = None
         self.carried.connection_lost(exc)
 
+    def eof_received(self) -> None:
+        """Called by the event loop."""
+        if self._has_begun and not self._is_secure:
+            self._failed(ConnectionError("closed by the client in the handshake"))
+
     def pause_writing(self) -> None:
         """Called by the event loop."""
         self.carried.pause_writing()
@@ -79,6 +80,7 @@ class TlsLayer(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
+        self._has_begun = True
         self._incoming.write(data)
         try:
             if not self._is_secure and not self._shake_hands(transport):
@@ -88,8 +90,6 @@ class TlsLayer(asyncio.Protocol):
             if not self._is_secure:
                 self._failed(error)
             self._end()
-
-    # -- bytes -----------------------------------------------------------------------------------
 
     def _shake_hands(self, transport: asyncio.Transport) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def dialling(gateway: FleetGateway) -> dict[str, int]:
     return told
 
 
-async def unreachable(_: Address) -> str:
+async def unreachable(_: Address, __: Callable[[str], None]) -> None:
     raise ConnectionRefusedError
 
 
@@ -90,7 +90,7 @@ class Dialled:
     def __init__(self) -> None:
         self.calls: list[Address] = []
 
-    async def dial(self, address: Address) -> str:
+    async def dial(self, address: Address, _: Callable[[str], None]) -> None:
         self.calls.append(address)
         await asyncio.get_running_loop().create_future()
         raise AssertionError

@@ -27,6 +27,8 @@ def status(**broker: Any) -> dict[str, Any]:
         "last_change": {"time_s": 0.0, "why": "started"},
         "counters": {"published": 1},
         "neighbours": [],
+        "dialling": {"addresses": []},
+        "refused_links": [],
         "broker": {
             "clients": {"connected": 3, "disconnected": 1, "maximum": 5, "expired": 2},
             "messages": {"received": 10, "dropped": 4},

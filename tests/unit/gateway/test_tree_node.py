@@ -114,7 +114,7 @@ async def test_a_gateway_without_the_key_is_refused(start: Start) -> None:
     a = await start("a", 1.0)
     stranger = await start("stranger", 9.0, key=bytes(32))
     with pytest.raises(ValueError, match="does not hold the tree's key"):
-        await stranger.node.dial(a.address)
+        await stranger.node.dial(a.address, lambda _: None)
     assert not a.node.links
 
 

@@ -1,0 +1,92 @@
+"""Why no link came about: what one end tells the other, and how logs and status say it.
+
+What is told may go to somebody who has proved nothing. So it is one byte, which names the setting
+that differs and never what it is here; and it says nothing that the hand-shake has not shown
+before: who names another tree is refused where others are answered, and who holds another key sees
+that by the answer's MAC.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+import ssl
+
+from tree_handler.errors import ProtocolError
+
+
+class Refusal(enum.IntEnum):
+    """What the other end is told: in a CONNACK, or as the body of a DISCONNECT.
+
+    MQTT 3.1.1 has no reason in a DISCONNECT, and reserves all codes of a CONNACK over 5 (table
+    3.1); links use those over 127.
+    """
+
+    NOT_AUTHORIZED = 5
+    OTHER_TREE = 0x80
+    OTHER_KEY = 0x81
+    OTHER_MODE = 0x82
+    OTHER_CERTIFICATE = 0x83
+
+    @property
+    def text(self) -> str:
+        """What it means for who is told."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Refusal.NOT_AUTHORIZED: (
+        "refused by the neighbour, whose log says why: a certificate, no TLS, or too many failures"
+    ),
+    Refusal.OTHER_TREE: "the neighbour is of another tree (tree.name)",
+    Refusal.OTHER_KEY: "the neighbour holds another key of the tree (tree.key_file)",
+    Refusal.OTHER_MODE: "the neighbour has another tree.mode",
+    Refusal.OTHER_CERTIFICATE: "the neighbour takes the certificate for another gateway's",
+}
+
+
+class RefusedError(ProtocolError):
+    """The other end takes no link with this gateway, and says why.
+
+    Attributes:
+        code: as given.
+
+    Args:
+        code: what it told, perhaps none of `Refusal`.
+        who: what is known of it.
+
+    """
+
+    def __init__(self, code: int, who: str | None = None) -> None:
+        known = code in _TEXTS
+        text = Refusal(code).text if known else f"refused by the neighbour, code {code}"
+        super().__init__(text, who)
+        self.code = code
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a connection to a neighbour, in a few words for a person."""
+    match error:
+        case TimeoutError() if not error.errno:
+            return "no answer in time"
+        case socket.gaierror():
+            return f"unknown host name ({error.strerror})"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not accepted here: {error.verify_message}"
+        case ssl.SSLError():
+            return _of_tls(error)
+        case OSError() if error.errno:
+            return os.strerror(error.errno)
+    return str(error) or type(error).__name__
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    told = error.reason or str(error)
+    _, is_alert, alert = told.partition("ALERT_")
+    words = (alert or told).replace("_", " ").lower()
+    if is_alert and ("certificate" in words or words.endswith(" ca")):
+        return f"this gateway's certificate is not accepted there: {words}"
+    if is_alert:
+        return f"TLS was ended there: {words}"
+    return f"no TLS came about ({words}): is it the neighbour's port for TLS?"
