@@ -33,6 +33,7 @@ from gateway.clients import ClientRoll
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
+from gateway.copied_card import CopiedCard
 from gateway.drain import Drain
 from gateway.edge import GatewayEdge
 from gateway.expiry import ExpiryWatch
@@ -127,6 +128,7 @@ class GatewayProcess:
         self._expiry = ExpiryWatch(asyncio.get_running_loop())
         self._stack.callback(self._expiry.close)
         self._life = GatewayLife(own.state_dir, state.count_start(own.state_dir), self._again)
+        self._copied_card = CopiedCard(own.id, self._life.epoch, self._publish_query)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log, files.links)
@@ -197,6 +199,7 @@ class GatewayProcess:
                 len(self._broker.core.subscriptions) > 0 or bool(self._readings.command_topics)
             ),
             outlived=self._life.outlived,
+            kept_out=self._copied_card.kept_out,
         )
         scope = Scope(tree.replicate, tree.keep_local)
         return TreeNode(node, log, receiver, self._admission, scope)
@@ -377,6 +380,7 @@ class GatewayProcess:
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
+        self._copied_card.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
         if self._routed is not None:
             self._routed.control(entry, header)

@@ -74,7 +74,7 @@ class GatewayStatus:
             "members": [record.id for record in self.members],
             "places": {record.id: str(record.place) for record in self.members},
             "dialling": self.attachment.neighbours.status()
-            | {"duplicate_links": self.node.duplicates},
+            | {"duplicate_links": self.node.pairing.duplicates},
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),

@@ -5,20 +5,35 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gateway.links import handshake, wire
-from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError
+from gateway.links.handshake import (
+    Acceptor,
+    Credentials,
+    Dialler,
+    HandshakeError,
+    NoPlaceError,
+)
 from gateway.links.link import Link
 from gateway.links.link_tls import LinkTls
+from gateway.links.pairing import Pairing
 from gateway.links.refusal import Refusal, RefusedError
 from gateway.links.wire import Packet, ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
 HANDSHAKE_TIMEOUT_S = 5.0
+_ACCEPTED = b""
+"""What ends a hand-shake that went well."""
 
 
 async def dial(
-    host: str, port: int, own: Credentials, numbers: Iterator[int], tls: LinkTls | None = None
+    host: str,
+    port: int,
+    own: Credentials,
+    numbers: Iterator[int],
+    tls: LinkTls | None = None,
+    pairing: Pairing | None = None,
 ) -> Link:
     """Connect to a gateway's MQTT port as a neighbour.
 
@@ -28,10 +43,12 @@ async def dial(
         own: id, tree and key.
         numbers: gives the link its number.
         tls: the certificate to show and what to ask of the neighbour's; None for plain TCP.
+        pairing: knows whether there is a link already; None where there is none.
 
     Raises:
         OSError: unreachable, timed out (TimeoutError), closed, or no TLS came about.
         HandshakeError: another mode, the wrong key or certificate, or this gateway itself.
+        NoPlaceError: there is a link already, or another life of either gateway in the tree.
         RefusedError: the neighbour says why it takes no link with this gateway.
         ProtocolError: what answers is no gateway.
 
@@ -49,7 +66,9 @@ async def dial(
             if shown not in (None, peer_id):
                 what = f"{peer_id} with the certificate of another gateway"
                 raise HandshakeError(what, shown, Refusal.OTHER_CERTIFICATE)
-            link.send_control(handshake.TOPIC, proof)
+            with _proving(pairing, peer_id, core.peer_epoch):
+                link.send_control(handshake.TOPIC, proof)
+                await _accepted(link, peer_id)
         except HandshakeError as error:
             link.refuse(error.tell)
             raise
@@ -57,6 +76,7 @@ async def dial(
             link.close()
             raise
     link.peer_id, link.dialler_id = peer_id, own.gateway_id
+    link.peer_epoch = core.peer_epoch
     link.number = next(numbers)
     return link
 
@@ -72,24 +92,28 @@ def take_over(transport: asyncio.Transport, first: bytes) -> Link:
     return link
 
 
-async def accept(link: Link, own: Credentials, numbers: Iterator[int]) -> None:
-    """Answer a neighbour that dialled.
+async def accept(
+    link: Link, own: Credentials, numbers: Iterator[int], pairing: Pairing | None = None
+) -> None:
+    """Answer a neighbour that dialled; arguments as for `dial`.
 
     Raises:
         OSError: timed out (TimeoutError) or closed.
         RefusedError: the neighbour says why it takes no link with this gateway.
+        NoPlaceError: there is a link already, or another life of the neighbour in the tree.
         ProtocolError: not a neighbour of this tree (HandshakeError), or not a link's CONNECT.
 
     """
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
             core = await _greeted(link, own)
-            await _prove(link, core)
+            await _prove(link, core, pairing)
+            link.send_control(handshake.TOPIC, _ACCEPTED)
     except BaseException:
         link.refuse()  # not aborted: a refused neighbour is to read what it is told
         raise
     link.peer_id = link.dialler_id = core.peer_id
-    link.peer_port = core.peer_port
+    link.peer_port, link.peer_epoch = core.peer_port, core.peer_epoch
     link.number = next(numbers)
 
 
@@ -113,11 +137,39 @@ def _check_accepted(answer: Packet) -> None:
         raise RefusedError(code)
 
 
-async def _prove(link: Link, core: Acceptor) -> None:
+@contextmanager
+def _proving(pairing: Pairing | None, peer_id: str, epoch: int) -> Iterator[None]:
+    if pairing is None:
+        yield
+        return
+    pairing.answered(peer_id, epoch)
+    try:
+        yield
+    finally:
+        pairing.concluded(peer_id)
+
+
+async def _accepted(link: Link, peer_id: str) -> None:
+    try:
+        verdict = await _auth(link)
+    except RefusedError as error:
+        if error.code in (Refusal.DUPLICATE, Refusal.OTHER_LIFE):
+            refusal = Refusal(error.code)
+            raise NoPlaceError(
+                f"{peer_id} says: {refusal.text}", None, refusal, peer_id, was_told=True
+            ) from error
+        raise
+    if verdict != _ACCEPTED:
+        raise HandshakeError("end of the hand-shake", verdict)
+
+
+async def _prove(link: Link, core: Acceptor, pairing: Pairing | None) -> None:
     link.send(wire.connack(ReturnCode.ACCEPTED))
     link.send_control(handshake.TOPIC, core.answer)
     try:
         core.receive(await _auth(link))
+        if pairing is not None:
+            pairing.proved(core.peer_id, core.peer_epoch)
     except RefusedError as error:
         raise RefusedError(error.code, core.peer_id) from error
     except HandshakeError as error:

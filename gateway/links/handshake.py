@@ -1,11 +1,11 @@
 """Both ends of a link prove that they hold the tree's key, and learn each other's name.
 
 Three messages, sans-I/O. The dialling gateway's CONNECT carries its id, the tree's name and a
-nonce; the accepting one answers with its id, a nonce of its own, its mode and a MAC over both
-names and all that; the dialling one answers with the port at which it takes links itself (B1),
-and a MAC over all that under another label. A MAC can't be replayed, since each end contributes a
-fresh nonce, nor reflected, since the labels differ. Where mutual TLS guards the link, this runs
-inside it.
+nonce; the accepting one answers with its id, a nonce of its own, its mode, its boot epoch and a MAC
+over both names and all that; the dialling one answers with the port at which it takes links itself
+(B1), its boot epoch, and a MAC over all that under another label. A MAC can't be replayed, since
+each end contributes a fresh nonce, nor reflected, since the labels differ. In the end the accepting
+one says that it takes the link (`Pairing`). Where mutual TLS guards the link, this runs inside it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,26 @@ class HandshakeError(ProtocolError):
         self.tell = tell
 
 
+class NoPlaceError(HandshakeError):
+    """The other end has proved who it is, and there will be no link with it now.
+
+    Args:
+        what: why.
+        value: the value at fault.
+        refusal: the same for the other end.
+        peer_id: who it is.
+        was_told: it is the other end that says so.
+
+    """
+
+    def __init__(
+        self, what: str, value: object, refusal: Refusal, peer_id: str, *, was_told: bool = False
+    ) -> None:
+        super().__init__(what, value, None if was_told else refusal)
+        self.refusal = refusal
+        self.peer_id = peer_id
+
+
 class SelfDialError(HandshakeError):
     """What was dialled is this very gateway."""
 
@@ -54,6 +74,7 @@ class Credentials:
         key: the tree's key.
         port: where it takes links itself, 0 if it doesn't.
         mode: how the tree forwards; all of its gateways must forward alike.
+        epoch: its boot epoch.
 
     """
 
@@ -62,6 +83,7 @@ class Credentials:
     key: bytes
     port: int = 0
     mode: str = "flood"
+    epoch: int = 0
 
     def __repr__(self) -> str:
         return f"Credentials({self.gateway_id!r}, {self.tree!r})"
@@ -72,6 +94,8 @@ class Dialler:
 
     def __init__(self, own: Credentials, nonce: bytes) -> None:
         self._own = own
+        self.peer_epoch = 0
+        """Boot epoch of the accepting gateway, once it has proved who it is."""
         self.connect = LinkConnect(own.gateway_id, own.tree, nonce)
 
     def receive(self, payload: bytes) -> tuple[str, bytes]:
@@ -81,17 +105,21 @@ class Dialler:
             HandshakeError: see the class.
 
         """
-        peer_id, nonce, mode, mac = _answer(payload)
-        if peer_id == self._own.gateway_id:
+        own = self._own
+        peer_id, nonce, mode, epoch, mac = _answer(payload)
+        if (peer_id, epoch) == (own.gateway_id, own.epoch):
             raise SelfDialError("this gateway itself", peer_id)
-        transcript = (self._own.gateway_id, peer_id, self.connect.nonce, nonce, mode)
-        if not hmac.compare_digest(mac, _mac(self._own, b"accept", transcript)):
+        transcript = (own.gateway_id, peer_id, self.connect.nonce, nonce, mode)
+        if not hmac.compare_digest(mac, _mac(own, b"accept", transcript, epoch)):
             raise _no_key(peer_id)
+        if peer_id == own.gateway_id:
+            raise _same_id(peer_id)
         if mode != self._own.mode:
             what = f"tree.mode of {peer_id} is not {self._own.mode}"
             raise HandshakeError(what, mode, Refusal.OTHER_MODE)
-        mac = _mac(self._own, b"dial", transcript, self._own.port)
-        return peer_id, msgpack.packb([mac, self._own.port])
+        self.peer_epoch = epoch
+        mac = _mac(own, b"dial", transcript, own.epoch, own.port)
+        return peer_id, msgpack.packb([mac, own.port, own.epoch])
 
 
 class Acceptor:
@@ -113,8 +141,10 @@ class Acceptor:
         self._transcript = transcript
         self.peer_port = 0
         """Where the dialling gateway takes links itself, once it has proved who it is."""
-        mac = _mac(own, b"accept", transcript)
-        packed: bytes = msgpack.packb([own.gateway_id, nonce, own.mode, mac])
+        self.peer_epoch = 0
+        """Its boot epoch, likewise."""
+        mac = _mac(own, b"accept", transcript, own.epoch)
+        packed: bytes = msgpack.packb([own.gateway_id, nonce, own.mode, own.epoch, mac])
         self.answer = packed
         """The message to send after the CONNACK."""
 
@@ -126,12 +156,15 @@ class Acceptor:
                 answered, so that it learns whom it dialled.
 
         """
-        mac, port = _proof(payload)
-        if self.peer_id == self._own.gateway_id:
+        mac, port, epoch = _proof(payload)
+        own = self._own
+        if (self.peer_id, epoch) == (own.gateway_id, own.epoch):
             raise HandshakeError("this gateway itself", self.peer_id)
-        if not hmac.compare_digest(mac, _mac(self._own, b"dial", self._transcript, port)):
+        if not hmac.compare_digest(mac, _mac(own, b"dial", self._transcript, epoch, port)):
             raise _no_key(self.peer_id)
-        self.peer_port = port
+        if self.peer_id == own.gateway_id:
+            raise _same_id(self.peer_id)
+        self.peer_port, self.peer_epoch = port, epoch
 
 
 def _no_key(peer_id: str) -> HandshakeError:
@@ -139,24 +172,35 @@ def _no_key(peer_id: str) -> HandshakeError:
     return HandshakeError(what, peer_id, Refusal.OTHER_KEY)
 
 
+def _same_id(peer_id: str) -> NoPlaceError:
+    what = "another gateway with the id of this one"
+    return NoPlaceError(what, peer_id, Refusal.OTHER_LIFE, peer_id)
+
+
 def _mac(
-    own: Credentials, label: bytes, transcript: tuple[str, str, bytes, bytes, str], port: int = 0
+    own: Credentials,
+    label: bytes,
+    transcript: tuple[str, str, bytes, bytes, str],
+    epoch: int,
+    port: int = 0,
 ) -> bytes:
-    signed = msgpack.packb([label, own.tree, *transcript, port])
+    signed = msgpack.packb([label, own.tree, *transcript, epoch, port])
     return hmac.digest(own.key, signed, hashlib.sha256)
 
 
-def _answer(payload: bytes) -> tuple[str, bytes, str, bytes]:
+def _answer(payload: bytes) -> tuple[str, bytes, str, int, bytes]:
     match row := _unpacked("answer", payload):
-        case [str(peer_id), bytes(nonce), str(mode), bytes(mac)] if len(nonce) == NONCE_BYTES:
-            return peer_id, nonce, mode, mac
+        case [str(peer_id), bytes(nonce), str(mode), int(epoch), bytes(mac)] if (
+            len(nonce) == NONCE_BYTES
+        ):
+            return peer_id, nonce, mode, epoch, mac
     raise HandshakeError("answer", row)
 
 
-def _proof(payload: bytes) -> tuple[bytes, int]:
+def _proof(payload: bytes) -> tuple[bytes, int, int]:
     match row := _unpacked("proof", payload):
-        case [bytes(mac), int(port)] if 0 <= port < 65_536:
-            return mac, port
+        case [bytes(mac), int(port), int(epoch)] if 0 <= port < 65_536:
+            return mac, port, epoch
     raise HandshakeError("proof", row)
 
 

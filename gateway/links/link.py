@@ -44,6 +44,7 @@ class Link(asyncio.Protocol):
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
         address: the neighbour's socket address, for status.
+        peer_epoch: the neighbour's boot epoch.
         peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
         was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
@@ -58,6 +59,7 @@ class Link(asyncio.Protocol):
         self.dialler_id = ""
         self.address = "?"
         self.peer_port = 0
+        self.peer_epoch = 0
         self.was_left = False
         self.window = Window()
         self.received_bytes = 0

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from gateway.failed_attempts import FailedAttempts
+from gateway.links.handshake import NoPlaceError
 from gateway.links.link_tls import LinkTls
-from gateway.links.refusal import RefusedError, reason
-from gateway.links.trouble import Strangers
+from gateway.links.refusal import Refusal, RefusedError, reason
+from gateway.links.trouble import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
@@ -110,12 +111,7 @@ class LinkAdmission:
         try:
             yield
         except (OSError, ProtocolError) as error:
-            # One that only went away, with or without a word, has guessed nothing.
-            is_guess = isinstance(error, (TimeoutError, ProtocolError))
-            if is_guess and not isinstance(error, RefusedError):
-                self._failures.failed(address, self._now())
-            what = error.what if isinstance(error, ProtocolError) else type(error).__name__
-            self._refuse("link hand-shake failed", address, what, reason(error))
+            self._failed(address, error)
             raise
         finally:
             self._greeting[address] -= 1
@@ -126,13 +122,37 @@ class LinkAdmission:
         """Whose links were refused lately, and why; ready for JSON."""
         return self._strangers.status(self._now())
 
-    def _refuse(self, kind: str, address: str, what: str = "", why: str = "") -> None:
+    def _failed(self, address: str, error: OSError | ProtocolError) -> None:
+        code = _code(error)
+        if code == Refusal.DUPLICATE:
+            return  # two that dial each other
+        # One that has proved who it is, or only went away, has guessed nothing.
+        is_guess = isinstance(error, (TimeoutError, ProtocolError))
+        if is_guess and not isinstance(error, (NoPlaceError, RefusedError)):
+            self._failures.failed(address, self._now())
+        what = error.what if isinstance(error, ProtocolError) else type(error).__name__
+        patience_s = 0.0
+        if code == Refusal.OTHER_LIFE:
+            what, patience_s = "other life", OTHER_LIFE_PATIENCE_S
+        self._refuse("link hand-shake failed", address, what, reason(error), patience_s)
+
+    def _refuse(
+        self, kind: str, address: str, what: str = "", why: str = "", patience_s: float = 0.0
+    ) -> None:
         self._counts[kind] += 1
         if self._counted is not None:
             self._counted(kind)
-        if self._note(address, what or kind, why or kind):
+        if self._note(address, what or kind, why or kind, patience_s):
             who = f"{address}: {why}" if why else address
             _log.warning("%s: %s (%d so far)", who, kind, self._counts[kind])
 
-    def _note(self, address: str, what: str, why: str) -> bool:
-        return self._strangers.refused(address, what, why, self._now(), time.time())
+    def _note(self, address: str, what: str, why: str, patience_s: float = 0.0) -> bool:
+        now_s = self._now()
+        return self._strangers.refused(address, what, why, now_s, time.time(), patience_s)
+
+
+def _code(error: OSError | ProtocolError) -> int | None:
+    """What was told to the other end, or by it, if it is one of `Refusal`."""
+    if isinstance(error, NoPlaceError):
+        return error.refusal
+    return error.code if isinstance(error, RefusedError) else None

@@ -15,7 +15,7 @@ class LocatorPart:
     """The locator of one node; a `Part`.
 
     Args:
-        own_id: the node's gateway id.
+        own: the node's gateway id and boot epoch.
         forwarding: the links that carry data now.
         send: queues a control message on a link.
 
@@ -25,11 +25,11 @@ class LocatorPart:
 
     def __init__(
         self,
-        own_id: str,
+        own: tuple[str, int],
         forwarding: Callable[[], frozenset[int]],
         send: Callable[[int, bytes, bytes], None],
     ) -> None:
-        self.locator = Locator(own_id)
+        self.locator = Locator(*own)
         self._forwarding = forwarding
         self._send = send
         self._told_of_moves: list[Callable[[float], None]] = []
@@ -42,6 +42,10 @@ class LocatorPart:
     def reached(self) -> frozenset[str]:
         """All other gateways that the tree reaches now."""
         return self.locator.reached
+
+    def epoch_of(self, gateway_id: str) -> int | None:
+        """Under which boot epoch the tree reaches a gateway now; None if it does not."""
+        return self.locator.epoch_of(gateway_id)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""

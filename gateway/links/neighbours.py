@@ -18,9 +18,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gateway.links.handshake import SelfDialError
-from gateway.links.refusal import reason
-from gateway.links.trouble import STRANGERS_AT_ONCE, STRANGERS_PER_S, Trouble
+from gateway.links.handshake import NoPlaceError, SelfDialError
+from gateway.links.refusal import Refusal, reason
+from gateway.links.trouble import (
+    GRACE_S,
+    OTHER_LIFE_PATIENCE_S,
+    STRANGERS_AT_ONCE,
+    STRANGERS_PER_S,
+    Trouble,
+)
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 
@@ -40,6 +46,8 @@ ITSELF_RETRY_S = 60.0
 """An address that was this gateway's own may become another's."""
 LINKED_CHECK_S = 1.0
 """How often to see whether a neighbour that dialled us is still there."""
+OTHER_LIFE_RETRY_S = 30.0
+"""How often a gateway tries whose place in the tree another one has that runs under its id."""
 MAX_TOLD = 32
 """Addresses that status names, those with trouble first; the others are counted."""
 
@@ -247,21 +255,35 @@ class Neighbours:
                     if last_success - began > STEADY_S:
                         retry_s = FIRST_RETRY_S
                 except SelfDialError as error:
-                    kept.trouble.failed(reason(error), began, time.time(), is_certain=True)
+                    kept.trouble.failed(reason(error), began, time.time())
                     if not self.counters.itself:
                         _log.warning("%s is this gateway itself", address)
                     self.counters.itself += 1
                     retry_s = ITSELF_RETRY_S
+                except NoPlaceError as error:
+                    retry_s = self._without_place(address, kept, error, retry_s)
                 except (OSError, ProtocolError) as error:
-                    self.counters.failed += 1
-                    self._failed(address, kept, error)
+                    patience_s = 0.0 if isinstance(error, ProtocolError) else GRACE_S
+                    self._failed(address, kept, error, patience_s)
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))
 
-    def _failed(self, address: Address, kept: _Kept, error: OSError | ProtocolError) -> None:
+    def _without_place(
+        self, address: Address, kept: _Kept, error: NoPlaceError, retry_s: float
+    ) -> float:
+        """It is a gateway of this tree, with which there is no link now; when to try again."""
+        if error.refusal is Refusal.DUPLICATE:
+            kept.linked(error.peer_id)
+            return retry_s
+        kept.peer_id = error.peer_id
+        self._failed(address, kept, error, OTHER_LIFE_PATIENCE_S)
+        return OTHER_LIFE_RETRY_S if kept.trouble.is_said else retry_s
+
+    def _failed(
+        self, address: Address, kept: _Kept, error: OSError | ProtocolError, patience_s: float
+    ) -> None:
+        self.counters.failed += 1
         why, now_s, trouble = reason(error), asyncio.get_running_loop().time(), kept.trouble
-        is_due = trouble.failed(
-            why, now_s, time.time(), is_certain=isinstance(error, ProtocolError)
-        )
+        is_due = trouble.failed(why, now_s, time.time(), patience_s)
         if is_due and (kept.source is Source.STATIC or self._lines.allow("", now_s)):
             _log.warning(
                 "no link to %s (%s): %s; %d attempts failed",

@@ -24,6 +24,7 @@ from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.origin import Origin, Router
+from gateway.links.pairing import Pairing
 from gateway.links.part import Part, Parts
 from gateway.links.report import report
 from gateway.links.schedule import LinkTimers
@@ -61,7 +62,7 @@ class TreeNode:
         admission: which gateways may open a link, and what is shown to them.
         commit: through which alone the log is written.
         origin: makes batches of what is published here.
-        duplicates: links that ended because there was another one to the same gateway.
+        pairing: decides which of several links to a gateway there is.
 
     Args:
         settings: who it is, and how it is run.
@@ -81,7 +82,9 @@ class TreeNode:
         scope: Scope | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._credentials = credentials = settings.credentials
+        self._credentials = credentials = replace(
+            settings.credentials, epoch=settings.identity.boot_epoch
+        )
         self._receiver = receiver
         self._spool_unlogged = settings.spool_unlogged
         self.log = log
@@ -100,12 +103,15 @@ class TreeNode:
         self.links: dict[int, Link] = {}
         self.admission = admission or LinkAdmission()
         self._dialling_back: Neighbours | None = None
-        self.duplicates = 0
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
         self._parts = Parts()
-        self.locator = LocatorPart(credentials.gateway_id, lambda: self.tree.forwarding, self.send)
+        own = (credentials.gateway_id, credentials.epoch)
+        self.locator = LocatorPart(own, lambda: self.tree.forwarding, self.send)
         self._parts.add(self.locator)
+        self.pairing = Pairing(
+            credentials.gateway_id, self._links_to, self.locator.epoch_of, receiver.kept_out
+        )
         self.exchange = Exchange(
             self.replication,
             self.commit,
@@ -180,7 +186,10 @@ class TreeNode:
 
     def is_linked(self, peer_id: str) -> bool:
         """Whether there is a link to this gateway."""
-        return any(link.peer_id == peer_id for link in self.links.values())
+        return bool(self._links_to(peer_id))
+
+    def _links_to(self, peer_id: str) -> list[Link]:
+        return [link for link in self.links.values() if link.peer_id == peer_id]
 
     def rescope(self, scope: Scope) -> None:
         """From now on let other messages of clients leave this gateway."""
@@ -196,9 +205,8 @@ class TreeNode:
 
     def drop(self, peer_id: str, why: str) -> None:
         """End the link to a gateway; nothing if there is none."""
-        for link in list(self.links.values()):
-            if link.peer_id == peer_id:
-                self._end(link, why)
+        for link in self._links_to(peer_id):
+            self._end(link, why)
 
     async def dial(self, address: Address, linked: Callable[[str], None]) -> None:
         """Connect to a neighbour and serve the link until it ends.
@@ -212,7 +220,8 @@ class TreeNode:
 
         """
         tls = self.admission.tls
-        link = await dial(address.host, address.port, self._credentials, self._numbers, tls)
+        own, numbers = self._credentials, self._numbers
+        link = await dial(address.host, address.port, own, numbers, tls, self.pairing)
         linked(link.peer_id)
         await self._serve(link)
 
@@ -234,7 +243,7 @@ class TreeNode:
         link = take_over(transport, first)
         try:
             with self.admission.shaking_hands(host):
-                await accept(link, self._credentials, self._numbers)
+                await accept(link, self._credentials, self._numbers, self.pairing)
         except (OSError, ProtocolError):
             return
         address = Address(host, link.peer_port)
@@ -245,21 +254,12 @@ class TreeNode:
         if link.was_left and neighbours is not None:
             neighbours.remove_met(address)
 
-    def _may_stay(self, link: Link) -> bool:
-        """Of two links of a pair the one that the lower id dialled stays; both ends agree."""
-        for other in list(self.links.values()):
-            if other.peer_id != link.peer_id:
-                continue
-            self.duplicates += 1
-            if link.dialler_id > other.dialler_id:
-                return False
-            self._end(other, f"replaced by a newer link to {other.peer_id}")
-        return True
-
     async def _serve(self, link: Link) -> None:
-        if self._stopped or not self._may_stay(link):
+        if self._stopped:
             link.close()
             return
+        for other in self._links_to(link.peer_id):  # of which the neighbour knows no more
+            self._end(other, f"replaced by a newer link to {other.peer_id}")
         self.links[link.number] = link
         self._hellos.link_up(link.number)
         now = self._loop.time()

@@ -28,6 +28,8 @@ class Refusal(enum.IntEnum):
     OTHER_KEY = 0x81
     OTHER_MODE = 0x82
     OTHER_CERTIFICATE = 0x83
+    DUPLICATE = 0x84
+    OTHER_LIFE = 0x85
 
     @property
     def text(self) -> str:
@@ -43,6 +45,10 @@ _TEXTS = {
     Refusal.OTHER_KEY: "the neighbour holds another key of the tree (tree.key_file)",
     Refusal.OTHER_MODE: "the neighbour has another tree.mode",
     Refusal.OTHER_CERTIFICATE: "the neighbour takes the certificate for another gateway's",
+    Refusal.DUPLICATE: "linked already",
+    Refusal.OTHER_LIFE: (
+        "another gateway with this one's id is a member of the tree, so this one waits"
+    ),
 }
 
 

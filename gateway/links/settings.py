@@ -43,6 +43,10 @@ def _always() -> bool:
     return True
 
 
+def _nobody_is_told(gateway_id: str, epoch: int) -> None:
+    """Do nothing: the log says it anyway."""
+
+
 def _say_outlived(epoch: int) -> None:
     _log.error("a neighbour knows boot %d of this gateway, later than this one", epoch)
 
@@ -58,6 +62,8 @@ class NodeReceiver:
         reads_unlogged: whether anybody here would be handed a QoS 0 message now; if not, batches
             of them are passed on undecoded.
         outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
+        kept_out: called with id and epoch of a life of a gateway that is given no link, since
+            another life of it is in the tree.
 
     """
 
@@ -65,3 +71,4 @@ class NodeReceiver:
     deliver: Callable[[list[Row], Header], None] | None = None
     reads_unlogged: Callable[[], bool] = _always
     outlived: Callable[[int], None] = _say_outlived
+    kept_out: Callable[[str, int], None] = _nobody_is_told

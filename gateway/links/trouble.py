@@ -16,6 +16,8 @@ AGAIN_S = 600.0
 """What lasts is said again after so long."""
 GRACE_S = 2.0
 """A neighbour that does not answer may only be starting; before this nothing is said."""
+OTHER_LIFE_PATIENCE_S = 10.0
+"""A gateway that has restarted may find its own last life still in the tree for a moment."""
 MAX_REASONS = 8
 """Different reasons of one neighbour that are each said at once."""
 MAX_STRANGERS = 64
@@ -43,14 +45,14 @@ class Trouble:
         self._said_at_s = 0.0
         self._said: set[str] = set()
 
-    def failed(self, why: str, now_s: float, wall_s: float, *, is_certain: bool) -> bool:
+    def failed(self, why: str, now_s: float, wall_s: float, patience_s: float = 0.0) -> bool:
         """Note an attempt that failed.
 
         Args:
             why: the reason, in words.
             now_s: monotonic time.
             wall_s: the same on the wall clock.
-            is_certain: that it will not mend by itself, as an unanswered attempt may.
+            patience_s: so long it may mend by itself, and is not said.
 
         Returns:
             Whether it is to be said now.
@@ -61,13 +63,18 @@ class Trouble:
         self.times += 1
         self.why = why
         is_news = why not in self._said and len(self._said) < MAX_REASONS
-        if is_news and not is_certain and now_s - self._began_s < GRACE_S:
+        if is_news and now_s - self._began_s < patience_s:
             return False
         if not is_news and now_s - self._said_at_s < AGAIN_S:
             return False
         self._said.add(why)
         self._said_at_s = now_s
         return True
+
+    @property
+    def is_said(self) -> bool:
+        """Whether the latest reason was said."""
+        return self.why in self._said
 
     def over(self) -> None:
         """It is linked."""
@@ -81,8 +88,9 @@ class _Stranger:
     first_s: float
     last_s: float
     last_at_s: float
+    first_at_s: float
     said_at_s: float | None = None
-    times: int = 1
+    times: int = 0
 
 
 class Strangers:
@@ -93,7 +101,15 @@ class Strangers:
         self._lines = RateLimit(STRANGERS_PER_S, STRANGERS_AT_ONCE)
         self._lines_now = RateLimit(1.0, 1)
 
-    def refused(self, address: str, kind: str, why: str, now_s: float, wall_s: float) -> bool:
+    def refused(
+        self,
+        address: str,
+        kind: str,
+        why: str,
+        now_s: float,
+        wall_s: float,
+        patience_s: float = 0.0,
+    ) -> bool:
         """Note a link that was refused; returns whether it is to be said now.
 
         Args:
@@ -102,20 +118,22 @@ class Strangers:
             why: the same with what the other end said of itself.
             now_s: monotonic time.
             wall_s: the same on the wall clock.
+            patience_s: so long it may mend by itself, and is not said.
 
         """
         key = address, kind
         known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _Stranger(why, wall_s, wall_s, now_s)
-            if len(self._known) > MAX_STRANGERS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
-            known.why, known.last_s, known.last_at_s = why, wall_s, now_s
-            known.times += 1
+        if known is None or now_s - known.last_at_s >= AGAIN_S:
+            known = self._known[key] = _Stranger(why, wall_s, wall_s, now_s, now_s)
+        self._known.move_to_end(key)
+        if len(self._known) > MAX_STRANGERS:
+            self._known.popitem(last=False)
+        known.why, known.last_s, known.last_at_s = why, wall_s, now_s
+        known.times += 1
         is_said = known.said_at_s is not None and now_s - known.said_at_s < AGAIN_S
-        if is_said or not (self._lines_now.allow(kind, now_s) and self._lines.allow("", now_s)):
+        if is_said or now_s - known.first_at_s < patience_s:
+            return False
+        if not (self._lines_now.allow(kind, now_s) and self._lines.allow("", now_s)):
             return False
         known.said_at_s = now_s
         return True

@@ -2,7 +2,8 @@
 
 Each gateway tells its neighbour over each forwarding link whom it reaches over its others, itself
 included: all of them when the link starts to forward, then what changes. So on a tree every
-gateway knows behind which of its links each other one is, and whether it is in reach at all.
+gateway knows behind which of its links each other one is, and whether it is in reach at all; and
+which life of it that is, by its boot epoch.
 
 That can't count to infinity: what is heard stands only as long as the link that it came over
 forwards, and the live links are a forest at every instant (`spanning_tree`), so no ring of
@@ -12,7 +13,7 @@ other; a message never goes back over the link that it came by, and what is lost
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgpack
@@ -20,6 +21,7 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 
+MAX_EPOCH = 1 << 63
 MAX_BEHIND = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 
@@ -30,18 +32,19 @@ class Behind:
 
     Attributes:
         whole: ``added`` are all there are; what was told before is void.
-        added: ids that are reached now.
+        added: boot epochs of those that are reached now, by id.
         removed: ids that are not any more.
 
     """
 
     whole: bool
-    added: frozenset[str]
+    added: Mapping[str, int]
     removed: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
         """The wire form."""
-        packed: bytes = msgpack.packb([self.whole, sorted(self.added), sorted(self.removed)])
+        added = [[one, self.added[one]] for one in sorted(self.added)]
+        packed: bytes = msgpack.packb([self.whole, added, sorted(self.removed)])
         return packed
 
     @classmethod
@@ -58,7 +61,20 @@ class Behind:
             raise ProtocolError("gateways behind a link", data) from error
         if not isinstance(row, list) or len(row) != 3 or not isinstance(row[0], bool):
             raise ProtocolError("gateways behind a link", row)
-        return cls(row[0], _ids(row[1]), _ids(row[2]))
+        return cls(row[0], _lives(row[1]), _ids(row[2]))
+
+
+def _lives(rows: object) -> dict[str, int]:
+    if not isinstance(rows, list) or len(rows) > MAX_BEHIND:
+        raise ProtocolError("gateways behind a link", rows)
+    lives = {}
+    for row in rows:
+        match row:
+            case [one, int(epoch)] if type(epoch) is int and 0 <= epoch < MAX_EPOCH:
+                lives[check_name("gateway behind a link", one)] = epoch
+            case _:
+                raise ProtocolError("gateway behind a link", row)
+    return lives
 
 
 def _ids(rows: object) -> frozenset[str]:
@@ -72,14 +88,16 @@ class Locator:
 
     Args:
         own_id: this gateway.
+        epoch: its boot epoch.
 
     """
 
-    def __init__(self, own_id: str) -> None:
+    def __init__(self, own_id: str, epoch: int) -> None:
         self._own_id = own_id
-        self._heard: dict[int, set[str]] = {}
+        self._epoch = epoch
+        self._heard: dict[int, dict[str, int]] = {}
         """By link, while it is up; that of which was heard last comes last."""
-        self._told: dict[int, frozenset[str]] = {}
+        self._told: dict[int, dict[str, int]] = {}
         """What each forwarding link was told."""
         self._reached: frozenset[str] = frozenset()
         self._came: set[str] = set()
@@ -106,13 +124,18 @@ class Locator:
                 return link
         return None
 
+    def epoch_of(self, gateway_id: str) -> int | None:
+        """Under which boot epoch a gateway is in reach; None if it is not."""
+        link = self.link_of(gateway_id)
+        return None if link is None else self._heard[link][gateway_id]
+
     def forwards(self, links: Collection[int]) -> dict[int, Behind]:
         """These are the links that forward now; whom to tell what."""
         for gone in self._told.keys() - links:
             del self._told[gone]
         for new in links - self._told.keys():
-            self._told[new] = frozenset()
-            self._heard.setdefault(new, set())
+            self._told[new] = {}
+            self._heard.setdefault(new, {})
         return self._tell()
 
     def link_down(self, link: int) -> dict[int, Behind]:
@@ -129,11 +152,11 @@ class Locator:
 
         """
         if link in self._told:
-            self._came |= behind.added
-        heard = set() if behind.whole else self._heard.get(link, set())
+            self._came |= behind.added.keys()
+        heard = {} if behind.whole else self._heard.get(link, {})
         heard |= behind.added
-        heard -= behind.removed
-        heard.discard(self._own_id)
+        for gone in (*behind.removed, self._own_id):
+            heard.pop(gone, None)
         if len(heard) > MAX_BEHIND:
             raise ProtocolError("gateways behind a link", len(heard))
         self._heard.pop(link, None)
@@ -143,14 +166,17 @@ class Locator:
     def _tell(self) -> dict[int, Behind]:
         news: dict[int, Behind] = {}
         for link, told in self._told.items():
-            others = (self._heard[other] for other in self._told if other != link)
-            now = frozenset({self._own_id}.union(*others))
+            now = {self._own_id: self._epoch}
+            for other in self._told:
+                if other != link:
+                    now |= self._heard[other]
             if not told:  # it forwards only now
                 news[link] = Behind(True, now)
             elif now != told:
-                news[link] = Behind(False, now - told, told - now)
+                added = {one: epoch for one, epoch in now.items() if told.get(one) != epoch}
+                news[link] = Behind(False, added, frozenset(told.keys() - now.keys()))
             self._told[link] = now
         before = self._reached
-        self._reached = frozenset(set().union(*(self._heard[link] for link in self._told)))
+        self._reached = frozenset().union(*(self._heard[link] for link in self._told))
         self._came |= self._reached - before
         return news

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tree_handler.one_life import other_life
 from tree_handler.simulation.local_time import TRUE_CLOCK, LocalClock, Timer
-from tree_handler.simulation.network import Clock, Edge, End, Network
+from tree_handler.simulation.network import Clock, Edge, End, Host, Network
 from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.spanning_tree import (
     Action,
@@ -84,7 +85,7 @@ class Gateway:
     """A gateway from one start to its end.
 
     Other cores than the tree are driven by a subclass that extends `begin`, `link_up`, `take`
-    (messages other than tree messages), `changed`, `link_full` and `link_drained`.
+    (messages other than tree messages), `changed`, `link_full`, `link_drained` and `reaches`.
 
     Args:
         start: what it starts with.
@@ -94,6 +95,7 @@ class Gateway:
     def __init__(self, start: Start) -> None:
         self.tree = start.tree
         self.gateway_id = start.tree.identity.gateway_id
+        self.boot_epoch = start.tree.identity.boot_epoch
         self.alive = True
         self.paused_until_s = 0.0
         self.ends: dict[int, End] = {}
@@ -124,6 +126,16 @@ class Gateway:
     def is_linked(self, edge: Edge) -> bool:
         """Whether this gateway has a connection over an edge, as far as it knows."""
         return any(end.connection.edge is edge for end in self.ends.values())
+
+    def admits(self, other: Host) -> bool:
+        """Whether there is no other life of that gateway in the tree, as far as is known here."""
+        peers = (end.peer.host for end in self.ends.values())
+        linked = (peer.boot_epoch for peer in peers if peer.gateway_id == other.gateway_id)
+        return other_life(other.boot_epoch, linked, self.reaches(other.gateway_id)) is None
+
+    def reaches(self, gateway_id: str) -> int | None:
+        """Under which boot epoch the tree reaches a gateway, where that is kept track of."""
+        return None
 
     def link_up(self, end: End) -> None:
         """Take a new connection."""

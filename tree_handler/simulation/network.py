@@ -32,9 +32,13 @@ class Host(Protocol):
     """One life of a gateway, as the network sees it."""
 
     gateway_id: str
+    boot_epoch: int
     alive: bool
     paused_until_s: float
     ends: dict[int, End]
+
+    def admits(self, other: Host) -> bool:
+        """Whether it takes a link with a gateway that has dialled, or was."""
 
     def link_up(self, end: End) -> None:
         """Take a new connection."""
@@ -203,6 +207,8 @@ class Network:
         if host is None or not (edge.usable and dialler.alive):
             return
         if host.paused_until_s > self._clock.now:
+            return
+        if not (host.admits(dialler) and dialler.admits(host)):
             return
         connection = Connection(edge, self._clock.now)
         first = edge.ids.index(dialler.gateway_id) == FIRST

@@ -85,7 +85,7 @@ class RoutedGateway(ReplicatingGateway):
         self._saved = traffic.saved
         self._run = Run([], frozenset())
         self._full: set[int] = set()
-        self.locator = Locator(own.gateway_id)
+        self.locator = Locator(own.gateway_id, own.boot_epoch)
         self.interests = Interests(own.gateway_id)
         self.routed = Routed(self.replication, self.interests, self.locator, ways)
         self.own = OwnInterest(own.gateway_id, own.boot_epoch, transit=own.transit)
@@ -171,6 +171,10 @@ class RoutedGateway(ReplicatingGateway):
             self._replicate(self.replication.publish([row], flags, 0))
 
     # -- links -----------------------------------------------------------------------------------
+
+    def reaches(self, gateway_id: str) -> int | None:
+        """See `Gateway`."""
+        return self.locator.epoch_of(gateway_id)
 
     def take(self, end: End, message: object) -> None:
         """See `ReplicatingGateway`."""

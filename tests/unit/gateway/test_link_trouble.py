@@ -18,9 +18,7 @@ DAY_S = 86_400
 def test_what_fails_every_five_seconds_is_said_once_and_then_every_ten_minutes() -> None:
     trouble = Trouble()
     said = [
-        now_s
-        for now_s in range(0, DAY_S, 5)
-        if trouble.failed("another key", float(now_s), 0.0, is_certain=True)
+        now_s for now_s in range(0, DAY_S, 5) if trouble.failed("another key", float(now_s), 0.0)
     ]
     assert said[:2] == [0, AGAIN_S]
     assert len(said) == DAY_S // AGAIN_S
@@ -30,31 +28,28 @@ def test_what_fails_every_five_seconds_is_said_once_and_then_every_ten_minutes()
 def test_what_may_mend_by_itself_is_said_after_a_moment() -> None:
     trouble = Trouble()
     times_s = (0.0, GRACE_S / 2, GRACE_S)
-    assert [trouble.failed("refused", at, at, is_certain=False) for at in times_s] == [0, 0, 1]
+    assert [trouble.failed("refused", at, at, GRACE_S) for at in times_s] == [0, 0, 1]
 
 
 def test_two_reasons_that_take_turns_are_each_said_once() -> None:
     trouble = Trouble()
-    lines = sum(
-        trouble.failed(f"reason {n % 2}", float(n), 0.0, is_certain=True)
-        for n in range(int(AGAIN_S))
-    )
+    lines = sum(trouble.failed(f"reason {n % 2}", float(n), 0.0) for n in range(int(AGAIN_S)))
     assert lines == 2
 
 
 def test_reasons_without_end_are_not_said_without_end() -> None:
     trouble = Trouble()
-    lines = sum(trouble.failed(f"reason {n}", n / 100, 0.0, is_certain=True) for n in range(10_000))
+    lines = sum(trouble.failed(f"reason {n}", n / 100, 0.0) for n in range(10_000))
     assert lines == MAX_REASONS
 
 
 def test_a_neighbour_that_links_is_forgiven_and_said_anew() -> None:
     trouble = Trouble()
-    assert trouble.failed("another key", 0.0, 100.0, is_certain=True)
+    assert trouble.failed("another key", 0.0, 100.0)
     assert (trouble.since_s, trouble.why) == (100.0, "another key")
     trouble.over()
     assert (trouble.since_s, trouble.times, trouble.why) == (None, 0, "")
-    assert trouble.failed("another key", 1.0, 101.0, is_certain=True)
+    assert trouble.failed("another key", 1.0, 101.0)
 
 
 def test_a_stranger_is_said_once_and_then_every_ten_minutes() -> None:

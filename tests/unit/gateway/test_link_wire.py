@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.links import wire
-from gateway.links.handshake import Acceptor, Credentials, Dialler, HandshakeError, SelfDialError
+from gateway.links.handshake import (
+    Acceptor,
+    Credentials,
+    Dialler,
+    HandshakeError,
+    NoPlaceError,
+    SelfDialError,
+)
 from gateway.links.wire import LinkConnect, Packet, Type
 from tree_handler.errors import ProtocolError
 
@@ -114,9 +121,10 @@ def test_a_neighbour_that_forwards_in_another_mode_is_refused_by_name() -> None:
 def test_the_mode_is_part_of_what_the_acceptor_proves() -> None:
     dialler = Dialler(own("gw-a"), NONCE_D)
     routed = dataclasses.replace(own("gw-b"), mode="routed")
-    peer_id, nonce, _, mac = msgpack.unpackb(Acceptor(routed, NONCE_A, dialler.connect).answer)
+    answer = Acceptor(routed, NONCE_A, dialler.connect).answer
+    peer_id, nonce, _, epoch, mac = msgpack.unpackb(answer)
     with pytest.raises(HandshakeError, match="does not hold"):
-        dialler.receive(msgpack.packb([peer_id, nonce, "flood", mac]))
+        dialler.receive(msgpack.packb([peer_id, nonce, "flood", epoch, mac]))
 
 
 def test_an_answer_can_not_be_reflected_as_the_proof() -> None:
@@ -141,9 +149,9 @@ def test_the_port_that_a_dialler_takes_links_at_is_part_of_its_proof() -> None:
     dialler = Dialler(dataclasses.replace(own("gw-a"), port=8883), NONCE_D)
     acceptor = Acceptor(own("gw-b"), NONCE_A, dialler.connect)
     _, proof = dialler.receive(acceptor.answer)
-    mac, port = msgpack.unpackb(proof)
+    mac, port, epoch = msgpack.unpackb(proof)
     with pytest.raises(HandshakeError, match="does not hold"):
-        acceptor.receive(msgpack.packb([mac, port + 1]))
+        acceptor.receive(msgpack.packb([mac, port + 1, epoch]))
     assert acceptor.peer_port == 0
     acceptor.receive(proof)
     assert acceptor.peer_port == 8883
@@ -170,3 +178,28 @@ def test_no_answer_raises_anything_but_handshake_error(answer: bytes) -> None:
 
 def test_credentials_do_not_show_the_key() -> None:
     assert "k" * 8 not in repr(own("gw-a"))
+
+
+def test_a_second_gateway_with_the_same_id_is_told_from_oneself_by_its_epoch() -> None:
+    first, second = own("gw-a"), dataclasses.replace(own("gw-a"), epoch=2)
+    dialler = Dialler(second, NONCE_D)
+    with pytest.raises(NoPlaceError, match="another gateway with the id of this one"):
+        dialler.receive(Acceptor(first, NONCE_A, dialler.connect).answer)
+    acceptor = Acceptor(first, NONCE_A, dialler.connect)
+    stranger = Dialler(dataclasses.replace(second, key=b"x" * 32), NONCE_D)
+    with pytest.raises(HandshakeError, match="does not hold"):  # nobody else is believed
+        stranger.receive(acceptor.answer)
+
+
+def test_the_boot_epoch_is_part_of_what_both_ends_prove() -> None:
+    dialler = Dialler(dataclasses.replace(own("gw-a"), epoch=3), NONCE_D)
+    acceptor = Acceptor(dataclasses.replace(own("gw-b"), epoch=4), NONCE_A, dialler.connect)
+    peer_id, nonce, mode, epoch, mac = msgpack.unpackb(acceptor.answer)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        dialler.receive(msgpack.packb([peer_id, nonce, mode, epoch + 1, mac]))
+    _, proof = dialler.receive(acceptor.answer)
+    mac, port, epoch = msgpack.unpackb(proof)
+    with pytest.raises(HandshakeError, match="does not hold"):
+        acceptor.receive(msgpack.packb([mac, port, epoch + 1]))
+    acceptor.receive(proof)
+    assert (dialler.peer_epoch, acceptor.peer_epoch) == (4, 3)

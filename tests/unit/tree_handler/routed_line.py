@@ -33,7 +33,7 @@ class Node:
         told = [(frame, header) for frame, header in self.log if header.control]
         settings = RepairSettings(floods_clients=False)
         self.core = Replication(self.id, epoch, have, settings, told)
-        self.locator = Locator(self.id)
+        self.locator = Locator(self.id, epoch)
         self.routed = Routed(self.core, Interests(self.id), self.locator)
         self.got: list[str] = []
         self.served_at_once = 99
@@ -160,7 +160,7 @@ class Line:
 
 
 def routed_behind(places: Iterable[int]) -> Behind:
-    return Behind(True, frozenset(f"gw-{place}" for place in places))
+    return Behind(True, {f"gw-{place}": 1 for place in places})
 
 
 def numbers(header: Header) -> range:

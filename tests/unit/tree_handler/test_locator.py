@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.routing.locator import MAX_BEHIND, Behind, Locator
+from tree_handler.routing.locator import MAX_BEHIND, MAX_EPOCH, Behind, Locator
 
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
 
 
@@ -18,7 +19,7 @@ class Tree:
     """Locators joined by links that forward, are cut and forward again; messages wait in order."""
 
     def __init__(self, count: int) -> None:
-        self.nodes = [Locator(f"gw-{n}") for n in range(count)]
+        self.nodes = [Locator(f"gw-{n}", n + 1) for n in range(count)]
         self.forwarding: list[set[int]] = [set() for _ in range(count)]
         self.under_way: dict[tuple[int, int], deque[bytes]] = {}
         self.sent = 0
@@ -74,11 +75,11 @@ def test_a_still_tree_sends_nothing_more() -> None:
 
 
 def test_what_a_blocked_link_told_counts_once_it_forwards() -> None:
-    locator = Locator("a")
-    locator.receive(1, Behind(True, frozenset({"b", "c"})))
+    locator = Locator("a", 7)
+    locator.receive(1, Behind(True, {"b": 1, "c": 2}))
     assert locator.reached == set()
     assert locator.link_of("b") is None
-    assert locator.forwards({1}) == {1: Behind(True, frozenset({"a"}))}
+    assert locator.forwards({1}) == {1: Behind(True, {"a": 7})}
     assert locator.reached == {"b", "c"} == locator.take_came()
     assert locator.take_came() == set()
     assert locator.link_down(1) == {}
@@ -116,6 +117,7 @@ def test_after_any_changes_of_the_forest_all_know_exactly_who_is_reached_and_how
         for link in tree.forwarding[here]:
             for there in reached_by(tree, link, without=here):
                 assert node.link_of(f"gw-{there}") == link
+                assert node.epoch_of(f"gw-{there}") == there + 1
 
 
 def reached_by(tree: Tree, start: int, without: int | None = None) -> set[int]:
@@ -128,11 +130,9 @@ def reached_by(tree: Tree, start: int, without: int | None = None) -> set[int]:
     return seen
 
 
-@given(
-    st.booleans(), *[st.frozensets(st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True))] * 2
-)
+@given(st.booleans(), st.dictionaries(NAMES, st.integers(0, MAX_EPOCH - 1)), st.frozensets(NAMES))
 def test_what_is_told_survives_the_wire(
-    whole: bool, added: frozenset[str], removed: frozenset[str]
+    whole: bool, added: dict[str, int], removed: frozenset[str]
 ) -> None:
     behind = Behind(whole, added, removed)
     assert Behind.decode(behind.encode()) == behind
@@ -147,8 +147,8 @@ def test_any_other_bytes_are_refused_by_name(data: bytes) -> None:
 
 
 def test_a_neighbour_that_tells_of_too_many_gateways_is_broken() -> None:
-    locator = Locator("a")
-    many = frozenset(f"gw-{n}" for n in range(MAX_BEHIND))
+    locator = Locator("a", 1)
+    many = {f"gw-{n}": 1 for n in range(MAX_BEHIND)}
     locator.receive(1, Behind(True, many))
     with pytest.raises(ProtocolError, match="behind a link"):
-        locator.receive(1, Behind(False, frozenset({"one-more"})))
+        locator.receive(1, Behind(False, {"one-more": 1}))

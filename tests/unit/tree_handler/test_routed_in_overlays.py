@@ -32,7 +32,7 @@ class Ways:
 
 def routed(ways: Ways, own_id: str = "a") -> Routed:
     core = Replication(own_id, 1, settings=RepairSettings(floods_clients=False))
-    made = Routed(core, Interests(own_id), Locator(own_id), ways)
+    made = Routed(core, Interests(own_id), Locator(own_id, 1), ways)
     for other in ("b", "c"):
         made.update(Interest(other, 1, 1, frozenset({"t", "u"})), 0.0)
     return made
