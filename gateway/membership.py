@@ -70,7 +70,7 @@ class Members:
                 _log.warning("%s can't be read: %s", header, error)
                 continue
             for entry in entries:
-                self.receive(entry, header)
+                self._take(entry, header, is_news=False)
 
     def publish(self, node: TreeNode, record: MemberRecord) -> None:
         """Tell the fleet about this gateway, or what has changed about it."""
@@ -123,11 +123,14 @@ class Members:
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""
+        self._take(entry, header, is_news=True)
+
+    def _take(self, entry: Entry, header: Header, *, is_news: bool) -> None:
         try:
             if entry.topic.startswith(TOPIC):
                 self._record(entry, header)
             elif entry.topic.startswith(ABSENT_TOPIC):
-                self._absence(AbsenceNotice.decode(entry.payload), header)
+                self._absence(AbsenceNotice.decode(entry.payload), header, is_news=is_news)
         except ProtocolError as error:
             _log.warning("%s from %s: %s", entry.topic, header.origin, error)
 
@@ -137,14 +140,18 @@ class Members:
             raise ProtocolError("record of another gateway", record.id)
         self.known.update(record)
 
-    def _absence(self, notice: AbsenceNotice, header: Header) -> None:
-        if self.known.is_absent(notice):
-            _log.info("%s says that %s is absent", header.origin, notice.id)
+    def _absence(self, notice: AbsenceNotice, header: Header, *, is_news: bool) -> None:
+        was_known = self.known.get(notice.id) is not None
+        self.known.is_absent(notice)
         told = self._told
         if told is None or notice.id != told.record.id:
+            # One of an earlier life, or out of the log, says nothing of who is there now.
+            if is_news and was_known and self.known.get(notice.id) is None:
+                _log.info("%s says that %s is absent", header.origin, notice.id)
             return
         own = told.record
         if (own.epoch, own.version) <= notice.mark:  # it was only cut off
+            _log.info("%s has missed this gateway, which tells its record anew", header.origin)
             version = notice.version if notice.epoch == own.epoch else own.version
             told.record = dataclasses.replace(own, version=version)
             self.publish(told.node, told.record)
