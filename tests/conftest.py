@@ -10,8 +10,10 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -54,6 +56,28 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     """Called by pytest-asyncio: what makes each test's event loop."""
     factory = event_loop.loop_factory(os.environ.get(event_loop.CHOICE_VARIABLE, ""))
     return {"asyncio": asyncio.new_event_loop} if factory is None else {"uvloop": factory}
+
+
+class PatchOfTheInterpreted(pytest.MonkeyPatch):
+    """Replaces attributes, but not of what mypyc has compiled: its calls would not notice."""
+
+    def setattr(self, target: Any, name: Any, *more: Any, **options: Any) -> None:
+        """See `pytest.MonkeyPatch`; skips the test where it can't be done."""
+        owner = target.rpartition(".")[0] if isinstance(target, str) else target
+        if not isinstance(owner, str | ModuleType):
+            owner = getattr(owner, "__module__", None) or type(owner).__module__
+        module = sys.modules.get(owner) if isinstance(owner, str) else owner
+        if (getattr(module, "__file__", None) or "").endswith(".so"):
+            pytest.skip(f"replaces what is compiled here: {target}, {name}")
+        super().setattr(target, name, *more, **options)
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+    """Undone at the end of the test, as pytest's own is."""
+    patch = PatchOfTheInterpreted()
+    yield patch
+    patch.undo()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -291,7 +291,7 @@ def unpack_numbers(data: bytes) -> dict[Epoch, Intervals]:
         TypeError, ValueError, msgpack.UnpackException: it did not.
 
     """
-    rows = msgpack.unpackb(data)
+    rows = msgpack.unpackb(data, use_list=False)
     return {(origin, epoch): Intervals(ranges) for origin, epoch, _, ranges in rows}
 
 

@@ -20,14 +20,15 @@ from tree_handler.retained.message import Retained
 class Durability:
     """Forgets everything.
 
-    Attributes:
+    Args:
         own: this gateway's id and boot epoch, under which its messages stand in the log.
         logged: from which the queues of sessions read; None where they can't.
 
     """
 
-    own: Epoch = ("", 0)
-    logged: Logged | None = None
+    def __init__(self, own: Epoch = ("", 0), logged: Logged | None = None) -> None:
+        self.own = own
+        self.logged = logged
 
     # -- sessions and wills ----------------------------------------------------------------------
 

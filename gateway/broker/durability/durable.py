@@ -56,12 +56,11 @@ class Durable(Durability):
     """
 
     def __init__(self, history: History, clock: LastingClock, now: Callable[[], float]) -> None:
-        self.own = history.own
+        super().__init__(history.own, ReadingBack(history, now))
         self.journal = Journal(history.own)
         self.wills = StandingWills(self.journal)
         self.changes = Changes()
         self.clock = clock
-        self.logged = ReadingBack(history, now)
         self._history = history
         self._now = now
         self._safe = 0
