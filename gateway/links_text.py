@@ -23,7 +23,7 @@ def without_links(status: Mapping[str, Any]) -> Iterator[str]:
         status: of a gateway, perhaps of an earlier version, which tells neither.
 
     """
-    for one in status["dialling"].get("addresses", ()):
+    for one in status.get("dialling", {}).get("addresses", ()):
         if not one["linked"]:
             yield f"no link to {_whom(one)}: {_trouble(one)}"
     for one in status.get("refused_links", ()):

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
+from ports import free_port
 
 from gateway.mqtt import (
     PubAck,
@@ -32,12 +32,6 @@ from gateway.mqtt import (
 pytestmark = pytest.mark.peer("mosquitto", "mosquitto")
 LIMIT_S = 40
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class Process:

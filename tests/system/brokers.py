@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections import deque
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from disks import Ext4
+from ports import free_port
 
 from tree_handler import batch
 
@@ -309,21 +308,3 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
             await writer.drain()
     writer.close()
-
-
-def free_port() -> int:
-    """A port that nothing takes while the broker is down.
-
-    It is below those that systems give out, and of this worker of pytest alone.
-    """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
-    first = 20_000 + 1_000 * worker
-    while True:
-        port = random.randrange(first, first + 1_000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

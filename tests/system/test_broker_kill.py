@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,32 @@ SHORT_KILLS = 9
 pytestmark = pytest.mark.timeout(600)  # a run of many kills is the fixture of its first test
 
 
+@pytest.fixture(scope="session")
+def made() -> dict[tuple[str, str], Run]:
+    """Runs that are over, so that none is made again where the order of the tests is drawn."""
+    return {}
+
+
 @pytest.fixture(
-    scope="module",
+    scope="session",
     params=[
         pytest.param(("write", "kill"), id="write-kill"),
         pytest.param(("sync", "kill"), id="sync-kill"),
         pytest.param(("sync", "power-cut"), id="sync-power-cut"),
     ],
 )
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    made: dict[tuple[str, str], Run],
+) -> Run:
     """What came of a run."""
+    if request.param not in made:
+        made[request.param] = _run(request, tmp_path_factory)
+    return made[request.param]
+
+
+def _run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     durability, fault = request.param
     is_long = request.config.getoption("--soak")
     seed = request.config.getoption("--seed")
@@ -60,7 +75,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
             f"\nreplay: python -m pytest tests/system/test_broker_kill.py --seed {seed}"
             f"{' --soak' if is_long else ''}\n"
         )
-    yield made
+    return made
 
 
 def shown(wrong: list[str]) -> str:

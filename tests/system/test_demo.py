@@ -23,7 +23,7 @@ class Run:
     report: Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # made once, in whichever order the tests run
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "gateway.cli", "demo", "--quick"]

@@ -26,6 +26,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.timeout(900)  # a playbook is the fixture of its first test
+
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "deploy" / "ansible"
 TREE_KEY, PSK = secrets.token_hex(16), secrets.token_hex(16)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from brokers import Gateway, free_port
+from brokers import Gateway
 from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
+from ports import free_port
 
 from gateway import service
 from gateway.mqtt import Disconnect, ReasonCode

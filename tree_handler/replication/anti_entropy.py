@@ -164,6 +164,13 @@ class AntiEntropy:
         if state is not None and state.asked is not None:
             state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
+    def has_sent(self, link: int, header: Header) -> None:
+        """A neighbour has sent a batch that is logged here now: it has it, before it tells."""
+        state = self._neighbours.get(link)
+        known = None if state is None else state.picture.have.get(header.stream)
+        if known is not None:
+            known.add(header.first, header.last)
+
     def lacks(self, link: int, kept: Callable[[Epoch], Intervals]) -> Request | None:
         """Find what a neighbour lacks that has just told what it has.
 

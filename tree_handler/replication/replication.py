@@ -150,6 +150,8 @@ class Replication(Repairing):
             said = [] if header.control else self._own.unsaid_before(header)
             return self._flooding.flood_all([*said, (done.frame, header)])
         actions = self._flooding.flood(done.frame, header, done.source)
+        if done.source is not None:
+            self._neighbours.has_sent(done.source, header)
         if header.flags & Flags.LOST:
             self.counters.lost += new
             why = self._set_aside.why(header)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import repair
-from tree_handler.replication.actions import SendRequest, SendSummary
+from tree_handler.replication.actions import Append, SendRequest, SendSummary
 from tree_handler.replication.anti_entropy import MAX_TOLD_STREAMS, AntiEntropy
 from tree_handler.replication.repair import MAX_RANGES, MAX_SUMMARY_ROWS, Summary
 from tree_handler.replication.replication import Replication
@@ -125,3 +126,18 @@ def test_what_a_neighbour_tells_of_too_many_streams_is_left_out_and_counted() ->
     again = Summary({told[0]: Intervals([(1, 2)])}, completes=True)
     core.receive_summary(1, again, 0.0)
     assert core.counters.left_out == 5
+
+
+def test_what_a_neighbour_sends_it_does_not_lack_though_it_has_not_told_so_yet() -> None:
+    neighbour = Replication("gw-n", 1, {("gw-n", 1): Intervals([(1, 3)])})
+    core = Replication("gw", 1, {("gw-n", 1): Intervals([(1, 3)])})
+    core.link_up(1, 0.0)
+    for told in summaries(list(neighbour.link_up(1, 0.0))):
+        core.receive_summary(1, told, 0.0)
+    core.forwarding(1, forwards=True)
+    frame, _ = batch.make("gw-n", 1, 4, [("t", 1, b"")], flags=batch.Flags.LOGGED, origin_time_us=0)
+    (append,) = core.receive_batch(1, frame)
+    assert isinstance(append, Append)
+    core.appended(append)
+    assert 4 in core.covered(("gw-n", 1))
+    assert core.lacking(1) == 0

@@ -1,0 +1,25 @@
+"""Ports of a test's own, for programs that can't be asked for the one that they were given."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+
+
+def free_port() -> int:
+    """A port that nothing takes while the broker is down.
+
+    It is below those that systems give out, and of this worker of pytest alone.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
+    first = 20_000 + 1_000 * worker
+    while True:
+        port = random.randrange(first, first + 1_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
