@@ -41,3 +41,12 @@ def _is_there(path: Path) -> bool:
         return path.is_file()
     except PermissionError:  # whoever opens it learns that
         return True
+
+
+def find_readable() -> Path | None:
+    """The configuration of this machine's gateway; None if there is none that may be read."""
+    try:
+        found = find()
+    except NoConfigError:
+        return None
+    return found if os.access(found, os.R_OK) else None

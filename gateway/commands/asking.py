@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 from dtls import keystore
 from dtls.errors import KeystoreError
+from gateway import config_place
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
@@ -244,22 +244,11 @@ def _gateway(options: argparse.Namespace) -> str:
     scheme = "coap" if options.psk_file is None else "coaps"
     config: Path | None = options.config
     if options.gateway is None and config is None:
-        config = _default_config()
+        config = config_place.find_readable()
     if config is None:
         address: str = options.gateway or ("127.0.0.1" if scheme == "coaps" else "127.0.0.1:5683")
         return address.rstrip("/") if "://" in address else f"{scheme}://{address}"
     return f"{scheme}://{_listener(config, scheme)}"
-
-
-def _default_config() -> Path | None:
-    """The configuration of this machine's gateway; None if there is none that may be read."""
-    from gateway import config_place  # noqa: PLC0415  # of use on its own machine
-
-    try:
-        found = config_place.find()
-    except config_place.NoConfigError:
-        return None
-    return found if os.access(found, os.R_OK) else None
 
 
 def _listener(file: Path, scheme: str) -> str:

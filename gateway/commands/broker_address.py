@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
-import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway import config_place
 from gateway.commands.errors import FailedError, WrongUseError
 
 PORT, TLS_PORT = 1883, 8883
@@ -49,7 +49,7 @@ def find(options: argparse.Namespace) -> BrokerAddress:
     """
     file: Path | None = options.config
     if file is None and options.host is None and options.port is None:
-        file = _default_config()
+        file = config_place.find_readable()
     if file is not None:
         return _local(options, file)
     tls = None if options.cafile is None else _context(options, verifies=True)
@@ -84,17 +84,6 @@ async def connect(
                 f"{name}: it shows another certificate than mqtt.certificate_file: reload it"
             )
     return reader, writer
-
-
-def _default_config() -> Path | None:
-    """The configuration of this machine's gateway; None if there is none that may be read."""
-    from gateway import config_place  # noqa: PLC0415  # of use on its own machine
-
-    try:
-        found = config_place.find()
-    except config_place.NoConfigError:
-        return None
-    return found if os.access(found, os.R_OK) else None
 
 
 def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:

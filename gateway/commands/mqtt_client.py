@@ -34,6 +34,7 @@ from gateway.mqtt import (
     encode,
     packet_end,
 )
+from gateway.mqtt.reason_codes import reason_text
 
 PACKET_BYTES_MAX = 1 << 28
 _FAILURE = 0x80
@@ -141,7 +142,7 @@ class MqttClient:
         answer = await self._answer(SubAck)
         for topic_filter, reason in zip(filters, answer.reasons, strict=True):
             if reason >= _FAILURE:
-                raise MqttClientError(f"{topic_filter!r}: {_named(reason)}")
+                raise MqttClientError(f"{topic_filter!r}: {reason_text(reason)}")
 
     async def messages(self) -> AsyncIterator[Publish]:
         """What comes, each acknowledged when the next is asked for.
@@ -187,7 +188,7 @@ class MqttClient:
 
     def _check(self, topic: str, answer: PubAck | PubRec) -> None:
         if answer.reason >= _FAILURE:
-            raise MqttClientError(f"{topic!r}: {_named(answer.reason)}")
+            raise MqttClientError(f"{topic!r}: {reason_text(answer.reason)}")
 
     async def _next(self) -> Packet:
         """The next packet, acknowledged where that is due; a PUBLISH that came before is left out.
@@ -244,11 +245,4 @@ class MqttClient:
 
 def _why(packet: ConnAck | Disconnect) -> str:
     said = packet.properties.get(PropertyId.REASON_STRING)
-    return _named(packet.reason) + (f" ({said})" if said else "")
-
-
-def _named(reason: int) -> str:
-    try:
-        return ReasonCode(reason).name.lower().replace("_", " ")
-    except ValueError:
-        return f"reason {reason:#04x}"
+    return reason_text(packet.reason) + (f" ({said})" if said else "")

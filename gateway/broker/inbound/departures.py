@@ -8,6 +8,7 @@ from gateway.broker.inbound.reasons import with_reason
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Disconnect, PacketError, PropertyId, ReasonCode, Version
+from gateway.mqtt.reason_codes import reason_text
 
 
 class Departures:
@@ -53,7 +54,7 @@ class Departures:
             farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
         may_leave = self._durability.may_leave(channel)
         channel.close(farewell, may_leave=may_leave, linger=linger)
-        told = f"{_named(reason)}: {why}" if why else _named(reason)
+        told = f"{reason_text(reason)}: {why}" if why else reason_text(reason)
         self._sessions.left(session, told, publishes_will=publishes_will)
 
     def leave(self, session: Session, packet: Disconnect) -> None:
@@ -73,7 +74,7 @@ class Departures:
         if channel is not None:
             channel.close(may_leave=self._durability.may_leave(channel))
         publishes_will = packet.reason == ReasonCode.DISCONNECT_WITH_WILL_MESSAGE
-        why = f"by itself ({_named(packet.reason)})" if packet.reason else "by itself"
+        why = f"by itself ({reason_text(packet.reason)})" if packet.reason else "by itself"
         self._sessions.left(session, why, publishes_will=publishes_will)  # [MQTT-3.14.4-3]
 
     def lost(self, session: Session, why: str) -> None:
@@ -83,7 +84,3 @@ class Departures:
     def stop(self, session: Session) -> None:
         """The broker stops: wills are not published, for it is no fault of the clients'."""
         self.disconnect(session, ReasonCode.SERVER_SHUTTING_DOWN, publishes_will=False)
-
-
-def _named(reason: int) -> str:
-    return ReasonCode(reason).name.lower().replace("_", " ")
