@@ -69,7 +69,7 @@ def rate_loads() -> list[Load]:
         for publishers, subscribers, window in _TOPOLOGIES
         for qos in (0, 1, 2)
     ]
-    return pipelined + [Load(100, 100, qos) for qos in (0, 1, 2)]
+    return pipelined + [Load(count, count, qos) for count in (1, 100) for qos in (0, 1, 2)]
 
 
 def quick_rate_loads() -> list[Load]:

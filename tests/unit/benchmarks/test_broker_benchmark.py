@@ -229,7 +229,7 @@ def test_a_lost_message_of_ours_is_a_failure_but_want_of_time_is_not() -> None:
 
 def test_no_two_cases_have_the_same_name() -> None:
     names = [load.name for load in broker_cases.rate_loads()]
-    assert len(set(names)) == len(names) == 21
+    assert len(set(names)) == len(names) == 24
     assert {load.name for load in broker_cases.quick_rate_loads()} < set(names)
 
 
