@@ -19,7 +19,7 @@ from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 
 pytestmark = pytest.mark.timeout(180)
 
-LIVES = 4
+LIVES = 3
 PER_LIFE = 30
 LAST = "last"
 
