@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tomllib
 from importlib.util import find_spec
@@ -67,3 +68,21 @@ def test_what_stays_interpreted_is_there_and_has_a_reason() -> None:
     for name, reason in table["interpreted"].items():
         assert (PROJECT / name).is_file()
         assert len(reason) > 20
+
+
+def is_left_while_it_runs(block: list[ast.stmt]) -> bool:
+    leaves = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.Yield | ast.YieldFrom
+    return any(isinstance(node, leaves) for statement in block for node in ast.walk(statement))
+
+
+def test_what_is_compiled_neither_waits_nor_yields_while_it_handles_an_exception() -> None:
+    """All compiled coroutines share the exception that is handled: see decision 0018."""
+    wrong = [
+        f"{path.relative_to(PROJECT)}:{block[0].lineno}"
+        for path in sorted(compiled_sources())
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Try)
+        for block in (*(handler.body for handler in node.handlers), node.finalbody)
+        if is_left_while_it_runs(block)
+    ]
+    assert wrong == []
