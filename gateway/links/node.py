@@ -327,7 +327,7 @@ class TreeNode:
                         if number in self.links:
                             if bpdu.kind in _AGREEMENT:
                                 self.exchange.agrees(number)
-                            self._hellos.send(self.links[number], bpdu, now)
+                            self._hellos.send(self.links[number], bpdu.encode(), now)
                     case Forward(number):
                         has_changed = True
                         self.exchange.forwarding(number, forwards=True)
