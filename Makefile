@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test quick check peers compiled test-compiled wheels bench soak clean
+.PHONY: help demo test quick check peers compiled compiled-in-ci test-compiled wheels bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
@@ -7,10 +7,10 @@ SEED ?=
 ORDER = $(if $(SEED),--random-order-seed=$(SEED))
 PYTEST = .venv/bin/python -m pytest $(ORDER)
 BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
-# Another build of the same sources, where one is there: `make test` runs these slices on it too,
-# without this folder's own sources on the path.
+# Another build of the same sources, where `make compiled` has made one: `make test` runs these
+# slices on it too, without this folder's own sources on the path. CI makes one beside the checks.
 COMPILED = .venv-compiled
-SLICES = tests/unit tests/conformance tests/simulation --ignore tests/unit/benchmarks
+SLICES = tests/unit/gateway tests/unit/tree_handler tests/conformance tests/simulation
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -19,13 +19,15 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 	@deploy/set-up demo
 	@.venv/bin/hedgerow demo --report demo-report
 
-test: check ## all checks and tests
+test: ## all checks and tests
+	@deploy/set-up test
+	@$(MAKE) --no-print-directory -j2 check $(if $(CI),compiled-in-ci)
 	@echo "Running the tests that run beside no other"
 	@$(PYTEST) -m alone
-	@if [ -x $(COMPILED)/bin/python ]; then \
+	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
-		PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= $(ORDER) \
-			$(BESIDE) -m "not alone and not slow" $(SLICES) || exit; fi
+		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
+			$(ORDER) $(BESIDE) -m "not alone and not slow" $(SLICES) || exit; fi
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
 	@$(PYTEST) $(BESIDE) -m "not alone"
 
@@ -47,6 +49,9 @@ peers: ## the programs of others that the tests talk to (Debian packages; needs 
 
 compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
 	@deploy/compiled
+
+compiled-in-ci:
+	@HEDGEROW_OPTIMISATION=0 deploy/compiled --borrow
 
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)

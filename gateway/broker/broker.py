@@ -159,11 +159,7 @@ async def open_broker(
     plugins = load(settings.plugins, running)
     refusals = Refusals(asyncio.get_running_loop().time)
     guard = Guard(
-        access,
-        plugins,
-        anonymous=settings.anonymous,
-        limits=settings.limits,
-        refusals=refusals,
+        access, plugins, anonymous=settings.anonymous, limits=settings.limits, refusals=refusals
     )
     permissions = guard if guard.has_rules else None
     told = [each for each in (plugins.events, events) if each is not None]
@@ -171,6 +167,7 @@ async def open_broker(
     durable = None if memory is None else _durable(memory)
     core = DataPlane(hooks, settings.limits, durable, refusals)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
+    failure: BaseException | None = None
     try:
         if memory is not None and durable is not None:
             _recover(core, memory, durable)
@@ -180,9 +177,11 @@ async def open_broker(
         await plugins.starting()
         for listener in settings.listeners:
             await listeners.open(listener)
-    except BaseException:
+    except BaseException as error:
+        failure = error
+    if failure is not None:  # not waited for in `except`: docs/decisions/0018
         await _stop(core, listeners)
-        raise
+        raise failure
     await plugins.started()
     return GatewayBroker(core, guard, listeners, plugins, settings.sys_interval_s)
 

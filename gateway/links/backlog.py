@@ -83,7 +83,7 @@ class LinkBacklog:
                 self.position = position
         except LogError as error:  # what was left out is found by the next summaries
             _log.error("backlog of %s: %s", self._link.peer_id, error)
-        except OSError as error:  # the link has ended
-            _log.debug("backlog of %s: %s", self._link.peer_id, error)
+        except OSError as ended:  # the link has ended
+            _log.debug("backlog of %s: %s", self._link.peer_id, ended)
             return
         self._caught_up()

@@ -172,8 +172,8 @@ async def _prove(link: Link, core: Acceptor, pairing: Pairing | None) -> None:
             pairing.proved(core.peer_id, core.peer_epoch)
     except RefusedError as error:
         raise RefusedError(error.code, core.peer_id) from error
-    except HandshakeError as error:
-        link.refuse(error.tell)
+    except HandshakeError as failed:
+        link.refuse(failed.tell)
         raise
 
 

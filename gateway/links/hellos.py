@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.links import wire
-from gateway.links.link import Link
 from tree_handler.spanning.bpdu import Bpdu
 
 MAX_PINGS = 64
 """Hellos on one link whose echo is awaited."""
 MAX_BEHIND_DATA = 8
 """A link that was busy for so many round trips from its start is measured by the shortest."""
+
+
+class Line(Protocol):
+    """What is needed of a link."""
+
+    @property
+    def number(self) -> int:
+        """This gateway's name for it."""
+
+    @property
+    def is_behind_data(self) -> bool:
+        """Whether what is sent now waits for much that was sent before."""
+
+    def send(self, packet: bytes, /) -> None:
+        """Queue one packet."""
 
 
 @dataclass(slots=True)
@@ -62,16 +77,16 @@ class Hellos:
         """Its echoes are awaited no more."""
         del self._pings[link]
 
-    def send(self, link: Link, bpdu: Bpdu, now: float) -> None:
+    def send(self, link: Line, bpdu: bytes, now: float) -> None:
         """Send a BPDU, with a number that the neighbour echoes."""
         self._number = (self._number + 1) % (1 << 32)
         awaited = self._pings[link.number].sent
         awaited[self._number] = (now, link.is_behind_data)
         if len(awaited) > MAX_PINGS:
             del awaited[next(iter(awaited))]
-        link.send(wire.ping(self._number, bpdu.encode()))
+        link.send(wire.ping(self._number, bpdu))
 
-    def answer(self, link: Link, body: bytes) -> Bpdu:
+    def answer(self, link: Line, body: bytes) -> Bpdu:
         """Echo a hello's number; return its BPDU.
 
         Raises:

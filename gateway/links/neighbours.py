@@ -254,14 +254,14 @@ class Neighbours:
                     last_success = loop.time()
                     if last_success - began > STEADY_S:
                         retry_s = FIRST_RETRY_S
-                except SelfDialError as error:
-                    kept.trouble.failed(reason(error), began, time.time())
+                except SelfDialError as itself:
+                    kept.trouble.failed(reason(itself), began, time.time())
                     if not self.counters.itself:
                         _log.warning("%s is this gateway itself", address)
                     self.counters.itself += 1
                     retry_s = ITSELF_RETRY_S
-                except NoPlaceError as error:
-                    retry_s = self._without_place(address, kept, error, retry_s)
+                except NoPlaceError as no_place:
+                    retry_s = self._without_place(address, kept, no_place, retry_s)
                 except (OSError, ProtocolError) as error:
                     patience_s = 0.0 if isinstance(error, ProtocolError) else GRACE_S
                     self._failed(address, kept, error, patience_s)

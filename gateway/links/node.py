@@ -270,12 +270,18 @@ class TreeNode:
         self._carry_out()
         why = "closed here"
         try:
-            why = await link.serve(self._receive)
-        except asyncio.CancelledError:
-            await link.finish()
-            raise
+            why = await self._served(link)
         finally:
             self._end(link, why)
+
+    async def _served(self, link: Link) -> str:
+        # Compiled, a coroutine that waits in an `except` block may raise another task's exception.
+        try:
+            return await link.serve(self._receive)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        await link.finish()
+        raise cancelled
 
     def _end(self, link: Link, why: str) -> None:
         if self.links.pop(link.number, None) is None:
@@ -321,7 +327,7 @@ class TreeNode:
                         if number in self.links:
                             if bpdu.kind in _AGREEMENT:
                                 self.exchange.agrees(number)
-                            self._hellos.send(self.links[number], bpdu, now)
+                            self._hellos.send(self.links[number], bpdu.encode(), now)
                     case Forward(number):
                         has_changed = True
                         self.exchange.forwarding(number, forwards=True)

@@ -95,8 +95,8 @@ class Repairs:
                 found[stream] = await self._send(link, stream, numbers)
         except LogError as error:
             _log.error("search by %s: %s", link.peer_id, error)
-        except OSError as error:
-            _log.debug("search by %s: %s", link.peer_id, error)
+        except OSError as ended:
+            _log.debug("search by %s: %s", link.peer_id, ended)
         looked(found)
 
     async def _send(self, link: Link, stream: Epoch, numbers: Intervals) -> Intervals:
@@ -119,8 +119,8 @@ class Repairs:
             link.send_batch(DONE, b"")
         except LogError as error:
             _log.error("repair for %s: %s", link.peer_id, error)
-        except OSError as error:
-            _log.debug("repair for %s: %s", link.peer_id, error)
+        except OSError as ended:
+            _log.debug("repair for %s: %s", link.peer_id, ended)
 
 
 def _up_to(limit_bytes: int, batches: Iterator[bytes]) -> list[bytes]:

@@ -192,8 +192,8 @@ class RoutedPart:
                 await link.room()
         except LogError as error:
             _log.error("repair for %s: %s", ask.asker, error)
-        except OSError as error:
-            _log.debug("repair for %s: %s", ask.asker, error)
+        except OSError as ended:
+            _log.debug("repair for %s: %s", ask.asker, ended)
         self.carry_out(self.core.served(ask, frames, is_all=is_all))
 
     # -- a part ----------------------------------------------------------------------------------

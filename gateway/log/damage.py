@@ -43,8 +43,8 @@ class Damage:
         for at in positions:
             try:
                 header = batch.check(data, at)
-            except BatchError as error:
-                self.note(path, at, str(error))
+            except BatchError as damage:
+                self.note(path, at, str(damage))
             else:
                 yield data[at : at + header.end], header
 

@@ -159,8 +159,8 @@ def _check_certificate(files: TlsFiles) -> None:
         key = serialization.load_pem_private_key(data, None)
     except TypeError as error:
         raise TlsFileError("key_file", files.key, "the key is encrypted") from error
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise TlsFileError("key_file", files.key, "no private key in PEM") from error
+    except (ValueError, UnsupportedAlgorithm) as unusable:
+        raise TlsFileError("key_file", files.key, "no private key in PEM") from unusable
     form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     if key.public_key().public_bytes(*form) != certificate.public_key().public_bytes(*form):
         why = f"not the key of the certificate in {files.certificate}"

@@ -144,8 +144,8 @@ class Bpdu:
             raise BpduError("BPDU fields", len(row))
         try:
             kind = Kind(_whole("kind", row[1], 255))
-        except ValueError as error:
-            raise BpduError("BPDU kind", row[1]) from error
+        except ValueError as wrong:
+            raise BpduError("BPDU kind", row[1]) from wrong
         sender, parent = _text("sender", row[3]), _text("parent", row[13])
         if GATEWAY_ID.fullmatch(sender) is None:
             raise BpduError("BPDU sender", sender)
@@ -161,8 +161,8 @@ class Bpdu:
         try:
             check_candidate(root.gateway_id, root.boot_epoch, root.capability, root.address)
             check_candidate(sender, 0, capability, root.address)
-        except ProtocolError as error:
-            raise BpduError(f"BPDU {error.what}", error.value) from error
+        except ProtocolError as refused:
+            raise BpduError(f"BPDU {refused.what}", refused.value) from refused
         cost_ms = _whole("cost_ms", row[11], UNREACHABLE_MS)
         if MAX_COST_MS < cost_ms < UNREACHABLE_MS:
             raise BpduError("BPDU cost_ms", cost_ms)

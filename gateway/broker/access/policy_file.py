@@ -61,9 +61,9 @@ def read_access_file(path: Path) -> str:
         raise AccessFileError(str(path), 0, error.strerror or "can't be read") from error
     try:
         return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise AccessFileError(str(path), line, "not UTF-8") from error
+    except UnicodeDecodeError as undecodable:
+        line = data.count(b"\n", 0, undecodable.start) + 1
+        raise AccessFileError(str(path), line, "not UTF-8") from undecodable
 
 
 def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:

@@ -78,9 +78,9 @@ class Store:
             raise StoreError(f"{path}: {error}") from error
         try:
             self._open(sync)
-        except sqlite3.OperationalError as error:
+        except sqlite3.OperationalError as trouble:
             self._db.close()
-            raise StoreError(f"{path}: {error}") from error
+            raise StoreError(f"{path}: {trouble}") from trouble
         except sqlite3.Error as error:
             self._db.close()
             raise DamagedStoreError(f"{path}: {error}") from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -107,24 +108,20 @@ async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     node.publish_all([], rows([Entry("t", b"0")]), None)
 
 
-async def test_with_durability_write_the_disk_has_it_before_long(tmp_path: Path) -> None:
+async def test_with_durability_write_the_disk_has_it_before_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced = asyncio.Event()
     loop = asyncio.get_running_loop()
+    to_disk = os.fdatasync
 
-    class Watched(MessageLog):
-        def start_sync(self) -> Callable[[], None]:
-            finish = super().start_sync()
+    def to_disk_and_tell(fd: int) -> None:
+        to_disk(fd)
+        loop.call_soon_threadsafe(synced.set)
 
-            def finish_and_tell() -> None:
-                finish()
-                loop.call_soon_threadsafe(synced.set)
-
-            return finish_and_tell
-
-    log = Watched(tmp_path / "log")
+    log = MessageLog(tmp_path / "log")
     log.open()
-    await asyncio.sleep(0)
-    synced.clear()
+    monkeypatch.setattr(os, "fdatasync", to_disk_and_tell)
     commit = GroupCommit(log, sync=False, sync_interval_s=0.01)
     made = batch.make("gw", 1, 1, [("t", 1, b"1")], flags=Flags.LOGGED, origin_time_us=0)
     assert commit.append(*made) is None

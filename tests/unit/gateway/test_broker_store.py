@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.broker.durability.saved import Checkpoint, SavedMessage
+from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
 
 
-class SlowCheckpoint(Checkpoint):
-    """One that is being written until it is told to go on."""
+async def test_a_file_is_let_go_of_when_the_checkpoint_under_way_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_being_written, may_go_on = threading.Event(), threading.Event()
 
-    def __init__(self) -> None:
-        super().__init__(position=7)
-        self.is_being_written = threading.Event()
-        self.may_go_on = threading.Event()
+    class SlowFile(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if statement == "COMMIT":
+                is_being_written.set()
+                assert may_go_on.wait(30)
+            return super().execute(statement, *values)
 
-    def messages(self) -> list[SavedMessage]:
-        self.is_being_written.set()
-        assert self.may_go_on.wait(30)
-        return []
-
-
-async def test_a_file_is_let_go_of_when_the_checkpoint_under_way_is_written(tmp_path: Path) -> None:
-    store, checkpoint = Store(tmp_path / "s"), SlowCheckpoint()
-    saving = asyncio.create_task(asyncio.to_thread(store.save, checkpoint))
-    assert await asyncio.to_thread(checkpoint.is_being_written.wait, 30)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=SlowFile))
+    may_go_on.set()
+    store = Store(tmp_path / "s")
+    for each in (is_being_written, may_go_on):
+        each.clear()
+    saving = asyncio.create_task(asyncio.to_thread(store.save, Checkpoint(position=7)))
+    assert await asyncio.to_thread(is_being_written.wait, 30)
     closing = asyncio.create_task(asyncio.to_thread(store.close))
-    checkpoint.may_go_on.set()
+    may_go_on.set()
     await saving
     await closing
     again = Store(tmp_path / "s")

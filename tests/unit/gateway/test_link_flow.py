@@ -84,7 +84,7 @@ def numbers(host: Host) -> list[int]:
 
 @pytest.mark.slow
 async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody_asks_for_it(
-    pair: tuple[Host, Host],
+    pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = pair
     (link,) = a.node.links
@@ -95,7 +95,7 @@ async def test_what_a_full_link_is_behind_comes_from_the_log_in_order_and_nobody
         served.append(request)
         serve(link, request)
 
-    a.node.exchange._repairs.serve = noting  # type: ignore[method-assign]
+    monkeypatch.setattr(a.node.exchange._repairs, "serve", noting)
     count = 500
     for number in range(count):
         a.node.publish(message(number))
@@ -146,7 +146,9 @@ async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
 
 
 @pytest.mark.slow
-async def test_a_round_trip_behind_data_does_not_count(pair: tuple[Host, Host]) -> None:
+async def test_a_round_trip_behind_data_does_not_count(
+    pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = pair
     await until(lambda: a.node.tree.neighbours()[0].rtt_ms is not None)
     for number in range(300):
@@ -159,10 +161,12 @@ async def test_a_round_trip_behind_data_does_not_count(pair: tuple[Host, Host]) 
     changes = a.node.last_change, b.node.last_change
     measured: list[float] = []
     tell = a.node.tree.measured
-    a.node.tree.measured = lambda link, rtt_ms, now: (
-        measured.append(rtt_ms),
-        tell(link, rtt_ms, now),
-    )  # type: ignore[assignment,method-assign,func-returns-value]
+
+    def noting(link: int, rtt_ms: float, now: float) -> None:
+        measured.append(rtt_ms)
+        tell(link, rtt_ms, now)
+
+    monkeypatch.setattr(a.node.tree, "measured", noting)
     await until(lambda: len(a.got) == len(b.got) == 300)
     assert not [rtt_ms for rtt_ms in measured if rtt_ms > 400]
     assert (a.node.last_change, b.node.last_change) == changes

@@ -299,7 +299,7 @@ def test_a_second_process_is_refused(folder: Path) -> None:
 
 
 def test_the_mark_tells_readers_how_far_the_newest_segment_is_synced(folder: Path) -> None:
-    log = opened(folder, mark=1)
+    log = opened(folder, mark=True)
     frame, header = make(1)
     log.append(frame, header)
     name = next(folder.glob("*.log")).name
