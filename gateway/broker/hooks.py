@@ -164,7 +164,7 @@ class Events(Protocol):
         """A subscription has ended at the client's wish."""
 
 
-class Interest(Protocol):
+class Demand(Protocol):
     """Is told what all sessions together want."""
 
     def subscribed(self, topic_filter: str) -> None:
@@ -193,4 +193,4 @@ class Hooks:
     links: Links
     permissions: TopicPermissions | None = None
     events: Sequence[Events] = ()
-    interest: Interest | None = None
+    interest: Demand | None = None

@@ -28,7 +28,7 @@ from tree_handler.replication.replication import (
     Lost,
     Push,
     Replication,
-    Route,
+    RouteBatch,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -206,7 +206,7 @@ class Exchange:
                     _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Forget(streams):
                     self._commit.log.forget(streams)
-                case Route():
+                case RouteBatch():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)

@@ -34,7 +34,7 @@ from tree_handler.replication.actions import (
     Look,
     Lost,
     Push,
-    Route,
+    RouteBatch,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -43,7 +43,7 @@ from tree_handler.replication.actions import (
     SendSummary,
     Serve,
 )
-from tree_handler.replication.delivery import Deliver, Delivery
+from tree_handler.replication.delivery import Deliver, OrderedDelivery
 from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
@@ -60,7 +60,7 @@ __all__ = [
     "Push",
     "RepairSettings",
     "Replication",
-    "Route",
+    "RouteBatch",
     "SendBatch",
     "SendRepair",
     "SendRequest",
@@ -92,7 +92,7 @@ class Replication(Repairing):
         super().__init__(origin, epoch, have, settings, told)
         self._floods_clients = settings.floods_clients
         self._unlogged = Unlogged()
-        self._delivery = Delivery()
+        self._delivery = OrderedDelivery()
         self._set_aside = SetAside()
         self._forgetting = Forgetting(
             self.have, self._order, self._neighbours, self._telling, settings.kept_lives

@@ -60,7 +60,7 @@ class Receiver(Protocol):
 
 
 class Witness(Protocol):
-    """Who checks and counts what gateways do: `traffic.Traffic`.
+    """Who checks and counts what gateways do: `traffic.SimulatedTraffic`.
 
     Attributes:
         sent: messages of replication sent between gateways.

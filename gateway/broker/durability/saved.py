@@ -12,7 +12,7 @@ from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.retained.owed import Owed
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Entry, Epoch, Ref
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SavedTombstone:
 
     """
 
-    version: Version
+    version: RetainedVersion
     number: int
     qos: int | None
     since_us: int

@@ -33,7 +33,7 @@ from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Entry, Ref
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _log = logging.getLogger(__name__)
 
@@ -299,7 +299,7 @@ class Store:
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
             {
-                row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
+                row[0]: SavedTombstone(RetainedVersion(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
             {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.broker.hooks import Events, Interest
+from gateway.broker.hooks import Demand, Events
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import Routes, Tree
 from gateway.broker.sessions.session import Session
@@ -31,7 +31,7 @@ class Subscriptions:
         routes: Routes,
         delivery: Delivery,
         events: Sequence[Events],
-        interest: Interest | None,
+        interest: Demand | None,
     ) -> None:
         self._tree = tree
         self._routes = routes
