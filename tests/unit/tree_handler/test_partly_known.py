@@ -43,7 +43,7 @@ class Gateway:
         self.got: list[int] = []
         self.again: list[int] = []
         self._handed_out = 0
-        self.do(self.core.link_up(1, 0.0))
+        self.do(self.core.repair.link_up(1, 0.0))
         row = epoch_order.statement("gw-0", 1, {}).row()
         flags = Flags.LOGGED | Flags.CONTROL
         self.take(batch.make("gw-0", 1, 1, [row], flags=flags, origin_time_us=0)[0])
