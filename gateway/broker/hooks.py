@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.log import commits
+from gateway.log.commits import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
 from gateway.tls.certificates import PeerCertificate
@@ -15,11 +15,6 @@ from tree_handler.batch import Row
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
-
-Committed = commits.Committed
-
-Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
-"""`Tree.publish_all`."""
 
 
 @dataclass(frozen=True, slots=True)

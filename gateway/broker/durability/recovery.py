@@ -38,8 +38,6 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
 
-_UNLIMITED = 1 << 62
-
 _log = logging.getLogger(__name__)
 
 
