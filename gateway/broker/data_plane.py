@@ -171,8 +171,8 @@ class DataPlane:
             limits.packet_bytes,
         )
         return Service(
-            *(greeting, reception, self.departures, self.connections, self._output),
-            *(self._turns, limits),
+            *(greeting, reception, self.departures, self.sessions, self.connections),
+            *(self._output, self._turns, limits),
         )
 
     # -- who may have what -----------------------------------------------------------------------
@@ -289,7 +289,9 @@ class DataPlane:
         for peer in self.connections:
             channel, session = peer.channel, peer.session
             if session is not None:
-                self.departures.stop(session)
+                # No will: it is no fault of the client's.
+                reason = ReasonCode.SERVER_SHUTTING_DOWN
+                self.departures.disconnect(session, reason, publishes_will=False)
             else:
                 channel.close()
             if channel.is_paused or channel.is_lingering:

@@ -19,6 +19,7 @@ from gateway.broker.inbound.reception import Reception
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.outbound.channel import Channel, Output
+from gateway.broker.sessions.registry import Sessions
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.turns import Turns
 from gateway.mqtt import PacketError, Scanner
@@ -39,6 +40,7 @@ class Service:
         greeting: looks at first packets.
         reception: deals with those of accepted clients.
         departures: ends connections.
+        sessions: are told of those that are gone.
         connections: all that are open.
         output: what all channels share.
         turns: of the event loop.
@@ -49,6 +51,7 @@ class Service:
     greeting: Greeting
     reception: Reception
     departures: Departures
+    sessions: Sessions
     connections: Connections
     output: Output
     turns: Turns
@@ -113,7 +116,7 @@ class Connection(asyncio.Protocol):
         self._packets, self._at = [], 0
         session = peer.session
         if session is not None:
-            self._service.departures.lost(session, why)
+            self._service.sessions.left(session, why)
         self._service.connections.closed(peer)
 
     def pause_writing(self) -> None:
