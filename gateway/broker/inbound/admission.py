@@ -128,8 +128,6 @@ class Admission:
             return ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method"
         if len(connect.client_id.encode()) > CLIENT_ID_BYTES_MAX:
             return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "client identifier too long"
-        if not connect.client_id and is_311 and not connect.clean_start:  # [MQTT-3.1.3-8]
-            return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier"
         if certificate is None:
             return None
         if connect.bridge and BRIDGE_ROLE not in certificate.roles:
