@@ -34,7 +34,7 @@ from gateway.broker.outbound.channel import Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
-from gateway.broker.outbound.routes import Routes, Tree
+from gateway.broker.outbound.routes import KnownRoutes, Routes, Tree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.owing import Owing
@@ -46,6 +46,7 @@ from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.tasks import Tasks
+from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
@@ -69,6 +70,7 @@ class DataPlane:
         traffic: what has come and gone.
         budget: what the queues of all sessions hold.
         routes: where topics go.
+        known_routes: those that were asked for, until a change touches them.
         subscriptions, sessions, wills: of all clients.
         retention: what is retained.
         shared_retention: the same, for neighbours.
@@ -117,7 +119,8 @@ class DataPlane:
     def _make_outbound(self) -> None:
         limits, durability, refusals = self.limits, self._durability, self.refusals
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
-        self.routes = Routes(self._tree, limits, self._may_deliver)
+        self.known_routes: KnownRoutes = RouteCache()
+        self.routes = Routes(self._tree, self.known_routes, limits, self._may_deliver)
         self._delivery = Delivery()
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
@@ -141,7 +144,7 @@ class DataPlane:
             *(self.limits.uncommitted_bytes, self.now),
         )
         self.subscriptions = Subscriptions(
-            self._tree, self.routes, self._delivery, events, self._hooks.interest
+            self._tree, self.known_routes, self._delivery, events, self._hooks.interest
         )
         self.wills = Wills(self.acceptance, durability, self.now)
         self.sessions = Sessions(
@@ -189,11 +192,11 @@ class DataPlane:
 
     async def _decided_late(self, verdict: Awaitable[bool], topic: str) -> None:
         if await verdict:
-            self.routes.touched(topic)
+            self.known_routes.touched(topic)
 
     def forget_decisions(self) -> None:
         """Rules have changed: decide anew about every topic and client."""
-        self.routes.clear()
+        self.known_routes.clear()
         for peer in self.connections:
             if peer.publisher is not None:
                 peer.publisher.permitted.clear()
