@@ -90,13 +90,13 @@ class StandingWills:
         self._next += 1
         self._by_client[client.client_id] = saved
         self._changes.wills.add(saved.number)
-        self._journal.noted(Event.WILL, *saved)
+        self._journal.noted(None, Event.WILL, *saved)
 
     def ended(self, client_id: str) -> None:
         """A client's will is not to be published."""
         number = self.published(client_id)
         if number:
-            self._journal.noted(Event.WILL_ENDED, number)
+            self._journal.noted(None, Event.WILL_ENDED, number)
 
     def published(self, client_id: str) -> int:
         """A client's will goes into the log, which is to say so; its number, 0 if it has none."""

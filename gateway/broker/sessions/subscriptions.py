@@ -68,7 +68,7 @@ class Subscriptions:
         if is_new and self._interest is not None:
             self._interest.subscribed(topic_filter)
         if session.record is not None:
-            session.record.journal.subscribed(session.record, topic_filter, subscription)
+            session.record.subscribed(topic_filter, subscription)
         for events in self._events:
             events.subscribed(session.client, topic_filter, subscription.qos)
         return is_new
@@ -91,7 +91,7 @@ class Subscriptions:
         if not self.withdraw(session, topic_filter):
             return False
         if session.record is not None:
-            session.record.journal.unsubscribed(session.record, topic_filter)
+            session.record.unsubscribed(topic_filter)
         for events in self._events:
             events.unsubscribed(session.client, topic_filter)
         return True
