@@ -128,14 +128,10 @@ class SessionsAgain:
             self._parts.owing.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
-        for delivery in saved.inflight:
-            if delivery.message is None:
-                session.outgoing.restore(delivery.packet_id, None)
-            else:
-                message = messages[delivery.message.ref]
-                session.outgoing.restore(
-                    delivery.packet_id, (message, delivery.flags, delivery.identifiers)
-                )
+        for sent in saved.inflight:
+            message = None if sent.message is None else messages[sent.message.ref]
+            of = None if message is None else (message, sent.flags, sent.identifiers)
+            session.outgoing.restore(sent.packet_id, of)
         session.outgoing.last_packet_id = saved.last_packet_id
         for one in saved.queue:
             if isinstance(one, SavedPlaces):
@@ -145,8 +141,8 @@ class SessionsAgain:
                 where = (one.key, one.flags, one.identifiers, expires_at_s)
                 session.outgoing.backlog.restore(Places(*where, list(one.ranges)))
             elif one.message is not None:
-                message = messages[one.message.ref]
-                session.outgoing.backlog.restore((message, one.flags, one.identifiers))
+                delivery = (messages[one.message.ref], one.flags, one.identifiers)
+                session.outgoing.backlog.restore(delivery)
 
     # -- the journal -----------------------------------------------------------------------------
 

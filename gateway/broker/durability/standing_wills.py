@@ -64,10 +64,6 @@ class StandingWills:
         self._by_client: dict[str, SavedWill] = {}
         self._next = 1
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._by_client)
-
     def go_on(self, found: WillsAgain) -> None:
         """These stood when the process before ended."""
         self._by_client = {saved.client_id: saved for saved in found.standing.values()}

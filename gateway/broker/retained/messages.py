@@ -159,15 +159,6 @@ class RetainedMessages(Generic[M]):
         held = self._held.get(topic)
         return None if held is None else held.message
 
-    def expires_at_s(self, topic: str) -> float:
-        """When a topic's message is gone; infinity if never.
-
-        Raises:
-            KeyError: no message is retained for the topic.
-
-        """
-        return self._held[topic].expires_at_s
-
     def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
         """Delete what has expired and say which topics; to be called again and again.
 

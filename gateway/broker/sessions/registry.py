@@ -182,13 +182,10 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
-        self._subscriptions.withdraw_all(session)
+        self.forget(session)
         self._wills.publish(session)
         session.end()
-        self._owing.settled(session)
         self._offline.discard(session)
-        if self._by_client.get(session.client_id) is session:
-            del self._by_client[session.client_id]
         self._durability.session_ended(session)
 
     def expire(self, now_s: float, until_s: float) -> bool:
