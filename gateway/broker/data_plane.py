@@ -317,7 +317,8 @@ class DataPlane:
         self.acceptance.commit()
         channels = self._output.take()
         self._durability.hold_back(channels)
-        self._output.write(channels)
+        for channel in channels:
+            channel.write()
         self.acceptance.hand_on()
         if self._output.take_unread():
             self.upkeep.clients_do_not_read(self.now())

@@ -21,7 +21,6 @@ from gateway.broker.limits import Limits, Refusals
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.registry import Sessions
-from gateway.broker.sessions.session import NEVER_EXPIRES_S
 from gateway.broker.sessions.wills import Wills, size_bytes
 from gateway.mqtt import (
     ConnAck,
@@ -221,8 +220,7 @@ class Admission:
         longest = self._limits.session_expiry_s
         if connect.version == Version.V311:
             return 0 if connect.clean_start else longest
-        asked = int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0))
-        return min(asked, longest) if longest < NEVER_EXPIRES_S else asked
+        return min(int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0)), longest)
 
     def _keep_alive_s(self, connect: Connect) -> int:
         longest = self._limits.keep_alive_s
