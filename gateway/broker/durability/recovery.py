@@ -150,11 +150,12 @@ class Recovery:
         for session in saved.sessions:
             self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
-            assert retained is not None
-            self._parts.retention.retain(messages[retained.ref])
+            if retained is not None:
+                self._parts.retention.retain(messages[retained.ref])
         for topic, grave in saved.tombstones.items():
-            assert grave is not None
-            self._parts.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
+            if grave is not None:
+                buried = unearthed(grave, self._now_s, self._clock.now_us())
+                self._parts.retention.bury(topic, buried)
 
     def _message(self, saved: SavedMessage) -> Message:
         message = Message.of(saved.entry, self._now_s)

@@ -9,7 +9,6 @@ from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets
 from gateway.broker.outbound.routes import Grant, Members, Route
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
 
 
@@ -141,7 +140,7 @@ class Delivery:
         journal = next((s.record.journal for s, _ in members if s.record is not None), None)
         if journal is not None and message.ref is not None:
             journal.shared(group, message.ref, session.record)
-        self.give(session, message, grant_of(subscription), now_s)
+        self.give(session, message, Grant.of([subscription]), now_s)
 
     def forget_turns(self, group: tuple[str, str]) -> None:
         """A shared subscription has no members left."""
@@ -153,10 +152,3 @@ def _send_all(channels: list[Channel], message: Message, version: int, now_s: fl
         packet = message.packet(version, 0, 0, (), now_s)
         for channel in channels:
             channel.offer(packet)
-
-
-def grant_of(subscription: Subscription) -> Grant:
-    """What one subscription alone grants."""
-    grant = Grant.of([subscription])
-    assert grant is not None
-    return grant

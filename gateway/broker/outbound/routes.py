@@ -31,10 +31,8 @@ class Grant:
     identifiers: tuple[int, ...]
 
     @staticmethod
-    def of(subscriptions: list[Subscription]) -> Grant | None:
-        """Once, at the highest QoS [MQTT-3.3.5-1], with all identifiers [MQTT-3.3.4-4]."""
-        if not subscriptions:
-            return None
+    def of(subscriptions: list[Subscription]) -> Grant:
+        """Of one or more: at the highest QoS [MQTT-3.3.5-1], all identifiers [MQTT-3.3.4-4]."""
         return Grant(
             max(subscription.qos for subscription in subscriptions),
             any(subscription.retain_as_published for subscription in subscriptions),
@@ -106,8 +104,8 @@ KnownRoutes = RouteCache[Route]
 
 def _place(route: Route, session: Session, subscriptions: list[Subscription]) -> None:
     grant = Grant.of(subscriptions)
-    own = Grant.of([s for s in subscriptions if not s.no_local])
-    assert grant is not None
+    others = [s for s in subscriptions if not s.no_local]
+    own = Grant.of(others) if others else None
     channel = session.channel
     if (
         grant.identifiers
