@@ -29,7 +29,6 @@ from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
-from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.outbound.channel import Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
@@ -154,7 +153,7 @@ class DataPlane:
 
     def _make_inbound(self) -> Service:
         hooks, limits, refusals = self._hooks, self.limits, self.refusals
-        self.connections = Connections(Arrivals(limits, self.now), refusals)
+        self.connections = Connections(limits, refusals, self.now)
         self.departures = Departures(self.sessions, self.acceptance, self._durability)
         sending = RetainedSending(
             *(self.retention, self._delivery, self._bridged, self._owing),
