@@ -128,7 +128,7 @@ class Drain:
     def _lacking(self) -> dict[str, int | None]:
         node = self._node
         return {
-            node.links[link].peer_id: node.replication.lacking(link)
+            node.links[link].peer_id: node.replication.repair.lacking(link)
             for link in node.tree.forwarding
             if link in node.links
         }

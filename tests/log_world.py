@@ -11,9 +11,9 @@ from memory_transport import MemoryTransport
 from surroundings import hooks
 
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.hooks import Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
+from gateway.log.commits import Committed
 from gateway.mqtt import (
     Connect,
     Publish,

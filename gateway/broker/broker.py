@@ -16,7 +16,7 @@ from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Events, Hooks, Interest, Links, Tree
+from gateway.broker.hooks import Demand, Events, Hooks, Links, Tree
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
@@ -131,7 +131,7 @@ async def open_broker(
     *,
     tree: Tree,
     links: Links,
-    interest: Interest | None = None,
+    interest: Demand | None = None,
     events: Events | None = None,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,

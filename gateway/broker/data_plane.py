@@ -29,12 +29,11 @@ from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
 from gateway.broker.limits import DROPS, Budget, Limits, Refusals
-from gateway.broker.listeners.arrivals import Arrivals
 from gateway.broker.outbound.channel import Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
-from gateway.broker.outbound.routes import Routes, Tree
+from gateway.broker.outbound.routes import KnownRoutes, Routes, Tree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.owing import Owing
@@ -46,6 +45,7 @@ from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.tasks import Tasks
+from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
@@ -69,6 +69,7 @@ class DataPlane:
         traffic: what has come and gone.
         budget: what the queues of all sessions hold.
         routes: where topics go.
+        known_routes: those that were asked for, until a change touches them.
         subscriptions, sessions, wills: of all clients.
         retention: what is retained.
         shared_retention: the same, for neighbours.
@@ -117,7 +118,8 @@ class DataPlane:
     def _make_outbound(self) -> None:
         limits, durability, refusals = self.limits, self._durability, self.refusals
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
-        self.routes = Routes(self._tree, limits, self._may_deliver)
+        self.known_routes: KnownRoutes = RouteCache()
+        self.routes = Routes(self._tree, self.known_routes, limits, self._may_deliver)
         self._delivery = Delivery()
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
@@ -141,7 +143,7 @@ class DataPlane:
             *(self.limits.uncommitted_bytes, self.now),
         )
         self.subscriptions = Subscriptions(
-            self._tree, self.routes, self._delivery, events, self._hooks.interest
+            self._tree, self.known_routes, self._delivery, events, self._hooks.interest
         )
         self.wills = Wills(self.acceptance, durability, self.now)
         self.sessions = Sessions(
@@ -151,7 +153,7 @@ class DataPlane:
 
     def _make_inbound(self) -> Service:
         hooks, limits, refusals = self._hooks, self.limits, self.refusals
-        self.connections = Connections(Arrivals(limits, self.now), refusals)
+        self.connections = Connections(limits, refusals, self.now)
         self.departures = Departures(self.sessions, self.acceptance, self._durability)
         sending = RetainedSending(
             *(self.retention, self._delivery, self._bridged, self._owing),
@@ -171,8 +173,8 @@ class DataPlane:
             limits.packet_bytes,
         )
         return Service(
-            *(greeting, reception, self.departures, self.connections, self._output),
-            *(self._turns, limits),
+            *(greeting, reception, self.departures, self.sessions, self.connections),
+            *(self._output, self._turns, limits),
         )
 
     # -- who may have what -----------------------------------------------------------------------
@@ -189,11 +191,11 @@ class DataPlane:
 
     async def _decided_late(self, verdict: Awaitable[bool], topic: str) -> None:
         if await verdict:
-            self.routes.touched(topic)
+            self.known_routes.touched(topic)
 
     def forget_decisions(self) -> None:
         """Rules have changed: decide anew about every topic and client."""
-        self.routes.clear()
+        self.known_routes.clear()
         for peer in self.connections:
             if peer.publisher is not None:
                 peer.publisher.permitted.clear()
@@ -289,7 +291,9 @@ class DataPlane:
         for peer in self.connections:
             channel, session = peer.channel, peer.session
             if session is not None:
-                self.departures.stop(session)
+                # No will: it is no fault of the client's.
+                reason = ReasonCode.SERVER_SHUTTING_DOWN
+                self.departures.disconnect(session, reason, publishes_will=False)
             else:
                 channel.close()
             if channel.is_paused or channel.is_lingering:
@@ -312,7 +316,8 @@ class DataPlane:
         self.acceptance.commit()
         channels = self._output.take()
         self._durability.hold_back(channels)
-        self._output.write(channels)
+        for channel in channels:
+            channel.write()
         self.acceptance.hand_on()
         if self._output.take_unread():
             self.upkeep.clients_do_not_read(self.now())

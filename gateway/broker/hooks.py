@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.log import commits
+from gateway.log.commits import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
 from gateway.tls.certificates import PeerCertificate
@@ -15,11 +15,6 @@ from tree_handler.batch import Row
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
-
-Committed = commits.Committed
-
-Commit = Callable[[Sequence[Row], Sequence[Row], Committed | None], None]
-"""`Tree.publish_all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +159,7 @@ class Events(Protocol):
         """A subscription has ended at the client's wish."""
 
 
-class Interest(Protocol):
+class Demand(Protocol):
     """Is told what all sessions together want."""
 
     def subscribed(self, topic_filter: str) -> None:
@@ -193,4 +188,4 @@ class Hooks:
     links: Links
     permissions: TopicPermissions | None = None
     events: Sequence[Events] = ()
-    interest: Interest | None = None
+    interest: Demand | None = None

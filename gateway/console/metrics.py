@@ -142,7 +142,7 @@ def _clients(core: DataPlane) -> Iterator[Metric]:
         waiting.inflight_messages,
     )
     yield gauge(mqtt + "inflight_bytes", "Their size.", waiting.inflight_bytes)
-    yield gauge(mqtt + "cached_routes", "Topics whose receivers are known.", len(core.routes))
+    yield gauge(mqtt + "cached_routes", "Topics whose receivers are known.", len(core.known_routes))
 
 
 def _limits(core: DataPlane) -> Iterator[Metric]:

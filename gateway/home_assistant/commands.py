@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from gateway.broker.hooks import Committed, Tree
+from gateway.broker.hooks import Tree
+from gateway.log.commits import Committed
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from tree_handler.batch import Row

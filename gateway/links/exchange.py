@@ -28,7 +28,7 @@ from tree_handler.replication.replication import (
     Lost,
     Push,
     Replication,
-    Route,
+    RouteBatch,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -98,14 +98,14 @@ class Exchange:
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
-        self.carry_out(self._core.link_up(link, now))
+        self.carry_out(self._core.repair.link_up(link, now))
 
     def link_down(self, link: Link, now: float) -> None:
         """The neighbour is gone."""
         self._dropped_by_gone_links += link.dropped
         if (backlog := self._backlogs.pop(link.number, None)) is not None:
             backlog.stop()
-        self.carry_out(self._core.link_down(link.number, now))
+        self.carry_out(self._core.repair.link_down(link.number, now))
 
     def agrees(self, link: int) -> None:
         """The tree is about to send this neighbour JOIN or ACCEPT.
@@ -113,7 +113,7 @@ class Exchange:
         Before that goes what is here: as soon as the neighbour forwards, it sends what is not, and
         by an older summary it would send much that has come meanwhile.
         """
-        for action in self._core.joins(link):
+        for action in self._core.repair.joins(link):
             if isinstance(action, SendSummary) and link in self._links:
                 self._links[link].send_ahead(_SUMMARY, action.summary.encode())
 
@@ -123,7 +123,7 @@ class Exchange:
             # Another link may bring it what it lacks; this one is asked for the rest.
             backlog.stop()
             self.carry_out(self._core.link_drained(link))
-        self.carry_out(self._core.forwarding(link, forwards=forwards))
+        self.carry_out(self._core.repair.forwarding(link, forwards=forwards))
 
     @property
     def counters(self) -> dict[str, int]:
@@ -152,7 +152,7 @@ class Exchange:
         if topic == _BATCH:
             self.carry_out(core.receive_batch(number, payload))
         elif topic == REPAIR:
-            core.progressed(number, now)
+            core.repair.progressed(number, now)
             self.carry_out(core.receive_batch(number, payload, repair=True))
         elif topic == _SUMMARY:
             summary = Summary.decode(payload)
@@ -160,20 +160,20 @@ class Exchange:
             if later > core.epoch:
                 self._receiver.outlived(later)
             else:
-                self.carry_out(core.receive_summary(number, summary, now))
+                self.carry_out(core.repair.receive_summary(number, summary, now))
         elif topic == _REQUEST:
-            self.carry_out(core.receive_request(number, Request.decode(payload)))
+            self.carry_out(core.repair.receive_request(number, Request.decode(payload)))
         elif topic == _SEEK:
-            self.carry_out(core.receive_seek(number, Seek.decode(payload), now))
+            self.carry_out(core.repair.receive_seek(number, Seek.decode(payload), now))
         elif topic == _SOUGHT:
-            self.carry_out(core.receive_sought(number, Sought.decode(payload), now))
+            self.carry_out(core.repair.receive_sought(number, Sought.decode(payload), now))
         elif not self._repairs.was_refused(number):
-            self.carry_out(core.receive_done(number, now))
+            self.carry_out(core.repair.receive_done(number, now))
         self._commit.soon()
 
     def handle_timer(self, now: float) -> None:
         """Summaries, requests and a log that has grown too large."""
-        self.carry_out(self._core.handle_timer(now))
+        self.carry_out(self._core.repair.handle_timer(now))
         log = self._commit.log
         try:
             if log.trim():
@@ -206,7 +206,7 @@ class Exchange:
                     _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Forget(streams):
                     self._commit.log.forget(streams)
-                case Route():
+                case RouteBatch():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
@@ -233,7 +233,7 @@ class Exchange:
                 self._repairs.look(link, wanted, partial(self._looked, number))
 
     def _looked(self, number: SearchId, found: dict[Epoch, Intervals]) -> None:
-        self.carry_out(self._core.looked(number, found))
+        self.carry_out(self._core.repair.looked(number, found))
 
     async def stop(self) -> None:
         """Answer no more requests, and send no more of the log."""

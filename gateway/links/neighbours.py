@@ -80,7 +80,7 @@ class Source(enum.Enum):
 
 
 @dataclass(slots=True)
-class Counters:
+class DialCounts:
     """What became of dialling, for status."""
 
     dialled: int = 0
@@ -138,7 +138,7 @@ class Neighbours:
         self._unlisted: set[Address] = set()
         self._jitter = random.Random()
         self._lines = RateLimit(STRANGERS_PER_S, STRANGERS_AT_ONCE)
-        self.counters = Counters()
+        self.counters = DialCounts()
 
     def add_static(self, address: Address) -> None:
         """Dial this neighbour until it is removed."""

@@ -354,7 +354,9 @@ class TreeNode:
         self._schedule.set()
 
     def _next_timer(self) -> float:
-        return min(self.tree.next_timer(), self.replication.next_timer(), self._parts.next_timer())
+        return min(
+            self.tree.next_timer(), self.replication.repair.next_timer(), self._parts.next_timer()
+        )
 
     def _handle_timer(self, now: float) -> None:
         for link in self.links.values():

@@ -14,7 +14,7 @@ from gateway.log.commits import Committed
 from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
-from tree_handler.replication.replication import Action, Append, Replication, Route
+from tree_handler.replication.replication import Action, Append, Replication, RouteBatch
 from tree_handler.routing.runs import Run
 
 
@@ -110,7 +110,7 @@ class Origin:
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
 
     def _routed(self, action: Action, run: Run) -> Iterable[Any]:
-        if self._router is None or not isinstance(action, Route):
+        if self._router is None or not isinstance(action, RouteBatch):
             return (action,)
         return self._router.accepted(action.frame, action.header, run)
 

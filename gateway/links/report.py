@@ -16,7 +16,7 @@ from tree_handler.replication.replication import Replication
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 
-class Node(Protocol):
+class ReportedNode(Protocol):
     """A node as its report sees it: `gateway.links.node.TreeNode`."""
 
     last_change: tuple[float, str]
@@ -46,7 +46,7 @@ class Node(Protocol):
         """What it keeps."""
 
 
-def report(node: Node, now: float) -> dict[str, Any]:
+def report(node: ReportedNode, now: float) -> dict[str, Any]:
     """Root, cost, neighbours and counters, ready for JSON.
 
     Args:
@@ -79,7 +79,7 @@ def report(node: Node, now: float) -> dict[str, Any]:
     }
 
 
-def _queue(node: Node, number: int) -> dict[str, int]:
+def _queue(node: ReportedNode, number: int) -> dict[str, int]:
     """What waits for a link, in it and in the log, and what was not waited with."""
     link = node.links[number]
     return {
@@ -92,7 +92,7 @@ def _queue(node: Node, number: int) -> dict[str, int]:
     }
 
 
-def _neighbours(node: Node, now: float) -> list[dict[str, Any]]:
+def _neighbours(node: ReportedNode, now: float) -> list[dict[str, Any]]:
     return [
         {
             "id": n.peer_id,

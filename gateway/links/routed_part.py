@@ -20,7 +20,7 @@ from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send, ServeRouted, Settle
+from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
@@ -152,7 +152,7 @@ class RoutedPart:
         exchange = self._node.exchange
         for action in actions:
             match action:
-                case Send():
+                case SendRouted():
                     self._send(action)
                 case ServeRouted(ask, wanted):
                     self._begin_to_serve(ask, wanted)
@@ -162,7 +162,7 @@ class RoutedPart:
                     exchange.take((action,))
         self._node.reschedule()
 
-    def _send(self, action: Send) -> None:
+    def _send(self, action: SendRouted) -> None:
         link = self._node.links.get(action.link)
         if link is None:
             return

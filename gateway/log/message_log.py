@@ -23,7 +23,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 from gateway import replaced_file
@@ -87,8 +86,7 @@ class MessageLog:
         self._max_bytes = max_bytes
         self._mark = mark
         self._segments: list[Segment] = []
-        self._fd = -1
-        self._lock_fd = -1
+        self._fd = self._lock_fd = -1
         self._synced_length = 0
         self._needed_from: int | None = None
         self._is_torn = False
@@ -354,7 +352,12 @@ class MessageLog:
             LogError: a segment can't be read.
 
         """
-        return scan.in_sequence(partial(self.read, key), first, last)
+        count = scan.IN_SEQUENCE
+        for start in range(first, last + 1, count):
+            some = Intervals([(start, min(last, start + count - 1))])
+            for frame, header in sorted(self.read(key, some), key=lambda one: one[1].first):
+                if max(header.first, first) >= start:  # else it came with the part before
+                    yield frame, header
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gateway.log.damage import Damage
@@ -56,24 +56,6 @@ def batches(
 def meet(one: Intervals, other: Intervals) -> bool:
     """Whether they have a number in common."""
     return any(one.missing(first, last) != [(first, last)] for first, last in other)
-
-
-def in_sequence(
-    read: Callable[[Intervals], Iterator[tuple[bytes, Header]]], first: int, last: int
-) -> Iterator[tuple[bytes, Header]]:
-    """The batches that hold any number of ``first..last``, by their numbers.
-
-    Args:
-        read: yields those of some numbers, in the order of the log.
-        first: the first number.
-        last: the last one.
-
-    """
-    for start in range(first, last + 1, IN_SEQUENCE):
-        some = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
-        for frame, header in sorted(read(some), key=lambda one: one[1].first):
-            if max(header.first, first) >= start:  # else it came with the part before
-                yield frame, header
 
 
 def part(path: Path, start: int, end: int) -> bytes:

@@ -18,7 +18,7 @@ from gateway.mqtt.connect import (
 )
 from gateway.mqtt.direction import check_sent_by_client
 from gateway.mqtt.errors import PacketError
-from gateway.mqtt.kinds import WILL, PacketType, Version
+from gateway.mqtt.kinds import V5, V311, WILL, PacketType, Version
 from gateway.mqtt.primitives import body_at, encode_length
 from gateway.mqtt.properties import (
     Properties,
@@ -40,6 +40,8 @@ from gateway.mqtt.topic_rules import (
 __all__ = [
     "BRIDGE_BIT",
     "LINK_USER_PREFIX",
+    "V5",
+    "V311",
     "WILL",
     "Auth",
     "ConnAck",

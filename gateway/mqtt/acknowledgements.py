@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from gateway.mqtt.errors import malformed, protocol_error
 from gateway.mqtt.kinds import V5, PacketType, packet_name
@@ -23,18 +23,8 @@ from gateway.mqtt.properties import (
 from gateway.mqtt.reason_codes import REASONS, STATEMENTS, ReasonCode, reason_text
 
 
-class Step:
-    """What the four differ in. No part of the record: compiled, that would take it for fields."""
-
-    __slots__ = ()
-    packet_type: ClassVar[PacketType]
-    first_byte: ClassVar[int]
-    statement: ClassVar[str]
-    """Which one its reason codes obey."""
-
-
 @dataclass(slots=True)
-class Acknowledgement(Step):
+class Acknowledgement:
     """A step of the exchange for a QoS 1 or 2 message; each of the four is a class of its own.
 
     Attributes:

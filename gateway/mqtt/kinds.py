@@ -13,8 +13,9 @@ class Version(IntEnum):
     V5 = 5
 
 
+V311: Final = 4
 V5: Final = 5
-"""The same as an integer: comparing with an enum's member is slow."""
+"""The same as integers: comparing with an enum's member is slow."""
 
 
 class PacketType(IntEnum):

@@ -68,7 +68,7 @@ class Unsubscribe:
 
 
 @dataclass(slots=True)
-class Answer:
+class FilterAnswer:
     """The server's answer to either, one reason for each thing asked for, in their order.
 
     Attributes:
@@ -90,13 +90,13 @@ class Answer:
         return f"{name} id {self.packet_id} {shown}{properties_text(self.properties)}"
 
 
-class SubAck(Answer):
+class SubAck(FilterAnswer):
     """To a SUBSCRIBE; 3.1.1 knows one failure alone, 0x80, and is told that for each."""
 
     __slots__ = ()
 
 
-class UnsubAck(Answer):
+class UnsubAck(FilterAnswer):
     """To an UNSUBSCRIBE; 3.1.1 has no reasons: there the list is empty, or left out."""
 
     __slots__ = ()
@@ -156,7 +156,7 @@ def encode_unsubscribe(packet: Unsubscribe, version: int, kind: int) -> bytes:
     return start + b"".join(map(_encode_filter, packet.filters))
 
 
-def decode_answer(reader: Reader, version: int) -> Answer:
+def decode_answer(reader: Reader, version: int) -> FilterAnswer:
     """Read the body of a SUBACK or UNSUBACK."""
     kind, packet_id, properties = reader.kind, reader.packet_id(), read_properties(reader, version)
     if version != V5 and kind == PacketType.UNSUBACK:
@@ -169,7 +169,7 @@ def decode_answer(reader: Reader, version: int) -> Answer:
     return of(packet_id, reasons, properties)
 
 
-def encode_answer(packet: Answer, version: int, kind: int) -> bytes:
+def encode_answer(packet: FilterAnswer, version: int, kind: int) -> bytes:
     """The body of a SUBACK or UNSUBACK."""
     start = _encode_start(kind, packet.packet_id, packet.properties, version)
     if version != V5 and kind == PacketType.UNSUBACK:

@@ -89,7 +89,7 @@ class TlsLayer(asyncio.Protocol):
         except ssl.SSLError as error:
             if not self._is_secure:
                 self._failed(error)
-            self._end()
+            self.close()
 
     def _shake_hands(self, transport: asyncio.Transport) -> bool:
         try:
@@ -100,7 +100,7 @@ class TlsLayer(asyncio.Protocol):
         self._is_secure = True
         self._flush()
         if not self._secured(self._tls.getpeercert(binary_form=True)):
-            self._end()
+            self.close()
             return False
         self.carried.connection_made(LayerTransport(transport, self))
         return True
@@ -128,7 +128,7 @@ class TlsLayer(asyncio.Protocol):
             raise error
         self._flush()  # answers of TLS itself
         if is_over:
-            self._end()
+            self.close()
 
     def send(self, data: bytes) -> None:
         """Send bytes of what is carried."""
@@ -143,9 +143,6 @@ class TlsLayer(asyncio.Protocol):
 
     def close(self) -> None:
         """Say that no more comes, and close."""
-        self._end()
-
-    def _end(self) -> None:
         if self._transport is None:
             return
         with contextlib.suppress(ssl.SSLError):  # it would wait for the client's answer

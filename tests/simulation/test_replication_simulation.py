@@ -17,7 +17,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import replication, search
-from tree_handler.replication.delivery import Deliver, Delivery
+from tree_handler.replication.delivery import Deliver, OrderedDelivery
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.search import Searches
@@ -81,10 +81,12 @@ def test_without_deduplication_gateways_take_their_own_messages_for_news(
 def test_without_order_clients_get_messages_ahead_of_earlier_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def at_once(self: Delivery, frame: bytes, header: Header, have: Intervals) -> list[Deliver]:
+    def at_once(
+        self: OrderedDelivery, frame: bytes, header: Header, have: Intervals
+    ) -> list[Deliver]:
         return [Deliver(frame, header, header.first)]
 
-    monkeypatch.setattr(Delivery, "add", at_once)
+    monkeypatch.setattr(OrderedDelivery, "add", at_once)
     first_seed(lambda seed: 5 in broken(run(replace(STORM, seed=seed))), within=100)
 
 

@@ -29,8 +29,7 @@ from gateway.mqtt import (
     encode,
     packet_end,
 )
-from tree_handler.retained.hybrid_clock import EARLIEST_US
-from tree_handler.retained.hybrid_clock import Version as RetainedVersion
+from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion
 from tree_handler.retained.message import VERSION, Retained
 
 NOW_US = EARLIEST_US + 10**12

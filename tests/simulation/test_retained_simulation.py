@@ -18,7 +18,7 @@ from searching import first_seed
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.replication.replication import Replication
-from tree_handler.retained.hybrid_clock import HybridClock, Stamp, Version
+from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion, Stamp
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 from tree_handler.simulation.report import Report
@@ -111,10 +111,12 @@ def test_without_a_look_at_the_log_clients_are_given_things_twice(
 def test_without_the_epoch_a_gateway_that_lost_its_disk_makes_a_version_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = Version.__new__
+    made = RetainedVersion.__new__
 
-    def without_epoch(cls: type[Version], us: int, logical: int, origin: str, _: int) -> Version:
+    def without_epoch(
+        cls: type[RetainedVersion], us: int, logical: int, origin: str, _: int
+    ) -> RetainedVersion:
         return made(cls, us, logical, origin, 1)
 
-    monkeypatch.setattr(Version, "__new__", without_epoch)
+    monkeypatch.setattr(RetainedVersion, "__new__", without_epoch)
     assert any_broken(5, likely=(37, 61))

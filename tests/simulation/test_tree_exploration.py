@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tree_handler.simulation.exploration import Search, run, shape
-from tree_handler.simulation.exploration_state import Budget
+from tree_handler.simulation.exploration_state import EventBudget
 from tree_handler.spanning.agreement import Agreements
 
 SEARCHES = [
-    Search("pair", False, Budget(breaks=1, links=1)),
-    Search("pair", True, Budget(deaths=1, starts=1, links=1)),
-    Search("line-3", True, Budget(breaks=1, links=1)),
-    Search("ring-3", True, Budget(breaks=1)),
-    Search("ring-3", True, Budget(deaths=1, timers=1)),
-    Search("ring-4", True, Budget(breaks=1)),
-    Search("ring-4", True, Budget(deaths=1)),
-    Search("line-4", False, Budget()),
-    Search("mesh-4", True, Budget(breaks=1)),
+    Search("pair", False, EventBudget(breaks=1, links=1)),
+    Search("pair", True, EventBudget(deaths=1, starts=1, links=1)),
+    Search("line-3", True, EventBudget(breaks=1, links=1)),
+    Search("ring-3", True, EventBudget(breaks=1)),
+    Search("ring-3", True, EventBudget(deaths=1, timers=1)),
+    Search("ring-4", True, EventBudget(breaks=1)),
+    Search("ring-4", True, EventBudget(deaths=1)),
+    Search("line-4", False, EventBudget()),
+    Search("mesh-4", True, EventBudget(breaks=1)),
 ]
 
 
@@ -30,13 +30,13 @@ def test_no_order_of_events_closes_a_ring_or_leaves_two_trees(search: Search) ->
 
 
 def test_a_search_that_stops_early_says_so() -> None:
-    covered = run(Search("ring-3", True, Budget(breaks=1)), most_states=50)
+    covered = run(Search("ring-3", True, EventBudget(breaks=1)), most_states=50)
     assert not covered.complete
     assert "NOT COMPLETE" in str(covered)
 
 
 def test_links_that_never_stop_are_found_to_close_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = Search("ring-3", True, Budget(links=2, deaths=1, starts=1))
+    search = Search("ring-3", True, EventBudget(links=2, deaths=1, starts=1))
     assert not run(search, most_states=300).found
     monkeypatch.setattr(Agreements, "_discard", lambda self, neighbour: None)
     assert "invariant 1: a ring" in str(run(search))
@@ -46,7 +46,7 @@ def test_links_that_never_start_are_found_to_leave_two_trees(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Agreements, "granted", lambda self: None)
-    assert "invariant 2: gw-b has no live way" in str(run(Search("pair", False, Budget())))
+    assert "invariant 2: gw-b has no live way" in str(run(Search("pair", False, EventBudget())))
 
 
 @pytest.mark.parametrize("name", ["ring", "ring-2", "star-4", ""])

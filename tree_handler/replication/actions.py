@@ -35,7 +35,7 @@ class SendBatch:
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch
-class Route:
+class RouteBatch:
     """Send a batch of this gateway's own clients to those who want it: it is not flooded.
 
     A logged one is in the log.
@@ -129,4 +129,6 @@ class Push:
 
 
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
-Action = _Sends | Append | Route | Serve | Push | Look | Lost | Forget | Deliver | DeliverLogged
+Action = (
+    _Sends | Append | RouteBatch | Serve | Push | Look | Lost | Forget | Deliver | DeliverLogged
+)

@@ -37,7 +37,7 @@ class DeliverLogged:
 
 
 @dataclass(slots=True)
-class Delivery:
+class OrderedDelivery:
     """For each stream: the last number handed out, and frames held behind a gap."""
 
     held_bytes: int = 0

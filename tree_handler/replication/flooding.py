@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Header
-from tree_handler.replication.actions import Action, Route, SendBatch
+from tree_handler.replication.actions import Action, RouteBatch, SendBatch
 from tree_handler.replication.counters import Counters
 from tree_handler.replication.repair import answer
 
 
 @dataclass(slots=True)
-class Link:
+class LinkState:
     """What is known of one link."""
 
     forwarding: bool = False
@@ -38,11 +38,11 @@ class Flooding:
     own: Epoch
     floods_clients: bool
     counters: Counters
-    links: dict[int, Link] = field(default_factory=dict)
+    links: dict[int, LinkState] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
         """A neighbour is there; the link does not forward yet."""
-        self.links[link] = Link()
+        self.links[link] = LinkState()
 
     def link_down(self, link: int) -> None:
         """The neighbour is gone."""
@@ -87,7 +87,7 @@ class Flooding:
             return []
         if not (self.floods_clients or header.control):
             is_ours = (header.origin, header.epoch) == self.own and not header.passed
-            return [Route(frame, header)] if is_ours else []
+            return [RouteBatch(frame, header)] if is_ours else []
         actions: list[Action] = []
         unlogged = 0 if header.numbered else header.count
         for link, state in self.links.items():

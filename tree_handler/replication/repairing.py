@@ -8,7 +8,7 @@ both ends tell each other what they have (`telling`). Each asks the other for wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
@@ -17,7 +17,7 @@ from tree_handler.replication.actions import Action, Push, Serve
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.counters import Counters
 from tree_handler.replication.epoch_order import EpochOrder
-from tree_handler.replication.epochs_over import KEPT_LIVES, is_over, prune
+from tree_handler.replication.epochs_over import KEPT_LIVES
 from tree_handler.replication.flooding import Flooding
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.openings import Openings
@@ -25,9 +25,6 @@ from tree_handler.replication.own_batches import OwnBatches
 from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
 from tree_handler.replication.search import Searches
 from tree_handler.replication.telling import Telling
-
-_NOTHING = Intervals()
-_EVERYTHING = Intervals([(1, (1 << 64) - 1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +50,80 @@ class RepairSettings:
     kept_lives: int = KEPT_LIVES
 
 
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """What is known of batches and neighbours: each is one owner's, who repairs and who passes on
+    look at the same.
+
+    Attributes:
+        own: batches of this gateway's own.
+        flooding: the links.
+        order: which epochs of an origin are open.
+        telling: what neighbours are told.
+        neighbours: what they have told, and are asked for.
+        openings: what opens an epoch whose earlier ones nobody has.
+        searches: those under way for what no neighbour has.
+
+    """
+
+    own: OwnBatches
+    flooding: Flooding
+    order: EpochOrder
+    telling: Telling
+    neighbours: AntiEntropy
+    openings: Openings
+    searches: Searches
+
+    @classmethod
+    def made(
+        cls,
+        own: Epoch,
+        have: dict[Epoch, Intervals],
+        settings: RepairSettings,
+        told: Iterable[tuple[bytes, Header]],
+        counters: Counters,
+    ) -> SharedParts:
+        """Make them for a gateway with this id and boot epoch; see `Replication` for the rest."""
+        floods = settings.floods_clients
+        flooding = Flooding(own, floods, counters)
+        order = EpochOrder(own, have, told, from_origin_alone=not floods)
+        telling = Telling(have, flooding.is_flooded)
+        neighbours = AntiEntropy(have, flooding.is_flooded, settings.timeout_s)
+        openings = Openings(order, neighbours, None if floods else settings.origin_gone_s)
+        searches = Searches(*own, telling.kept, 2 * settings.interval_s)
+        return cls(OwnBatches(*own), flooding, order, telling, neighbours, openings, searches)
+
+
 class Repairing:
     """The part of `Replication` that neighbours answer.
 
     Args:
-        origin: this gateway's id.
-        epoch: this gateway's boot epoch.
-        have: what the log holds, and held before it was trimmed, by stream; replication keeps it
-            up to date from now on.
-        settings: the defaults are those of a gateway that floods.
-        told: control batches that the log holds; of them it is known which earlier epochs an
-            origin had.
+        parts: those of replication.
+        settings: those of replication.
+        counters: those of replication.
+        covered: the numbers of a stream that nobody needs to be asked for.
 
     """
 
     def __init__(
         self,
-        origin: str,
-        epoch: int,
-        have: dict[Epoch, Intervals] | None = None,
-        settings: RepairSettings = RepairSettings(),  # frozen
-        told: Iterable[tuple[bytes, Header]] = (),
+        parts: SharedParts,
+        settings: RepairSettings,
+        counters: Counters,
+        covered: Callable[[Epoch], Intervals],
     ) -> None:
-        self.origin = origin
-        self.epoch = epoch
-        self.have = {} if have is None else have
-        self.settings = settings
-        self.counters = Counters()
+        self._own = parts.own
+        self._flooding = parts.flooding
+        self._order = parts.order
+        self._telling = parts.telling
+        self._neighbours = parts.neighbours
+        self._openings = parts.openings
+        self._searches = parts.searches
+        self._counters = counters
         self._interval_s = settings.interval_s
         self._next_repair = 0.0
-        prune(self.have)
-        own, floods = (origin, epoch), settings.floods_clients
-        self._own = OwnBatches(*own)
-        self._flooding = Flooding(own, floods, self.counters)
-        self._order = EpochOrder(own, self.have, told, from_origin_alone=not floods)
-        is_flooded = self._flooding.is_flooded
-        self._telling = Telling(self.have, is_flooded)
-        self._neighbours = AntiEntropy(self.have, is_flooded, settings.timeout_s)
         gone_s = settings.origin_gone_s
-        self._openings = Openings(self._order, self._neighbours, None if floods else gone_s)
-        self._searches = Searches(*own, self._telling.kept, 2 * settings.interval_s)
-        self._losses = Losses(self._searches, self.covered, settings.interval_s, gone_s)
-
-    def covered(self, stream: Epoch) -> Intervals:
-        """The numbers of a stream that came, were passed over, or are this gateway's own; all if
-        its epoch is over.
-
-        Valid until the next call; not the caller's to change.
-        """
-        have = self.have.get(stream)
-        if have is None:
-            return _EVERYTHING if is_over(self.have, stream) else _NOTHING
-        return have
+        self._losses = Losses(parts.searches, covered, settings.interval_s, gone_s)
 
     # -- links -------------------------------------------------------------------------------
 
@@ -148,7 +167,7 @@ class Repairing:
         if link not in self._flooding:
             return []
         has_told_all = self._neighbours.told(link, summary)
-        self.counters.left_out = self._neighbours.left_out
+        self._counters.left_out = self._neighbours.left_out
         asks = self._neighbours.ask(link, now)
         return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
 
@@ -212,15 +231,3 @@ class Repairing:
     def is_waiting(self) -> bool:
         """Whether a neighbour has still to answer a request or a search."""
         return self._neighbours.is_asking or self._searches.are_unanswered
-
-    # -- what retained messages depend on ----------------------------------------------------
-
-    def may_come(self, stream: Epoch, number: int) -> bool:
-        """Whether a number that was not handed out is here, or a neighbour can send it."""
-        return number in self.have.get(stream, _NOTHING) or any(
-            number in theirs for theirs in self._neighbours.can_send(stream)
-        )
-
-    def is_catching_up(self) -> bool:
-        """Whether neighbours said that they have what is lacking here."""
-        return self._neighbours.is_catching_up()

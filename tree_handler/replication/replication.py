@@ -34,7 +34,7 @@ from tree_handler.replication.actions import (
     Look,
     Lost,
     Push,
-    Route,
+    RouteBatch,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -43,11 +43,12 @@ from tree_handler.replication.actions import (
     SendSummary,
     Serve,
 )
-from tree_handler.replication.delivery import Deliver, Delivery
-from tree_handler.replication.epochs_over import is_over
+from tree_handler.replication.counters import Counters
+from tree_handler.replication.delivery import Deliver, OrderedDelivery
+from tree_handler.replication.epochs_over import is_over, prune
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
-from tree_handler.replication.repairing import Repairing, RepairSettings
+from tree_handler.replication.repairing import Repairing, RepairSettings, SharedParts
 from tree_handler.replication.set_aside import SetAside
 from tree_handler.replication.unlogged import Unlogged
 
@@ -60,7 +61,7 @@ __all__ = [
     "Push",
     "RepairSettings",
     "Replication",
-    "Route",
+    "RouteBatch",
     "SendBatch",
     "SendRepair",
     "SendRequest",
@@ -71,6 +72,8 @@ __all__ = [
     "known",
 ]
 MAX_NUMBER = (1 << 64) - 1
+_NOTHING = Intervals()
+_EVERYTHING = Intervals([(1, MAX_NUMBER)])
 
 
 def known(have: Intervals, header: Header) -> bool:
@@ -78,8 +81,23 @@ def known(have: Intervals, header: Header) -> bool:
     return have.covers(header.first, header.last)
 
 
-class Replication(Repairing):
-    """One gateway's view of every origin's batches; its arguments are those of `Repairing`."""
+class Replication:
+    """One gateway's view of every origin's batches.
+
+    Args:
+        origin: this gateway's id.
+        epoch: this gateway's boot epoch.
+        have: what the log holds, and held before it was trimmed, by stream; kept up to date from
+            now on.
+        settings: the defaults are those of a gateway that floods.
+        told: control batches that the log holds; of them it is known which earlier epochs an
+            origin had.
+
+    Attributes:
+        repair: what neighbours are told and asked.
+        counters: what happened to batches.
+
+    """
 
     def __init__(
         self,
@@ -89,16 +107,41 @@ class Replication(Repairing):
         settings: RepairSettings = RepairSettings(),  # noqa: B008  # frozen
         told: Iterable[tuple[bytes, Header]] = (),
     ) -> None:
-        super().__init__(origin, epoch, have, settings, told)
+        self.origin = origin
+        self.epoch = epoch
+        self.have = {} if have is None else have
+        self.settings = settings
+        self.counters = Counters()
+        prune(self.have)
+        shared = SharedParts.made((origin, epoch), self.have, settings, told, self.counters)
+        self.repair = Repairing(shared, settings, self.counters, self.covered)
         self._floods_clients = settings.floods_clients
+        self._own = shared.own
+        self._flooding = shared.flooding
+        self._order = shared.order
+        self._telling = shared.telling
+        self._neighbours = shared.neighbours
+        self._openings = shared.openings
+        self._searches = shared.searches
         self._unlogged = Unlogged()
-        self._delivery = Delivery()
+        self._delivery = OrderedDelivery()
         self._set_aside = SetAside()
         self._forgetting = Forgetting(
             self.have, self._order, self._neighbours, self._telling, settings.kept_lives
         )
         # What a restart finds in the log was handed out, or its receivers are gone.
         self._delivery.resume(self.have, self._order.is_open)
+
+    def covered(self, stream: Epoch) -> Intervals:
+        """The numbers of a stream that came, were passed over, or are this gateway's own; all if
+        its epoch is over.
+
+        Valid until the next call; not the caller's to change.
+        """
+        have = self.have.get(stream)
+        if have is None:
+            return _EVERYTHING if is_over(self.have, stream) else _NOTHING
+        return have
 
     # -- what this gateway's own clients publish ---------------------------------------------
 
@@ -292,6 +335,16 @@ class Replication(Repairing):
         if stream not in self.have and is_over(self.have, stream):
             return MAX_NUMBER
         return self._delivery.handed_out(stream)
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        return number in self.have.get(stream, _NOTHING) or any(
+            number in theirs for theirs in self._neighbours.can_send(stream)
+        )
+
+    def is_catching_up(self) -> bool:
+        """Whether neighbours said that they have what is lacking here."""
+        return self._neighbours.is_catching_up()
 
     @staticmethod
     def is_clients(stream: Epoch) -> bool:

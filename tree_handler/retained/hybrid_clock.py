@@ -41,7 +41,7 @@ class Stamp(NamedTuple):
     logical: int
 
 
-class Version(NamedTuple):
+class RetainedVersion(NamedTuple):
     """Which of two writes is the newer one; compared as a tuple.
 
     No two writes of one thing have the same. In one life of a gateway stamps grow; one that lost

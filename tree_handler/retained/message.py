@@ -7,7 +7,7 @@ from typing import Any
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
-from tree_handler.retained.hybrid_clock import LOGICAL_MAX, Version
+from tree_handler.retained.hybrid_clock import LOGICAL_MAX, RetainedVersion
 
 VERSION = -1
 """Among the properties of a retained message in a batch: its stamp, as (physical, logical). An MQTT
@@ -34,7 +34,7 @@ class Retained:
     """
 
     topic: str
-    version: Version
+    version: RetainedVersion
     number: int
     qos: int | None
     payload: bytes
@@ -91,7 +91,7 @@ class Retained:
         return cls(*(topic, version, number, qos, payload, dict(properties), left_s, dead_s))
 
 
-def stamped_version(stamp: object, stream: Epoch) -> Version:
+def stamped_version(stamp: object, stream: Epoch) -> RetainedVersion:
     """The version of a message of this stream with this `VERSION`.
 
     Raises:
@@ -103,7 +103,7 @@ def stamped_version(stamp: object, stream: Epoch) -> Version:
     return version_of(stamp[0], stamp[1], *stream)
 
 
-def version_of(us: object, logical: object, origin: object, epoch: object) -> Version:
+def version_of(us: object, logical: object, origin: object, epoch: object) -> RetainedVersion:
     """A version of values from outside.
 
     Raises:
@@ -120,7 +120,7 @@ def version_of(us: object, logical: object, origin: object, epoch: object) -> Ve
         and isinstance(epoch, int)
         and _whole(epoch, 1 << 62)
     ):
-        return Version(us, logical, origin, epoch)
+        return RetainedVersion(us, logical, origin, epoch)
     raise ProtocolError("version", (us, logical, origin, epoch))
 
 

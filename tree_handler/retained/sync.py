@@ -32,7 +32,7 @@ from typing import Any, Protocol
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.retained.sync_wire import (
     ASK_TOPICS,
@@ -142,7 +142,7 @@ class _PutOff:
     link: int
     stream: Epoch
     number: int
-    version: Version
+    version: RetainedVersion
     since: float
     is_overdue: bool = False
 
@@ -177,7 +177,7 @@ class RetainedSync:
         self._links: dict[int, _Link] = {}
         self._session: _Session | None = None
         self._put_off: dict[str, _PutOff] = {}
-        self._silent: dict[str, tuple[Epoch, int, Version]] = {}
+        self._silent: dict[str, tuple[Epoch, int, RetainedVersion]] = {}
         """What was taken without telling subscribers."""
         self._seen_changes = -1
         self._changed_at = -inf

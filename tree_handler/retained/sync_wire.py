@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import version_of
 from tree_handler.retained.versions import BUCKETS
 
@@ -86,7 +86,7 @@ def place_of(value: object) -> Place:
 
 def ask_of(
     fields: list[Any],
-) -> tuple[list[int], Place, Place, bool, dict[str, Version]]:
+) -> tuple[list[int], Place, Place, bool, dict[str, RetainedVersion]]:
     """Take the fields of an ASK.
 
     Returns:
@@ -106,7 +106,7 @@ def ask_of(
         or len(listed) > ASK_TOPICS
     ):
         raise ProtocolError("ask for retained topics", buckets)
-    versions: dict[str, Version] = {}
+    versions: dict[str, RetainedVersion] = {}
     for row in listed:
         if not isinstance(row, tuple) or len(row) != 5 or not isinstance(row[0], str):
             raise ProtocolError("version of a retained topic", row)

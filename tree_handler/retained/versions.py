@@ -19,7 +19,7 @@ from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from tree_handler.retained.hybrid_clock import NEVER, Stamp, Version
+from tree_handler.retained.hybrid_clock import NEVER, RetainedVersion, Stamp
 
 BUCKETS = 256
 HASH_BYTES = 8
@@ -43,7 +43,7 @@ class Tombstone:
 
     """
 
-    version: Version
+    version: RetainedVersion
     number: int
     qos: int | None
     since_s: float
@@ -69,7 +69,7 @@ class RetainedVersions:
         self.dropped_early = 0
         self._retention_s = retention_s
         self._tombstones_max = tombstones_max
-        self._live: dict[str, Version] = {}
+        self._live: dict[str, RetainedVersion] = {}
         self._dead: dict[str, Tombstone] = {}
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
         self._hashes = [0] * BUCKETS
@@ -87,7 +87,7 @@ class RetainedVersions:
         """How many topics are dead."""
         return len(self._dead)
 
-    def version(self, topic: str) -> Version | None:
+    def version(self, topic: str) -> RetainedVersion | None:
         """A topic's version; None if it was never retained, or so long ago that it is forgotten."""
         found = self._live.get(topic)
         if found is None and (dead := self._dead.get(topic)) is not None:
@@ -107,18 +107,18 @@ class RetainedVersions:
         """Whether a message is retained there."""
         return topic in self._live
 
-    def is_news(self, topic: str, version: Version) -> bool:
+    def is_news(self, topic: str, version: RetainedVersion) -> bool:
         """Whether a version is greater than what is here."""
         known = self.version(topic)
         return known is None or version > known
 
-    def state(self) -> dict[str, Version]:
+    def state(self) -> dict[str, RetainedVersion]:
         """All versions by topic."""
         return self._live | {topic: dead.version for topic, dead in self._dead.items()}
 
     # -- changes -------------------------------------------------------------------------------
 
-    def set(self, topic: str, version: Version) -> bool:
+    def set(self, topic: str, version: RetainedVersion) -> bool:
         """A message is retained; whether that was news."""
         if not self.is_news(topic, version):
             return False
@@ -199,7 +199,7 @@ class RetainedVersions:
         self._hashes[bucket] ^= _hash(topic, version)
         self.changes += 1
 
-    def _put_in(self, topic: str, version: Version) -> None:
+    def _put_in(self, topic: str, version: RetainedVersion) -> None:
         bucket = bucket_of(topic)
         self._topics[bucket].add(topic)
         self._hashes[bucket] ^= _hash(topic, version)
@@ -217,7 +217,7 @@ class RetainedVersions:
 
     def topics_from(
         self, buckets: Iterable[int], after: tuple[int, str]
-    ) -> Iterator[tuple[int, str, Version]]:
+    ) -> Iterator[tuple[int, str, RetainedVersion]]:
         """Bucket, topic and version of all in these buckets behind a place, in order.
 
         The order of two gateways is the same: by bucket, then by topic.
@@ -248,7 +248,7 @@ def bucket_of(topic: str) -> int:
     return zlib.crc32(topic.encode()) % BUCKETS
 
 
-def _hash(topic: str, version: Version) -> int:
+def _hash(topic: str, version: RetainedVersion) -> int:
     us, logical, origin, epoch = version
     text = f"{topic}\0{us} {logical} {epoch} {origin}"
     return int.from_bytes(blake2b(text.encode(), digest_size=HASH_BYTES).digest(), "big")

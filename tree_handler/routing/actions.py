@@ -11,7 +11,7 @@ from tree_handler.routing.wire import Ask
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendRouted:
     """Send this over the link on `TOPIC`.
 
     Attributes:
@@ -46,4 +46,4 @@ class Settle:
     last: int
 
 
-Action = replication.Action | Send | ServeRouted | Settle
+Action = replication.Action | SendRouted | ServeRouted | Settle

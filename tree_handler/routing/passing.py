@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tree_handler.batch import Header
-from tree_handler.routing.actions import Send
+from tree_handler.routing.actions import SendRouted
 from tree_handler.routing.locator import Locator
 from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell
 
@@ -29,7 +29,9 @@ class Passing:
         self._locator = locator
         self._counters = counters
 
-    def carry(self, message: Carry, header: Header, source: int | None, hops: int) -> list[Send]:
+    def carry(
+        self, message: Carry, header: Header, source: int | None, hops: int
+    ) -> list[SendRouted]:
         """Send a batch to its destinations over the tree.
 
         Args:
@@ -39,7 +41,7 @@ class Passing:
             hops: how many gateways it may still pass.
 
         """
-        sends: list[Send] = []
+        sends: list[SendRouted] = []
         for link, places in self._by_link([pair[0] for pair in message.to], source, hops).items():
             to = tuple(message.to[place] for place in places)
             part = Carry(to, message.frame, message.is_repair)
@@ -48,7 +50,7 @@ class Passing:
 
     def carry_in_overlay(
         self, message: Carry, header: Header, links: Iterable[int], hops: int
-    ) -> list[Send]:
+    ) -> list[SendRouted]:
         """Send a batch over these links of its overlay."""
         if hops <= 0:
             self._counters["hops_used_up"] += 1
@@ -56,30 +58,30 @@ class Passing:
         payload = message.encode(hops)
         return [self._send_batch(link, payload, header) for link in sorted(links)]
 
-    def claim(self, claim: Claim, source: int | None, hops: int) -> list[Send]:
+    def claim(self, claim: Claim, source: int | None, hops: int) -> list[SendRouted]:
         """Send a claim to all that it is for."""
         hops -= source is not None
-        sends: list[Send] = []
+        sends: list[SendRouted] = []
         for link, places in self._by_link([one[0] for one in claim.to], source, hops).items():
             to = tuple(claim.to[place] for place in places)
-            sends.append(Send(link, Claim(claim.stream, claim.last, to).encode(hops)))
+            sends.append(SendRouted(link, Claim(claim.stream, claim.last, to).encode(hops)))
         return sends
 
     def to(
         self, gateway_id: str, message: Tell | Ask | Ack, source: int | None, hops: int
-    ) -> list[Send]:
+    ) -> list[SendRouted]:
         """Send a message to one gateway."""
         hops -= source is not None
         is_urgent = not isinstance(message, Tell)
         return [
-            Send(link, message.encode(hops), is_urgent=is_urgent)
+            SendRouted(link, message.encode(hops), is_urgent=is_urgent)
             for link in self._by_link((gateway_id,), source, hops)
         ]
 
-    def _send_batch(self, link: int, payload: bytes, header: Header) -> Send:
+    def _send_batch(self, link: int, payload: bytes, header: Header) -> SendRouted:
         self._counters["carried"] += 1
         unlogged = 0 if header.logged else header.count
-        return Send(link, payload, is_batch=True, unlogged=unlogged)
+        return SendRouted(link, payload, is_batch=True, unlogged=unlogged)
 
     def _by_link(
         self, gateway_ids: Iterable[str], source: int | None, hops: int

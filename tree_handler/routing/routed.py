@@ -23,7 +23,7 @@ Why nothing is sent twice that is still under way
     under its number, and the origin answers each number once.
 
 Events go in with the caller's monotonic time in seconds; the returned actions are carried out in
-their order. `Route` of replication is carried out by `accepted`.
+their order. `RouteBatch` of replication is carried out by `accepted`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tree_handler.simulation.gateway import Gateway, Watch
-from tree_handler.simulation.network import Clock, Connection, End, Network
+from tree_handler.simulation.network import Clock, EdgeConnection, End, Network
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.feasibility import MAX_SOURCES
@@ -90,7 +90,7 @@ MAX_VIOLATIONS = 20
 """More of one run tell nothing new."""
 
 
-def _ring(closed: Connection) -> list[str] | None:
+def _ring(closed: EdgeConnection) -> list[str] | None:
     """The gateways of a ring of live connections through ``closed``, None if there is none.
 
     Looks from both ends in turn, so that the smaller side of a tree decides how long it takes.

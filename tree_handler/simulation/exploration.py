@@ -17,8 +17,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from tree_handler.simulation.exploration_network import Event, Network
-from tree_handler.simulation.exploration_state import Budget, InvariantError, State
+from tree_handler.simulation.exploration_network import Event, ExploredNetwork
+from tree_handler.simulation.exploration_state import EventBudget, InvariantError, State
 
 FEWEST_IN_SHAPE = 3
 
@@ -84,7 +84,7 @@ class Search:
 
     shape: str
     settled: bool
-    budget: Budget
+    budget: EventBudget
 
     @property
     def gateways(self) -> int:
@@ -98,13 +98,13 @@ class Search:
 def run(search: Search, most_states: int = 10**9) -> Covered:
     """Go through all that can happen in a search; see `explore`."""
     gateways, pairs = shape(search.shape)
-    network = Network(pairs)
+    network = ExploredNetwork(pairs)
     begin = network.settled if search.settled else network.cold
     return explore(network, begin(gateways, search.budget), most_states)
 
 
 def explore(
-    network: Network, start: State, most_states: int = 10**9, most_found: int = 1
+    network: ExploredNetwork, start: State, most_states: int = 10**9, most_found: int = 1
 ) -> Covered:
     """Go through all that can happen from a state.
 
@@ -141,8 +141,8 @@ def explore(
     return covered
 
 
-def _settle(network: Network, state: State, covered: Covered, settled: set[int]) -> None:
-    alone = replace(state, budget=Budget())
+def _settle(network: ExploredNetwork, state: State, covered: Covered, settled: set[int]) -> None:
+    alone = replace(state, budget=EventBudget())
     if alone.key not in settled:
         settled.add(alone.key)
         network.calm(alone)
@@ -160,27 +160,27 @@ def _told(path: object, last: Event | None) -> str:
 def _searches() -> tuple[Search, ...]:
     cold, calm = False, True
     rows = (
-        ("pair", cold, Budget(breaks=1, links=1, timers=2)),
-        ("pair", calm, Budget(breaks=1, links=1, deaths=1, starts=1, timers=2)),
-        ("line-3", calm, Budget(breaks=1, links=1)),
-        ("line-3", calm, Budget(links=2, deaths=1, starts=1)),
-        ("ring-3", cold, Budget()),
-        ("ring-3", calm, Budget(breaks=1, timers=1)),
-        ("ring-3", calm, Budget(deaths=1, timers=1)),
-        ("ring-3", calm, Budget(breaks=1, links=1)),
-        ("ring-3", calm, Budget(breaks=2)),
-        ("line-4", cold, Budget()),
-        ("line-4", calm, Budget(breaks=1, timers=1)),
-        ("line-4", calm, Budget(breaks=1, links=1)),
-        ("line-4", calm, Budget(breaks=2)),
-        ("line-4", calm, Budget(links=2, deaths=1, starts=1)),
-        ("ring-4", cold, Budget()),
-        ("ring-4", calm, Budget(breaks=1, timers=1)),
-        ("ring-4", calm, Budget(breaks=2)),
-        ("ring-4", calm, Budget(deaths=1, timers=1)),
-        ("mesh-4", calm, Budget(breaks=1)),
-        ("mesh-4", calm, Budget(breaks=2)),
-        ("mesh-4", calm, Budget(deaths=1)),
+        ("pair", cold, EventBudget(breaks=1, links=1, timers=2)),
+        ("pair", calm, EventBudget(breaks=1, links=1, deaths=1, starts=1, timers=2)),
+        ("line-3", calm, EventBudget(breaks=1, links=1)),
+        ("line-3", calm, EventBudget(links=2, deaths=1, starts=1)),
+        ("ring-3", cold, EventBudget()),
+        ("ring-3", calm, EventBudget(breaks=1, timers=1)),
+        ("ring-3", calm, EventBudget(deaths=1, timers=1)),
+        ("ring-3", calm, EventBudget(breaks=1, links=1)),
+        ("ring-3", calm, EventBudget(breaks=2)),
+        ("line-4", cold, EventBudget()),
+        ("line-4", calm, EventBudget(breaks=1, timers=1)),
+        ("line-4", calm, EventBudget(breaks=1, links=1)),
+        ("line-4", calm, EventBudget(breaks=2)),
+        ("line-4", calm, EventBudget(links=2, deaths=1, starts=1)),
+        ("ring-4", cold, EventBudget()),
+        ("ring-4", calm, EventBudget(breaks=1, timers=1)),
+        ("ring-4", calm, EventBudget(breaks=2)),
+        ("ring-4", calm, EventBudget(deaths=1, timers=1)),
+        ("mesh-4", calm, EventBudget(breaks=1)),
+        ("mesh-4", calm, EventBudget(breaks=2)),
+        ("mesh-4", calm, EventBudget(deaths=1)),
     )
     return tuple(Search(*row) for row in rows)
 

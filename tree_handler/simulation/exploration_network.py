@@ -16,7 +16,7 @@ from typing import Any
 
 from tree_handler.simulation.exploration_state import (
     CLOSED,
-    Budget,
+    EventBudget,
     InvariantError,
     Node,
     State,
@@ -46,7 +46,7 @@ _Met = tuple[str, int, object]
 _Step = tuple[Node, tuple[Action, ...]]
 
 
-class Network:
+class ExploredNetwork:
     """What can happen in a network of gateways that are all linked along ``pairs``.
 
     Args:
@@ -58,7 +58,7 @@ class Network:
         self.pairs = pairs
         self._steps: dict[tuple[bytes, float, _Met], _Step] = {}
 
-    def cold(self, gateways: int, budget: Budget) -> State:
+    def cold(self, gateways: int, budget: EventBudget) -> State:
         """All gateways have just started and all links were just made."""
         nodes = tuple(
             _started(Identity(f"gw-{name}", 1, float(gateways - i), f"10.0.0.{i + 1}"))
@@ -69,7 +69,7 @@ class Network:
             state = self._link(state, pair)
         return state
 
-    def settled(self, gateways: int, budget: Budget) -> State:
+    def settled(self, gateways: int, budget: EventBudget) -> State:
         """The same once one tree has formed."""
         return replace(self.calm(self.cold(gateways, budget)), budget=budget)
 

@@ -19,7 +19,7 @@ CLOSED = None
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class EventBudget:
     """How often what may happen, beside deliveries.
 
     Attributes:
@@ -112,7 +112,7 @@ class State:
 
     nodes: tuple[Node, ...]
     wires: tuple[Wire, ...]
-    budget: Budget
+    budget: EventBudget
 
     @property
     def key(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tree_handler.simulation.gateway import Gateway
 from tree_handler.simulation.network import FIRST, SECOND, Clock, Edge, Network
-from tree_handler.simulation.traffic import Traffic
+from tree_handler.simulation.traffic import SimulatedTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Faults:
         gateways: dict[str, Gateway],
         *,
         start: Callable[[str], None],
-        traffic: Traffic,
+        traffic: SimulatedTraffic,
         random_: random.Random,
     ) -> None:
         self.kinds: Counter[str] = Counter()

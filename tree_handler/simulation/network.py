@@ -111,7 +111,7 @@ class Edge:
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class EdgeConnection:
     """One connection over an edge, made at a time; ``ends`` are in the order of the edge's."""
 
     edge: Edge
@@ -139,7 +139,7 @@ class End:
 
     """
 
-    connection: Connection
+    connection: EdgeConnection
     side: int
     host: Host
     open: bool = False
@@ -180,12 +180,12 @@ class Network:
     def __init__(self, clock: Clock, random_: random.Random) -> None:
         self.edges: list[Edge] = []
         """All paths there are."""
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[EdgeConnection, None] = {}
         self._clock = clock
         self._random = random_
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[EdgeConnection]:
         """Connections that at least one end has open, the oldest first."""
         return list(self._connections)
 
@@ -210,7 +210,7 @@ class Network:
             return
         if not (host.admits(dialler) and dialler.admits(host)):
             return
-        connection = Connection(edge, self._clock.now)
+        connection = EdgeConnection(edge, self._clock.now)
         first = edge.ids.index(dialler.gateway_id) == FIRST
         hosts = (dialler, host) if first else (host, dialler)
         connection.ends = [End(connection, i, h) for i, h in enumerate(hosts)]
@@ -244,7 +244,7 @@ class Network:
         for connection in self._over(edge):
             self.reset(connection)
 
-    def reset(self, connection: Connection) -> None:
+    def reset(self, connection: EdgeConnection) -> None:
         """Break one connection; what is under way is lost, each end learns of it in its time."""
         connection.broken = True
         for end in connection.ends:
@@ -265,7 +265,7 @@ class Network:
                 while end._held:
                     self._carry(end, *end._held.popleft())
 
-    def _over(self, edge: Edge) -> list[Connection]:
+    def _over(self, edge: Edge) -> list[EdgeConnection]:
         return [c for c in self._connections if c.edge is edge]
 
     def is_carrying(self) -> bool:

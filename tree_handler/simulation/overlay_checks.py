@@ -14,7 +14,7 @@ from tree_handler.overlays.plan import Plan
 from tree_handler.overlays.policy import RootPolicy
 from tree_handler.routing.interest import Interest
 from tree_handler.simulation.checks import Checks, component
-from tree_handler.simulation.network import Connection, End
+from tree_handler.simulation.network import EdgeConnection, End
 from tree_handler.spanning.bpdu import Bpdu, Kind
 
 
@@ -73,7 +73,7 @@ class OverlayChecks:
                     if end is not None and _live(end.connection, name):
                         self._check_ring(end.connection, name)
 
-    def _check_ring(self, closed: Connection, name: bytes) -> None:
+    def _check_ring(self, closed: EdgeConnection, name: bytes) -> None:
         first, second = (end.host for end in closed.ends)
         paths = {first: [first.gateway_id]}
         front = [first]
@@ -188,7 +188,7 @@ class OverlayChecks:
             self._checks.found(7, f"{spoken['HELLO']} overlay HELLOs, at most {most} are due")
 
 
-def _live(connection: Connection, name: bytes) -> bool:
+def _live(connection: EdgeConnection, name: bytes) -> bool:
     """Whether messages of an overlay pass: both ends are open and forward them."""
     return not connection.broken and all(
         end.open and end.host.alive and end.link in _forwarding(end.host, name)

@@ -60,7 +60,7 @@ class Receiver(Protocol):
 
 
 class Witness(Protocol):
-    """Who checks and counts what gateways do: `traffic.Traffic`.
+    """Who checks and counts what gateways do: `traffic.SimulatedTraffic`.
 
     Attributes:
         sent: messages of replication sent between gateways.
@@ -138,7 +138,7 @@ class ReplicatingGateway(Gateway):
 
     def waits_for(self) -> Iterator[str]:
         """Tell what this gateway waits for, or keeps another one waiting for: nothing at peace."""
-        if self.replication.is_waiting:
+        if self.replication.repair.is_waiting:
             yield "a request or a search"
 
     def handed(self, header: Header) -> Intervals:
@@ -151,7 +151,7 @@ class ReplicatingGateway(Gateway):
         super().link_up(end)
         if end.link in self.ends:
             self._told.add(end.link)
-            self._replicate(self.replication.link_up(end.link, self.now))
+            self._replicate(self.replication.repair.link_up(end.link, self.now))
             self.changed()
 
     def take(self, end: End, message: object) -> None:
@@ -165,15 +165,15 @@ class ReplicatingGateway(Gateway):
                 if latest > self.tree.identity.boot_epoch:
                     self.outlived(latest)
                 else:
-                    self._replicate(core.receive_summary(link, message, now))
+                    self._replicate(core.repair.receive_summary(link, message, now))
             case Request():
-                self._replicate(core.receive_request(link, message))
+                self._replicate(core.repair.receive_request(link, message))
             case _Done():
-                self._replicate(core.receive_done(link, now))
+                self._replicate(core.repair.receive_done(link, now))
             case Seek():
-                self._replicate(core.receive_seek(link, message, now))
+                self._replicate(core.repair.receive_seek(link, message, now))
             case Sought():
-                self._replicate(core.receive_sought(link, message, now))
+                self._replicate(core.repair.receive_sought(link, message, now))
         self._traffic.check_bounded(self)
         self._set_timer()
 
@@ -192,25 +192,25 @@ class ReplicatingGateway(Gateway):
 
     def joins(self, link: int) -> None:
         """See `Gateway`."""
-        self._replicate(self.replication.joins(link))
+        self._replicate(self.replication.repair.joins(link))
 
     def _follow_tree(self) -> None:
         """Tell replication over which links the tree forwards; stopping comes first."""
         now = self.tree.forwarding
         for link in sorted(self._forwarding - now):
-            self._replicate(self.replication.forwarding(link, forwards=False))
+            self._replicate(self.replication.repair.forwarding(link, forwards=False))
         for link in sorted(now):
-            self._replicate(self.replication.forwarding(link, forwards=True))
+            self._replicate(self.replication.repair.forwarding(link, forwards=True))
         self._forwarding = now
         for link in sorted(self._told - self.ends.keys()):
             self._told.discard(link)
-            self._replicate(self.replication.link_down(link, self.now))
+            self._replicate(self.replication.repair.link_down(link, self.now))
 
     def _set_timer(self) -> None:
-        self._repair_timer.set(self.replication.next_timer())
+        self._repair_timer.set(self.replication.repair.next_timer())
 
     def _repair_due(self, now: float) -> None:
-        self._replicate(self.replication.handle_timer(now))
+        self._replicate(self.replication.repair.handle_timer(now))
         self._set_timer()
 
     def _replicate(self, actions: Iterable[Action]) -> None:
@@ -225,7 +225,9 @@ class ReplicatingGateway(Gateway):
                     if isinstance(action, Serve):
                         self._say(link, _DONE)
                 case Look(link, number, wanted):
-                    self._replicate(self.replication.looked(number, self._look(link, wanted)))
+                    self._replicate(
+                        self.replication.repair.looked(number, self._look(link, wanted))
+                    )
                 case Lost():
                     self._traffic.lost(self.gateway_id, self._network, action)
                 case Deliver(_, header, first):

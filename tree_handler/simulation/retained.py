@@ -20,7 +20,7 @@ from typing import Self
 
 from tree_handler.batch import Header
 from tree_handler.replication.replication import Lost
-from tree_handler.retained.hybrid_clock import EARLIEST_US, Version
+from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.simulation.checks import component, usable_paths
 from tree_handler.simulation.disk import Disk
@@ -31,7 +31,7 @@ from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
 from tree_handler.simulation.retained_gateway import RetainedGateway
 from tree_handler.simulation.retained_store import RetainedDisk
 from tree_handler.simulation.runs import FULL_MESH_AT_MOST, Options, Simulation
-from tree_handler.simulation.traffic import Traffic
+from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 TOPICS = 12
@@ -43,8 +43,8 @@ AT_1970 = 0.15
 
 
 @dataclass(eq=False)
-class RetainedTraffic(Traffic):
-    """Writes of retained topics, and what must hold of them; see `Traffic`.
+class RetainedTraffic(SimulatedTraffic):
+    """Writes of retained topics, and what must hold of them; see `SimulatedTraffic`.
 
     Attributes:
         contents: what was written, by version.
@@ -52,10 +52,10 @@ class RetainedTraffic(Traffic):
     """
 
     disks: dict[str, Disk] = field(default_factory=lambda: defaultdict(RetainedDisk), init=False)
-    contents: dict[Version, bytes] = field(default_factory=dict, init=False)
+    contents: dict[RetainedVersion, bytes] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> RetainedGateway:
-        """See `Traffic`."""
+        """See `SimulatedTraffic`."""
         at_1970 = self.chance.random() < AT_1970
         wall_us = 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
         return RetainedGateway(start, self.disk(start.tree.identity.gateway_id), self, wall_us)
@@ -67,14 +67,17 @@ class RetainedTraffic(Traffic):
         return disk
 
     def lose_disk(self, gateway_id: str) -> None:
-        """See `Traffic`. Which epoch follows is asked where no clock is wrong (`simulation`)."""
+        """See `SimulatedTraffic`.
+
+        Which epoch follows is asked where no clock is wrong (`simulation`).
+        """
         epoch = self.disks[gateway_id].boot_epoch
         self._lost_disks.add(gateway_id)
         lost_epoch = -1 if epoch is None else epoch
         self.disks[gateway_id] = RetainedDisk(boot_epoch=epoch, lost_epoch=lost_epoch)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `Traffic`."""
+        """See `SimulatedTraffic`."""
         assert isinstance(gateway, RetainedGateway)
         topic = f"t/{self.chance.randrange(TOPICS)}"
         self.published += 1
@@ -115,7 +118,9 @@ class RetainedTraffic(Traffic):
         """Logs are trimmed here, so what is given up was somewhere."""
         self.given_up += lost.last - lost.first + 1
 
-    def wrote(self, gateway_id: str, topic: str, seen: Version | None, version: Version) -> None:
+    def wrote(
+        self, gateway_id: str, topic: str, seen: RetainedVersion | None, version: RetainedVersion
+    ) -> None:
         """Check that a write surpasses what its gateway had seen."""
         if seen is not None and version <= seen:
             self.checks.found(5, f"{gateway_id} writes {topic} {version} behind {seen}")
@@ -130,7 +135,7 @@ class RetainedTraffic(Traffic):
             self._check_alike(sorted(reach), gateways)
 
     def _check_alike(self, reach: list[str], gateways: dict[str, Gateway]) -> None:
-        newest: dict[str, Version] = {}
+        newest: dict[str, RetainedVersion] = {}
         for gateway_id in reach:
             for topic, version in self.disk(gateway_id).written.items():
                 newest[topic] = max(version, newest.get(topic, version))
@@ -138,7 +143,7 @@ class RetainedTraffic(Traffic):
         assert isinstance(first, RetainedGateway)
         state = first.store.versions.state()
         for topic, version in newest.items():
-            if state.get(topic, Version(0, 0, "", 0)) < version:
+            if state.get(topic, RetainedVersion(0, 0, "", 0)) < version:
                 self.checks.found(3, f"{first.gateway_id} lacks {topic} {version}")
         for gateway_id in reach:
             gateway = gateways[gateway_id]
@@ -146,7 +151,7 @@ class RetainedTraffic(Traffic):
             for what in self._wrong(gateway, state):
                 self.checks.found(3, what)
 
-    def _wrong(self, gateway: RetainedGateway, state: dict[str, Version]) -> Iterator[str]:
+    def _wrong(self, gateway: RetainedGateway, state: dict[str, RetainedVersion]) -> Iterator[str]:
         own = gateway.store.versions.state()
         for topic in sorted(state.keys() | own.keys()):
             if own.get(topic) != state.get(topic):

@@ -12,7 +12,7 @@ from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action, Append
-from tree_handler.retained.hybrid_clock import HybridClock, Version
+from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION, Retained, stamped_version
 from tree_handler.retained.sync import RetainedSync, SendRetained
 from tree_handler.simulation.gateway import Start
@@ -34,7 +34,9 @@ class RetainedWitness(Witness, Protocol):
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
         """See what clients are given because a neighbour told of it."""
 
-    def wrote(self, gateway_id: str, topic: str, seen: Version | None, version: Version) -> None:
+    def wrote(
+        self, gateway_id: str, topic: str, seen: RetainedVersion | None, version: RetainedVersion
+    ) -> None:
         """See the version of a write, and of what its gateway had seen of the topic."""
 
 
@@ -71,11 +73,11 @@ class RetainedGateway(ReplicatingGateway):
 
     # -- writing and reading -------------------------------------------------------------------
 
-    def write(self, topic: str, payload: bytes) -> Version | None:
+    def write(self, topic: str, payload: bytes) -> RetainedVersion | None:
         """Accept a retained message of a client; its version, if the log has it."""
         seen = self.store.versions.version(topic)
         stamp = self._hybrid.stamp(self._wall_us, self.store.versions.stamp(topic))
-        version = Version(*stamp, self.gateway_id, self.tree.identity.boot_epoch)
+        version = RetainedVersion(*stamp, self.gateway_id, self.tree.identity.boot_epoch)
         self._retained_traffic.wrote(self.gateway_id, topic, seen, version)
         number = self.replication.next_logged
         entry = Entry(topic, payload, qos=1, retain=True, properties={VERSION: tuple(stamp)})

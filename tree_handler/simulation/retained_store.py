@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 from tree_handler.simulation.disk import Disk
@@ -33,7 +33,7 @@ class RetainedDisk(Disk):
     messages: dict[str, Retained] = field(default_factory=dict)
     graves: dict[str, Retained] = field(default_factory=dict)
     most_batches: float = LOG_BATCHES
-    written: dict[str, Version] = field(default_factory=dict)
+    written: dict[str, RetainedVersion] = field(default_factory=dict)
     news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     lost_epoch: int = -1
 
@@ -87,7 +87,7 @@ class RetainedStore:
         if told is not None:
             self._is_told(told)
 
-    def has_come(self, topic: str, version: Version) -> None:
+    def has_come(self, topic: str, version: RetainedVersion) -> None:
         """The log has brought this."""
         told = self._silent.get(topic)
         if told is not None and version >= told.version:

@@ -26,7 +26,7 @@ from tree_handler.simulation.network import Network
 from tree_handler.simulation.replicating import ReplicatingGateway
 from tree_handler.simulation.routed_gateway import Ledger, RoutedGateway
 from tree_handler.simulation.runs import Options, Simulation
-from tree_handler.simulation.traffic import Traffic
+from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 TOPICS = ("a", "a/b", "a/b/c", "b", "b/c", "c//d")
@@ -36,8 +36,8 @@ BATCHES_FOR_EACH = 5
 
 
 @dataclass(eq=False)
-class RoutedTraffic(Traffic):
-    """Messages of one network in routed mode; see `Traffic`.
+class RoutedTraffic(SimulatedTraffic):
+    """Messages of one network in routed mode; see `SimulatedTraffic`.
 
     Attributes:
         ledger: what became of every message.
@@ -55,7 +55,7 @@ class RoutedTraffic(Traffic):
     most_batches: float = field(default=math.inf, init=False)
 
     def gateway(self, start: Start) -> RoutedGateway:
-        """See `Traffic`."""
+        """See `SimulatedTraffic`."""
         return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def disk(self, gateway_id: str) -> Disk:
@@ -65,12 +65,12 @@ class RoutedTraffic(Traffic):
         return disk
 
     def lose_disk(self, gateway_id: str) -> None:
-        """See `Traffic`; what was saved was on it too."""
+        """See `SimulatedTraffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `Traffic`."""
+        """See `SimulatedTraffic`."""
         assert isinstance(gateway, RoutedGateway)
         chance = self.chance
         if chance.random() < 0.3:
@@ -94,7 +94,7 @@ class RoutedTraffic(Traffic):
             gateway.subscribe(there[-1])
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
-        """See `Traffic`; of clients' messages those that are due."""
+        """See `SimulatedTraffic`; of clients' messages those that are due."""
         roots = right_roots(gateways, network)
         missing: list[str] = []
         for gateway_id in sorted(gateways):
@@ -138,7 +138,7 @@ class RoutedTraffic(Traffic):
             yield f"{gateway.gateway_id} does not know what {other.gateway_id} wants: {told}"
 
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
-        """See `Traffic`; clients' messages are had from their origin alone."""
+        """See `SimulatedTraffic`; clients' messages are had from their origin alone."""
         origin = lost.stream[0]
         if origin.startswith(CONTROL_PREFIX):
             super().lost(gateway_id, network, lost)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Protocol
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Append, Route
-from tree_handler.routing.actions import Send, ServeRouted, Settle
+from tree_handler.replication.replication import Append, RouteBatch
+from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.routing.routed import Routed
@@ -211,10 +211,10 @@ class RoutedGateway(ReplicatingGateway):
     def _replicate(self, actions: Iterable[Any]) -> None:
         for action in actions:
             match action:
-                case Route(frame, header):
+                case RouteBatch(frame, header):
                     self._note(frame, header)
                     self._replicate(self.routed.accepted(frame, header, self._run, self.now))
-                case Send(link, payload):
+                case SendRouted(link, payload):
                     if link in self._full and action.is_batch and not action.unlogged:
                         self.routed.counters["link_full"] += 1
                     else:

@@ -33,7 +33,7 @@ from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.local_time import LocalClock
 from tree_handler.simulation.network import Clock, Edge, Network
 from tree_handler.simulation.report import Report
-from tree_handler.simulation.traffic import Traffic
+from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import Identity, Parameters, SpanningTree
@@ -191,7 +191,7 @@ class Simulation:
 
     """
 
-    traffic_of: ClassVar[type[Traffic]] = Traffic
+    traffic_of: ClassVar[type[SimulatedTraffic]] = SimulatedTraffic
     """What the messages of the network are."""
 
     def __init__(self, options: Options, make_tree: MakeTree = SpanningTree) -> None:

@@ -35,7 +35,7 @@ MOST_FAULTS_PER_S = 1.0
 
 @dataclass(eq=False)
 class TopicTraffic(RoutedTraffic):
-    """Messages of one network in topic mode; see `Traffic`.
+    """Messages of one network in topic mode; see `SimulatedTraffic`.
 
     Attributes:
         overlay_checks: is told of what overlays do.
@@ -52,7 +52,7 @@ class TopicTraffic(RoutedTraffic):
         self.overlay_checks = OverlayChecks(self.checks)
 
     def gateway(self, start: Start) -> TopicGateway:
-        """See `Traffic`."""
+        """See `SimulatedTraffic`."""
         return TopicGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:

@@ -34,7 +34,7 @@ CONTROL_SHARE = 0.2
 
 
 @dataclass(eq=False)
-class Traffic:
+class SimulatedTraffic:
     """The messages of one network.
 
     Attributes:

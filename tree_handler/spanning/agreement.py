@@ -26,7 +26,7 @@ from tree_handler.spanning.actions import Action, Discard, Forward
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.neighbour import Neighbour, Role
-from tree_handler.spanning.place import Place
+from tree_handler.spanning.place import TreePosition
 
 Say = Callable[[Neighbour, Kind, int], int]
 """Sends a BPDU of this kind that answers this JOIN number; returns the BPDU's own number."""
@@ -50,7 +50,7 @@ class Agreements:
 
     def __init__(
         self,
-        place: Place,
+        place: TreePosition,
         neighbours: dict[int, Neighbour],
         actions: list[Action],
         say: Say,

@@ -7,7 +7,7 @@ from tree_handler.spanning.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, BpduFlags
 from tree_handler.spanning.election import Identity, Root
 from tree_handler.spanning.feasibility import Distance
 from tree_handler.spanning.neighbour import Neighbour
-from tree_handler.spanning.place import Place
+from tree_handler.spanning.place import TreePosition
 
 
 class Announcer:
@@ -20,7 +20,7 @@ class Announcer:
 
     """
 
-    def __init__(self, identity: Identity, place: Place, actions: list[Action]) -> None:
+    def __init__(self, identity: Identity, place: TreePosition, actions: list[Action]) -> None:
         self._identity = identity
         self._place = place
         self._actions = actions

@@ -9,7 +9,7 @@ from tree_handler.spanning.election import Root
 from tree_handler.spanning.neighbour import Neighbour
 from tree_handler.spanning.offers import Offers
 from tree_handler.spanning.parameters import Parameters
-from tree_handler.spanning.place import Place
+from tree_handler.spanning.place import TreePosition
 
 
 class ParentChoice:
@@ -24,7 +24,7 @@ class ParentChoice:
     """
 
     def __init__(
-        self, place: Place, offers: Offers, agreements: Agreements, parameters: Parameters
+        self, place: TreePosition, offers: Offers, agreements: Agreements, parameters: Parameters
     ) -> None:
         self.give_up_at = math.inf
         """When a gateway that has lost the root stops hoping."""

@@ -8,7 +8,7 @@ from tree_handler.spanning.feasibility import Distance, Sources
 from tree_handler.spanning.neighbour import Neighbour
 
 
-class Place:
+class TreePosition:
     """What a gateway announces of itself.
 
     Args:

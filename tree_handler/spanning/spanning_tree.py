@@ -62,7 +62,7 @@ from tree_handler.spanning.neighbour import Neighbour, Offer, Role, Snapshot, ol
 from tree_handler.spanning.offers import Offers
 from tree_handler.spanning.parameters import Parameters
 from tree_handler.spanning.parent_choice import ParentChoice
-from tree_handler.spanning.place import Place
+from tree_handler.spanning.place import TreePosition
 from tree_handler.spanning.round_trip import RoundTrip
 from tree_handler.spanning.silence import Silence
 
@@ -103,7 +103,7 @@ class SpanningTree:
         self._neighbours: dict[int, Neighbour] = {}
         self._sources = Sources()
         self._actions: list[Action] = []
-        self._place = Place(identity, self._sources)
+        self._place = TreePosition(identity, self._sources)
         self._announcer = Announcer(identity, self._place, self._actions)
         self._offers = Offers(identity, self._neighbours, self._sources)
         self._agreements = Agreements(

@@ -21,9 +21,9 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session as PluginSession
 
-from gateway.broker.access.plugins import AuthPlugins, PluginConfigError, Plugins, TopicPlugins
+from gateway.broker.access.plugins import PluginConfigError, PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.hooks import Client, Events, Verdict
+from gateway.broker.hooks import Client, Verdict
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.statistics.sys_topics import PREFIX
 from tree_handler.batch import Entry
@@ -49,8 +49,8 @@ class NoSessionError(LookupError):
         self.client_id = client_id
 
 
-class AmqttPlugins:
-    """The plugins of one broker: `plugins.PluginHost`.
+class AmqttPlugins(PluginHost):
+    """The plugins of one broker.
 
     Args:
         plugins: which, with their options.
@@ -62,6 +62,7 @@ class AmqttPlugins:
     """
 
     def __init__(self, plugins: Plugins, running: asyncio.Future[DataPlane]) -> None:
+        super().__init__()
         context = PluginContext(running)
         context.config = {"plugins": {name: dict(options) for name, options in plugins.items()}}
         try:
@@ -73,13 +74,13 @@ class AmqttPlugins:
             raise PluginConfigError("AnonymousAuthPlugin: set access.anonymous instead")
         has_auth = any(isinstance(plugin, BaseAuthPlugin) for plugin in loaded)
         topics = [plugin for plugin in loaded if isinstance(plugin, BaseTopicPlugin)]
-        self.auth: AuthPlugins | None = _Auth(self._manager) if has_auth else None
-        self.topics: TopicPlugins | None = _Topics(self._manager, topics) if topics else None
+        self.auth = _Auth(self._manager) if has_auth else None
+        self.topics = _Topics(self._manager, topics) if topics else None
         told = frozenset(
             event for event in BrokerEvents if any(hasattr(one, f"on_{event}") for one in loaded)
         )
         self._events = _Events(self._manager, told)
-        self.events: Events | None = self._events if told else None
+        self.events = self._events if told else None
 
     async def starting(self) -> None:
         """See `PluginHost`."""

@@ -8,11 +8,13 @@ from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
 from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
-from gateway.broker.access.revision import recheck
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
+from gateway.broker.sessions.session import Session
+from gateway.mqtt import ReasonCode
 from gateway.tls.context import Tls
+from tree_handler.routing.topic_filters import proper
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,23 @@ class Guard:
         self.has_rules = access.policy is not None or plugins.topics is not None
 
     def follow(self, access: Access, core: DataPlane) -> None:
-        """Go by files that were read again, for clients that are there too."""
+        """Go by files that were read again: forget every decision, and decide on all sessions anew.
+
+        Who may no longer connect is disconnected and its will dropped; its session waits for it to
+        come back with what is asked now. Wills and subscriptions that no rule allows any more end.
+        """
         before, self._access = self._access, access
         self.authentication.follow(access.passwords)
         if self._plugins is not None:
             self._plugins.forget()
-        recheck(core, lambda client: access.may_stay(client, before), self._rules_of)
+        core.forget_decisions()
+        for session in list(core.sessions.values()):
+            if not access.may_stay(session.client, before):
+                if session.channel is not None:
+                    core.refusals.count("client that may not stay", str(session.client))
+                core.expel(session, ReasonCode.NOT_AUTHORIZED, "no longer allowed")
+            elif (rules := self._rules_of(session.client)) is not None:
+                _restrict(core, session, rules)
 
     def may_publish(self, client: Client, topic: str) -> Verdict:
         """Whether a client may publish to a topic."""
@@ -121,3 +134,13 @@ class Guard:
         roles = frozenset() if client.certificate is None else client.certificate.roles
         user = self.authentication.user(client)
         return policy.of(Principal(client.client_id, user, roles))
+
+
+def _restrict(core: DataPlane, session: Session, access: ClientAccess) -> None:
+    if session.will is not None and not access.may_publish(session.will.topic):
+        core.refusals.count("will to a forbidden topic", str(session.client))
+        core.wills.void(session)
+    for topic_filter in list(session.subscriptions):
+        if not access.may_subscribe(proper(topic_filter)):
+            core.refusals.count("subscription to a forbidden filter", str(session.client))
+            core.subscriptions.remove(session, topic_filter)

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.broker.access.plugins import AuthPlugins, PluginHost, Plugins, TopicPlugins
+from gateway.broker.access.plugins import PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.hooks import Events
-
-
-class _NoPlugins:
-    def __init__(self) -> None:
-        self.auth: AuthPlugins | None = None
-        self.topics: TopicPlugins | None = None
-        self.events: Events | None = None
-
-    async def starting(self) -> None: ...
-
-    async def started(self) -> None: ...
-
-    async def stopping(self) -> None: ...
-
-    async def stopped(self) -> None: ...
 
 
 def load(plugins: Plugins, running: asyncio.Future[DataPlane]) -> PluginHost:
@@ -36,7 +20,7 @@ def load(plugins: Plugins, running: asyncio.Future[DataPlane]) -> PluginHost:
 
     """
     if not plugins:
-        return _NoPlugins()
+        return PluginHost()
     from gateway.broker.access.amqtt_plugins import AmqttPlugins  # noqa: PLC0415  # see above
 
     return AmqttPlugins(plugins, running)

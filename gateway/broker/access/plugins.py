@@ -32,8 +32,8 @@ class TopicPlugins(TopicPermissions, Protocol):
         """Ask anew about what was decided."""
 
 
-class PluginHost(Protocol):
-    """Plugins and their life.
+class PluginHost:
+    """Plugins and their life; here there are none.
 
     Attributes:
         auth: None if none is to be asked who comes in.
@@ -42,9 +42,10 @@ class PluginHost(Protocol):
 
     """
 
-    auth: AuthPlugins | None
-    topics: TopicPlugins | None
-    events: Events | None
+    def __init__(self) -> None:
+        self.auth: AuthPlugins | None = None
+        self.topics: TopicPlugins | None = None
+        self.events: Events | None = None
 
     async def starting(self) -> None:
         """Tell them that the broker is about to listen."""

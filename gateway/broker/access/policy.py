@@ -24,7 +24,6 @@ from gateway.mqtt import FilterError, check_topic_filter
 from tree_handler.routing.topic_filters import covers, matches, proper
 
 __all__ = [
-    "OPEN",
     "AccessControl",
     "AccessPolicy",
     "ClientAccess",
@@ -35,7 +34,7 @@ __all__ = [
 
 PRINCIPALS_MAX = 1_000
 DECISIONS_MAX = 256
-"""Remembered decisions of one principal on one action."""
+"""Remembered decisions on what one principal may receive."""
 _REMEMBERED_CHARACTERS = 256
 """Decisions on longer topics are made anew each time: a client chooses how long its topics are."""
 
@@ -89,17 +88,13 @@ class AccessPolicy:
         )
 
 
-OPEN = AccessPolicy(Rules(publish=("#",), subscribe=("#", "$SYS/#")))
-"""Where there is no policy: all topics for everyone, but what no rule can open."""
-
-
 class AccessControl:
     """A policy in use: what each principal may do, kept for those that came last.
 
     Args:
         policy: the rules.
         principals_max: so many principals' decisions are remembered.
-        decisions_max: and of each so many for an action.
+        decisions_max: and of each so many on topics that it may receive.
 
     """
 
@@ -107,7 +102,7 @@ class AccessControl:
 
     def __init__(
         self,
-        policy: AccessPolicy = OPEN,
+        policy: AccessPolicy,
         principals_max: int = PRINCIPALS_MAX,
         decisions_max: int = DECISIONS_MAX,
     ) -> None:
@@ -130,13 +125,13 @@ class AccessControl:
 
 
 class ClientAccess:
-    """What one client may do, with its decisions on topics remembered.
+    """What one client may do, with decisions on what it may receive remembered.
 
     Args:
         publish: filters of topics that it may publish to.
         subscribe: filters that cover what it may subscribe to.
         deliver: filters of topics that it may receive.
-        decisions_max: how many decisions of an action are remembered.
+        decisions_max: how many decisions on topics that it may receive are remembered.
         conceal: filters of topics that it can't read all the same.
 
     """
@@ -147,7 +142,6 @@ class ClientAccess:
         "_deliver",
         "_delivered",
         "_publish",
-        "_published",
         "_subscribe",
     )
 
@@ -164,16 +158,14 @@ class ClientAccess:
         self._subscribe = subscribe
         self._deliver = deliver
         self._decisions_max = decisions_max
-        self._published: dict[str, bool] = {}
         self._delivered: dict[str, bool] = {}
 
     def may_publish(self, topic: str) -> bool:
-        """Whether it may publish to a topic, its will's topic included."""
-        decision = self._published.get(topic)
-        if decision is None:
-            decision = topic[:1] != "$" and _any_matches(self._publish, topic)
-            self._remember(self._published, topic, decision)
-        return decision
+        """Whether it may publish to a topic, its will's topic included.
+
+        It is not remembered here, but for each connection (`inbound.publisher`).
+        """
+        return topic[:1] != "$" and _any_matches(self._publish, topic)
 
     def may_receive(self, topic: str) -> bool:
         """Whether a message of a topic, retained or not, may be delivered to it."""
@@ -184,7 +176,10 @@ class ClientAccess:
                 and _any_matches(self._deliver, topic)
                 and not _any_matches(self._conceal, topic)
             )
-            self._remember(self._delivered, topic, decision)
+            if len(topic) <= _REMEMBERED_CHARACTERS:
+                if len(self._delivered) >= self._decisions_max:
+                    self._delivered.clear()
+                self._delivered[topic] = decision
         return decision
 
     def may_subscribe(self, topic_filter: str) -> bool:
@@ -205,13 +200,6 @@ class ClientAccess:
         A wider filter may be subscribed to; what is concealed is then not delivered.
         """
         return any(covers(rule, topic_filter) for rule in self._conceal)
-
-    def _remember(self, decisions: dict[str, bool], topic: str, decision: bool) -> None:
-        if len(topic) > _REMEMBERED_CHARACTERS:
-            return
-        if len(decisions) >= self._decisions_max:
-            decisions.clear()
-        decisions[topic] = decision
 
 
 def _any_matches(rules: Iterable[str], topic: str) -> bool:

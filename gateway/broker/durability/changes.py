@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 
+
+@dataclass(slots=True)
 class Changes:
     """What the next checkpoint has to say anew, besides sessions.
 
     Attributes:
         ended: numbers of sessions that have ended.
         retained: topics whose retained message has changed.
+        wills: numbers of wills that are new or ended.
 
     """
 
-    def __init__(self) -> None:
-        self.ended: list[int] = []
-        self.retained: set[str] = set()
+    ended: list[int] = field(default_factory=list)
+    retained: set[str] = field(default_factory=set)
+    wills: set[int] = field(default_factory=set)
+
+    def take(self) -> Changes:
+        """What there is; it is said now."""
+        taken = Changes(self.ended, self.retained, self.wills)
+        self.ended, self.retained, self.wills = [], set(), set()
+        return taken
+
+    def again(self, taken: Changes) -> None:
+        """These have still to be said."""
+        self.ended[:0] = taken.ended
+        self.retained |= taken.retained
+        self.wills |= taken.wills

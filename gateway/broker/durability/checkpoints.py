@@ -119,8 +119,8 @@ class Checkpoints:
 
     def _has_saved(self, taken: Taken) -> None:
         self._snapshots.saved(taken)
-        self._position = taken.position
-        self._may_trim(taken.delivered)
+        self._position = taken.plain.position
+        self._may_trim(taken.plain.delivered)
 
     def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
         """Let go of what stands before the checkpoint, and had reached the sessions by then.

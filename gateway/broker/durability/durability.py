@@ -111,6 +111,3 @@ class Durability:
 
     def sweep(self, now_s: float) -> None:
         """Do what is due with time; called twice a second with the loop's clock."""
-
-    async def stop(self) -> None:
-        """The broker has stopped: keep what there is."""

@@ -58,8 +58,8 @@ class Durable(Durability):
     def __init__(self, history: History, clock: LastingClock, now: Callable[[], float]) -> None:
         super().__init__(history.own, ReadingBack(history, now))
         self.journal = Journal(history.own)
-        self.wills = StandingWills(self.journal)
         self.changes = Changes()
+        self.wills = StandingWills(self.journal, self.changes)
         self.clock = clock
         self._history = history
         self._now = now
@@ -73,23 +73,18 @@ class Durable(Durability):
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
 
-    def go_on(self, ended: list[int], retained: set[str], wills: WillsAgain) -> None:
+    def go_on(self, changes: Changes, wills: WillsAgain) -> None:
         """The journal goes on from the life before.
 
         Args:
-            ended: numbers of sessions that have ended since the last checkpoint.
-            retained: topics whose retained message has changed since.
+            changes: what has changed since the last checkpoint.
             wills: those that stand.
 
         """
-        self.changes.ended, self.changes.retained = ended, retained
+        self.changes.take()  # what was restored is no change
+        self.changes.again(changes)
         self.wills.go_on(wills)
         self._tell_time()
-
-    def take_changes(self) -> Changes:
-        """What the next checkpoint has to say; it is said now."""
-        changes, self.changes = self.changes, Changes()
-        return changes
 
     # -- what happens to sessions ----------------------------------------------------------------
 

@@ -174,13 +174,23 @@ class SessionRecord:
         """The log did not take the client's message, which can be told at once."""
         self._note((int(Operation.RELEASED), packet_id))
 
+    def subscribed(self, topic_filter: str, of: Subscription) -> None:
+        """A subscription is new or replaced."""
+        options = (of.qos, of.no_local, of.retain_as_published, of.identifier)
+        self.journal.decisive(self, Event.SUBSCRIBED, self.number, topic_filter, *options)
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """A subscription is no more."""
+        self.journal.decisive(self, Event.UNSUBSCRIBED, self.number, topic_filter)
+
     def given_retained(self, topic: str, flags: int, identifiers: tuple[int, ...]) -> None:
         """It was given a retained message because it subscribed."""
-        self.journal.retained(self, topic, flags, identifiers)
+        # After a mark: which message is retained depends on what had been delivered.
+        self.journal.decisive(self, Event.RETAINED, self.number, topic, flags, identifiers)
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""
-        self.journal.owed(self, wanted)
+        self.journal.noted(self, Event.OWED, self.number, wanted)
 
     def has_changed(self) -> None:
         """The next checkpoint has to say more of it than the journal does."""
@@ -246,55 +256,29 @@ class Journal:
     def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
         """A session is durable, has its client back, or another expiry."""
         record.away_us = None
-        self._decisive(
-            record,
-            *(Event.OPENED, record.number, client.client_id, client.username),
-            *(client.roles, client.version, expiry_s),
-        )
+        known = (client.client_id, client.username, client.roles, client.version, expiry_s)
+        self.decisive(record, Event.OPENED, record.number, *known)
 
     def away(self, record: SessionRecord, since_us: int) -> None:
         """A session's client has gone."""
         record.away_us = since_us
         record.version = self.written + 1
-        self._event(None, Event.AWAY, record.number, since_us)
+        self.noted(None, Event.AWAY, record.number, since_us)
 
     def marked(self, mark: Mark) -> None:
         """What the clocks say, for what follows."""
-        self._event(None, Event.CLOCK, *mark)
+        self.noted(None, Event.CLOCK, *mark)
         self.precedes = True
 
     def ended(self, record: SessionRecord) -> None:
         """A session is no more, nor are its subscriptions."""
-        self._decisive(record, Event.ENDED, record.number)
-
-    def subscribed(self, record: SessionRecord, topic_filter: str, of: Subscription) -> None:
-        """A subscription is new or replaced."""
-        self._decisive(
-            record,
-            *(Event.SUBSCRIBED, record.number, topic_filter),
-            *(of.qos, of.no_local, of.retain_as_published, of.identifier),
-        )
-
-    def unsubscribed(self, record: SessionRecord, topic_filter: str) -> None:
-        """A subscription is no more."""
-        self._decisive(record, Event.UNSUBSCRIBED, record.number, topic_filter)
-
-    def retained(
-        self, record: SessionRecord, topic: str, flags: int, identifiers: tuple[int, ...]
-    ) -> None:
-        """A session was given a retained message because it subscribed."""
-        # After a mark: which message is retained depends on what had been delivered.
-        self._decisive(record, Event.RETAINED, record.number, topic, flags, identifiers)
-
-    def owed(self, record: SessionRecord, wanted: tuple[Wanted, ...]) -> None:
-        """A session is owed what is retained for these filters; none: nothing more."""
-        self._event(record, Event.OWED, record.number, wanted)
+        self.decisive(record, Event.ENDED, record.number)
 
     def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
         """A message went to this member of a shared subscription; None: one that is not durable."""
         key, number = ref
         member = 0 if record is None else record.number
-        self._event(record, Event.SHARED, *group, *key, number, member)
+        self.noted(record, Event.SHARED, *group, *key, number, member)
 
     def has_delivered(self, key: Epoch, last: int) -> None:
         """Local sessions are given an origin's messages up to this number now."""
@@ -318,10 +302,6 @@ class Journal:
         self.delivered = dict(delivered)
         self._mark([key for key, last in delivered.items() if marked.get(key) != last])
 
-    def noted(self, event: Event, *fields: Any) -> None:
-        """Something happened that depends on nothing else."""
-        self._event(None, event, *fields)
-
     def publishes_will(self, number: int, index: int) -> None:
         """A message of the next batch is this will."""
         self._publishers.append((-number, index, 0))
@@ -329,20 +309,28 @@ class Journal:
 
     def learnt(self, row: tuple[Any, ...], *, is_news: bool) -> None:
         """A neighbour told of a retained message, which no batch of the log has."""
-        self._decisive(None, Event.LEARNT, row, is_news)
+        self.decisive(None, Event.LEARNT, row, is_news)
 
-    def _decisive(self, record: SessionRecord | None, *event: Any) -> None:
-        """Note what depends on what has been delivered, or changes who gets which message."""
+    def decisive(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
+        """Note what depends on what has been delivered, or changes who gets which message.
+
+        Args:
+            record: the session that waits for it; None for none.
+            kind: what happened.
+            fields: those of the event.
+
+        """
         self._mark(list(self._unmarked))
         self.precedes = True
-        self._event(record, *event)
+        self.noted(record, kind, *fields)
 
     def _mark(self, keys: Sequence[Epoch]) -> None:
         for key in keys:
-            self._event(None, Event.DELIVERED, *key, self.delivered[key])
+            self.noted(None, Event.DELIVERED, *key, self.delivered[key])
             self._unmarked.pop(key, None)
 
-    def _event(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
+    def noted(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
+        """Note what depends on nothing else; the arguments are those of `decisive`."""
         if record is not None:
             record.ticket = record.version = self.written + 1
         self._events.append((int(kind), *fields))

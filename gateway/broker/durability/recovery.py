@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import (
@@ -37,8 +38,6 @@ from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
-
-_UNLIMITED = 1 << 62
 
 _log = logging.getLogger(__name__)
 
@@ -99,13 +98,15 @@ class Recovery:
         self._undated: list[_Batch] = []
         self._origins: dict[Epoch, _Origin] = {}
         self._lives = Lives(history.own[0])
-        self._wills = WillsAgain()
+        self._changes = Changes()
+        self._wills = WillsAgain((), self._changes)
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery()
-        self._sessions = SessionsAgain(parts, self._delivery, self._strange, durable.logged, now_s)
-        self._retained: set[str] = set()
+        self._sessions = SessionsAgain(
+            parts, self._delivery, self._changes, self._strange, durable.logged, now_s
+        )
         self._odd = 0
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
@@ -117,7 +118,8 @@ class Recovery:
 
     def run(self, saved: Checkpoint) -> Recovered:
         """Restore; ``saved`` is the last checkpoint."""
-        self._wills = WillsAgain([one for one in saved.wills.values() if one is not None])
+        standing = [one for one in saved.wills.values() if one is not None]
+        self._wills = WillsAgain(standing, self._changes)
         if saved.mark is not None:
             self._clock.go_on_from(saved.mark)
             self._dating = Dating(self._clock, saved.mark)
@@ -148,11 +150,12 @@ class Recovery:
         for session in saved.sessions:
             self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
-            assert retained is not None
-            self._parts.retention.retain(messages[retained.ref])
+            if retained is not None:
+                self._parts.retention.retain(messages[retained.ref])
         for topic, grave in saved.tombstones.items():
-            assert grave is not None
-            self._parts.retention.bury(topic, unearthed(grave, self._now_s, self._clock.now_us()))
+            if grave is not None:
+                buried = unearthed(grave, self._now_s, self._clock.now_us())
+                self._parts.retention.bury(topic, buried)
 
     def _message(self, saved: SavedMessage) -> Message:
         message = Message.of(saved.entry, self._now_s)
@@ -263,7 +266,7 @@ class Recovery:
         if message.retain:
             if self._parts.retention.retain(message) and message.qos:
                 self._parts.owing.replaced(message.topic)
-            self._retained.add(message.topic)
+            self._changes.retained.add(message.topic)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
     # -- journal frames --------------------------------------------------------------------------
@@ -327,7 +330,7 @@ class Recovery:
             self._strange(f"{fields}: {error}")
             return
         learnt.retain(self._parts.retention)
-        self._retained.add(learnt.message.topic)
+        self._changes.retained.add(learnt.message.topic)
         if learnt.is_news:
             if learnt.message.qos:
                 self._parts.owing.replaced(learnt.message.topic)
@@ -364,7 +367,7 @@ class Recovery:
         }
         journal = self._durable.journal
         journal.goes_on(self._sessions.next_number, delivered, saved.delivered)
-        self._durable.go_on(self._sessions.ended, self._retained, self._wills)
+        self._durable.go_on(self._changes, self._wills)
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
+from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Entry, Epoch, Ref
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class SavedTombstone:
 
     """
 
-    version: Version
+    version: RetainedVersion
     number: int
     qos: int | None
     since_us: int
@@ -91,7 +92,8 @@ class SavedSession:
 
     Attributes:
         number: see `journal.SessionRecord`.
-        client_id, username, roles, version, expiry_s: of its client.
+        client: whose it is.
+        expiry_s: how long it is kept when its client has gone.
         last_packet_id: the last that was used towards the client.
         incoming: QoS 2 identifiers of the client's that are not released.
         subscriptions: by filter.
@@ -103,10 +105,7 @@ class SavedSession:
     """
 
     number: int
-    client_id: str
-    username: str | None
-    roles: tuple[str, ...] | None
-    version: int
+    client: Client
     expiry_s: int
     last_packet_id: int
     incoming: tuple[int, ...]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal, SessionRecord
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
@@ -58,13 +59,13 @@ class SessionsAgain:
     Args:
         parts: what is restored.
         delivery: is told which sessions have ended.
+        changes: is told which sessions have ended since the checkpoint.
         strange: is told what does not fit.
         logged: from which queues read.
         now_s: on the loop's clock.
 
     Attributes:
         next_number: of the next new session.
-        ended: sessions that have ended since the checkpoint, by number.
 
     """
 
@@ -72,6 +73,7 @@ class SessionsAgain:
         self,
         parts: Restorable,
         delivery: ReplayedDelivery,
+        changes: Changes,
         strange: Callable[[str], None],
         logged: Logged | None,
         now_s: float,
@@ -79,6 +81,7 @@ class SessionsAgain:
         self._parts = parts
         self._now_s = now_s
         self._delivery = delivery
+        self._changes = changes
         self._strange = strange
         self._logged = logged
         self._limits = dataclasses.replace(
@@ -94,7 +97,6 @@ class SessionsAgain:
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1
-        self.ended: list[int] = []
 
     def __len__(self) -> int:
         """How many there are."""
@@ -118,8 +120,7 @@ class SessionsAgain:
             lasting_us: now, on the lasting clock.
 
         """
-        client = Client.away(saved.client_id, saved.username, saved.roles, saved.version)
-        session = self._open(saved.number, client, saved.expiry_s)
+        session = self._open(saved.number, saved.client, saved.expiry_s)
         session.incoming.add(*saved.incoming)
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
@@ -127,14 +128,10 @@ class SessionsAgain:
             self._parts.owing.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
-        for delivery in saved.inflight:
-            if delivery.message is None:
-                session.outgoing.restore(delivery.packet_id, None)
-            else:
-                message = messages[delivery.message.ref]
-                session.outgoing.restore(
-                    delivery.packet_id, (message, delivery.flags, delivery.identifiers)
-                )
+        for sent in saved.inflight:
+            message = None if sent.message is None else messages[sent.message.ref]
+            of = None if message is None else (message, sent.flags, sent.identifiers)
+            session.outgoing.restore(sent.packet_id, of)
         session.outgoing.last_packet_id = saved.last_packet_id
         for one in saved.queue:
             if isinstance(one, SavedPlaces):
@@ -144,8 +141,8 @@ class SessionsAgain:
                 where = (one.key, one.flags, one.identifiers, expires_at_s)
                 session.outgoing.backlog.restore(Places(*where, list(one.ranges)))
             elif one.message is not None:
-                message = messages[one.message.ref]
-                session.outgoing.backlog.restore((message, one.flags, one.identifiers))
+                delivery = (messages[one.message.ref], one.flags, one.identifiers)
+                session.outgoing.backlog.restore(delivery)
 
     # -- the journal -----------------------------------------------------------------------------
 
@@ -212,7 +209,7 @@ class SessionsAgain:
     def _end(self, session: Session, number: int) -> None:
         del self._sessions[number]
         self._away_us.pop(number, None)
-        self.ended.append(number)
+        self._changes.ended.append(number)
         self._delivery.ended(session)
         self._parts.sessions.forget(session)
 

@@ -8,11 +8,11 @@ thread: a message that is accepted does not change any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import SessionRecord
-from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -21,16 +21,13 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
-from gateway.broker.durability.standing_wills import SavedWill
-from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.backlog import Delivery, Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.subscription import Subscription
-from tree_handler.batch import Entry, Epoch
+from tree_handler.batch import Entry
 from tree_handler.retained.versions import Tombstone
 
 
@@ -45,55 +42,47 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A session as it was."""
+    """A session as it was: all but its messages, and those as they are in memory."""
 
-    number: int
-    client: Client
-    expiry_s: int
-    last_packet_id: int
-    incoming: tuple[int, ...]
-    subscriptions: dict[str, Subscription]
+    saved: SavedSession
     inflight: list[tuple[int, Delivery | None]]
     queue: list[Delivery | Places]
-    away_us: int | None
-    owed: Owed | None
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A checkpoint to be, and what holds as soon as it is written."""
+    """A checkpoint to be, and what holds as soon as it is written.
 
-    position: int
-    next_session: int
-    delivered: dict[Epoch, int]
-    ended: list[int]
+    Attributes:
+        plain: the checkpoint without what has still to be worked out.
+        changes: what it tells.
+        retained, tombstones, sessions: what has to be worked out.
+        cursors: what it has of each session.
+        ahead_s: the lasting clock less the loop's.
+
+    """
+
+    plain: Checkpoint
+    changes: Changes
     retained: dict[str, Message | None]
     tombstones: dict[str, Tombstone | None]
-    wills: dict[int, SavedWill | None]
     sessions: list[_Copy]
     cursors: dict[int, Cursor]
-    mark: Mark
     ahead_s: float
-    """The lasting clock less the loop's."""
 
     def checkpoint(self) -> Checkpoint:
         """What is to be written; to be called in a thread."""
-        return Checkpoint(
-            self.position,
-            self.next_session,
-            self.delivered,
-            [self._session(copy) for copy in self.sessions],
-            self.ended,
-            {
+        return replace(
+            self.plain,
+            sessions=[self._session(copy) for copy in self.sessions],
+            retained={
                 topic: None if message is None else self._message(message)
                 for topic, message in self.retained.items()
             },
-            {
+            tombstones={
                 topic: None if grave is None else self._tombstone(grave)
                 for topic, grave in self.tombstones.items()
             },
-            self.wills,
-            self.mark,
         )
 
     def _tombstone(self, grave: Tombstone) -> SavedTombstone:
@@ -101,20 +90,10 @@ class Taken:
         return SavedTombstone(grave.version, grave.number, grave.qos, since_us)
 
     def _session(self, copy: _Copy) -> SavedSession:
-        return SavedSession(
-            copy.number,
-            copy.client.client_id,
-            copy.client.username,
-            copy.client.roles,
-            copy.client.version,
-            copy.expiry_s,
-            copy.last_packet_id,
-            copy.incoming,
-            copy.subscriptions,
-            [one for sent in copy.inflight if (one := self._delivery(*sent))],
-            [saved for item in copy.queue if (saved := self._waiting(item))],
-            copy.away_us,
-            copy.owed,
+        return replace(
+            copy.saved,
+            inflight=[one for sent in copy.inflight if (one := self._delivery(*sent))],
+            queue=[saved for item in copy.queue if (saved := self._waiting(item))],
         )
 
     def _waiting(self, item: Delivery | Places) -> SavedDelivery | SavedPlaces | None:
@@ -172,7 +151,7 @@ class Snapshots:
     def take(self, position: int) -> Taken:
         """The state now, as far as it is not in the last checkpoint."""
         durable, versions = self._durable, self._retention.versions
-        changes = durable.take_changes()
+        changes = durable.changes.take()
         for number in changes.ended:
             self._cursors.pop(number, None)
         copies: list[_Copy] = []
@@ -186,19 +165,22 @@ class Snapshots:
             if cursor != self._cursors.get(record.number):
                 copies.append(_copy(session, record))
                 cursors[record.number] = cursor
-        wills, durable.wills.changed = durable.wills.changed, set()
         mark = durable.clock.mark()
-        return Taken(
+        plain = Checkpoint(
             position,
             durable.journal.next_session,
             dict(durable.journal.delivered),
-            changes.ended,
+            ended=changes.ended,
+            wills=durable.wills.saved(changes.wills),
+            mark=mark,
+        )
+        return Taken(
+            plain,
+            changes,
             {topic: self._retention.get(topic) for topic in changes.retained},
             {topic: versions.tombstone(topic) for topic in changes.retained},
-            durable.wills.saved(wills),
             copies,
             cursors,
-            mark,
             mark.lasting_us / 1_000_000 - self._now(),
         )
 
@@ -208,22 +190,22 @@ class Snapshots:
 
     def failed(self, taken: Taken) -> None:
         """It is not: the next one must say the same again."""
-        durable = self._durable
-        durable.changes.ended[:0] = taken.ended
-        durable.changes.retained |= taken.retained.keys()
-        durable.wills.changed |= taken.wills.keys()
+        self._durable.changes.again(taken.changes)
 
 
 def _copy(session: Session, record: SessionRecord) -> _Copy:
-    return _Copy(
+    owed = session.owed
+    saved = SavedSession(
         record.number,
         session.client,
         session.expiry_s,
         session.outgoing.last_packet_id,
         tuple(session.incoming),
         dict(session.subscriptions),
-        list(session.outgoing.inflight.items()),
-        session.outgoing.backlog.saved(),
+        [],
+        [],
         record.away_us,
-        None if session.owed is None else Owed(session.owed.wanted, set(session.owed.given)),
+        None if owed is None else Owed(owed.wanted, set(owed.given)),
     )
+    outgoing = session.outgoing
+    return _Copy(saved, list(outgoing.inflight.items()), outgoing.backlog.saved())

@@ -8,15 +8,13 @@ published again after a crash, and one that was not is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal
 from gateway.broker.hooks import Client
 from gateway.mqtt import Will
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class SavedWill(NamedTuple):
@@ -56,27 +54,20 @@ class StandingWills:
 
     Args:
         journal: is told.
-
-    Attributes:
-        changed: numbers of those that are new or ended since the last checkpoint.
+        changes: is told what the next checkpoint has to say of them.
 
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, changes: Changes) -> None:
         self._journal = journal
+        self._changes = changes
         self._by_client: dict[str, SavedWill] = {}
         self._next = 1
-        self.changed: set[int] = set()
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._by_client)
 
     def go_on(self, found: WillsAgain) -> None:
         """These stood when the process before ended."""
         self._by_client = {saved.client_id: saved for saved in found.standing.values()}
         self._next = found.highest + 1
-        self.changed = found.changed
 
     def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:
         """These wills; None for those that stand no more."""
@@ -94,21 +85,21 @@ class StandingWills:
         )
         self._next += 1
         self._by_client[client.client_id] = saved
-        self.changed.add(saved.number)
-        self._journal.noted(Event.WILL, *saved)
+        self._changes.wills.add(saved.number)
+        self._journal.noted(None, Event.WILL, *saved)
 
     def ended(self, client_id: str) -> None:
         """A client's will is not to be published."""
         number = self.published(client_id)
         if number:
-            self._journal.noted(Event.WILL_ENDED, number)
+            self._journal.noted(None, Event.WILL_ENDED, number)
 
     def published(self, client_id: str) -> int:
         """A client's will goes into the log, which is to say so; its number, 0 if it has none."""
         saved = self._by_client.pop(client_id, None)
         if saved is None:
             return 0
-        self.changed.add(saved.number)
+        self._changes.wills.add(saved.number)
         return saved.number
 
 
@@ -117,18 +108,18 @@ class WillsAgain:
 
     Args:
         saved: those of the checkpoint.
+        changes: is told what has changed since.
 
     Attributes:
         standing: by number.
         highest: the highest number there was.
-        changed: what has changed since the checkpoint.
 
     """
 
-    def __init__(self, saved: Sequence[SavedWill] = ()) -> None:
+    def __init__(self, saved: Sequence[SavedWill], changes: Changes) -> None:
         self.standing = {one.number: one for one in saved}
         self.highest = max(self.standing, default=0)
-        self.changed: set[int] = set()
+        self._changes = changes
         self._announced: dict[int, int] = {}
 
     def event(self, kind: Event, fields: list[Any]) -> None:
@@ -139,7 +130,7 @@ class WillsAgain:
             self.standing[number] = SavedWill(*fields)
         else:
             self.standing.pop(number, None)
-        self.changed.add(number)
+        self._changes.wills.add(number)
 
     def announced(self, message: int, number: int) -> None:
         """The batch to come has this will as this message, if it comes."""
@@ -154,4 +145,4 @@ class WillsAgain:
         for message in [one for one in self._announced if first <= one <= last]:
             number = self._announced.pop(message)
             self.standing.pop(number, None)
-            self.changed.add(number)
+            self._changes.wills.add(number)

@@ -30,10 +30,11 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.tables import FORMAT, TABLES
+from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Entry, Ref
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _log = logging.getLogger(__name__)
 
@@ -120,54 +121,52 @@ class Store:
 
         """
         try:
-            with self._one_call:
-                self._save(checkpoint)
+            with self._one_call, _transaction(self._db):
+                self._write(checkpoint)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {error}") from error
 
-    def _save(self, checkpoint: Checkpoint) -> None:
-        with _transaction(self._db):
-            self._write(checkpoint)
-
     def _write(self, checkpoint: Checkpoint) -> None:
-        db = self._db
         ids = self._write_messages(checkpoint.messages())
         for number in checkpoint.ended:
-            db.execute("DELETE FROM session WHERE number = ?", (number,))
-            for table in ("subscription", "delivery", "places", "away", "owed"):
-                db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608  # names of ours
+            self._clear("session", "number", number)
+            self._clear_session(number)
         for session in checkpoint.sessions:
             self._write_session(session, ids)
         for topic, message in checkpoint.retained.items():
-            if message is None:
-                db.execute("DELETE FROM retained WHERE topic = ?", (topic,))
-            else:
-                db.execute("REPLACE INTO retained VALUES (?, ?)", (topic, ids[message.ref]))
+            self._clear("retained", "topic", topic)
+            if message is not None:
+                self._put("retained", topic, ids[message.ref])
         for topic, grave in checkpoint.tombstones.items():
-            if grave is None:
-                db.execute("DELETE FROM tombstone WHERE topic = ?", (topic,))
-            else:
+            self._clear("tombstone", "topic", topic)
+            if grave is not None:
                 where = (grave.number, grave.qos, grave.since_us)
-                db.execute(
-                    "REPLACE INTO tombstone VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (topic, *grave.version, *where),
-                )
+                self._put("tombstone", topic, *grave.version, *where)
         for number, will in checkpoint.wills.items():
-            if will is None:
-                db.execute("DELETE FROM will WHERE number = ?", (number,))
-            else:
-                row = will._replace(
-                    roles=msgpack.packb(will.roles), properties=msgpack.packb(will.properties)
-                )
-                db.execute("REPLACE INTO will VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        db.executemany(
-            "REPLACE INTO delivered VALUES (?, ?, ?)",
-            ((*key, last) for key, last in checkpoint.delivered.items()),
-        )
-        db.execute(_SWEEP)
+            self._clear("will", "number", number)
+            if will is not None:
+                roles, properties = msgpack.packb(will.roles), msgpack.packb(will.properties)
+                self._put("will", *will._replace(roles=roles, properties=properties))
+        for key, last in checkpoint.delivered.items():
+            self._put("delivered", *key, last)
+        self._db.execute(_SWEEP)
         numbers = {} if checkpoint.mark is None else checkpoint.mark._asdict()
         numbers |= {"position": checkpoint.position, "next_session": checkpoint.next_session}
-        db.executemany("REPLACE INTO checkpoint VALUES (?, ?)", numbers.items())
+        for name, value in numbers.items():
+            self._put("checkpoint", name, value)
+
+    def _put(self, table: str, *row: object) -> int:
+        """Write a row in place of the one that has its key; return its number."""
+        marks = ", ".join("?" * len(row))
+        done = self._db.execute(f"REPLACE INTO {table} VALUES ({marks})", row)  # noqa: S608  # ours
+        return done.lastrowid or 0
+
+    def _clear(self, table: str, column: str, key: object) -> None:
+        self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))  # noqa: S608  # ours
+
+    def _clear_session(self, number: int) -> None:
+        for table in ("subscription", "delivery", "places", "away", "owed"):
+            self._clear(table, "session", number)
 
     def _write_messages(self, messages: Iterable[SavedMessage]) -> dict[Ref, int]:
         ids: dict[Ref, int] = {}
@@ -183,76 +182,38 @@ class Store:
                 ids[message.ref] = row[0]
                 continue
             entry = message.entry
-            done = self._db.execute(
-                "INSERT INTO message VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *where,
-                    entry.topic,
-                    entry.payload,
-                    entry.qos,
-                    entry.retain,
-                    msgpack.packb(entry.properties),
-                    message.expires_us,
-                ),
+            ids[message.ref] = self._put(
+                *("message", None, *where, entry.topic, entry.payload, entry.qos, entry.retain),
+                *(msgpack.packb(entry.properties), message.expires_us),
             )
-            assert done.lastrowid is not None
-            ids[message.ref] = done.lastrowid
         return ids
 
     def _write_session(self, session: SavedSession, ids: dict[Ref, int]) -> None:
-        db, number = self._db, session.number
-        db.execute(
-            "REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                number,
-                session.client_id,
-                session.username,
-                msgpack.packb(session.roles),
-                session.version,
-                session.expiry_s,
-                session.last_packet_id,
-                msgpack.packb(session.incoming),
-            ),
+        number, client, owed = session.number, session.client, session.owed
+        roles, incoming = msgpack.packb(client.roles), msgpack.packb(session.incoming)
+        self._put(
+            *("session", number, client.client_id, client.username, roles, client.version),
+            *(session.expiry_s, session.last_packet_id, incoming),
         )
-        if session.away_us is None:
-            db.execute("DELETE FROM away WHERE session = ?", (number,))
-        else:
-            db.execute("REPLACE INTO away VALUES (?, ?)", (number, session.away_us))
-        if session.owed is None:
-            db.execute("DELETE FROM owed WHERE session = ?", (number,))
-        else:
-            owed = (msgpack.packb(session.owed.wanted), msgpack.packb(list(session.owed.given)))
-            db.execute("REPLACE INTO owed VALUES (?, ?, ?)", (number, *owed))
-        db.execute("DELETE FROM subscription WHERE session = ?", (number,))
-        db.executemany(
-            "INSERT INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (number, name, s.qos, s.no_local, s.retain_as_published, s.identifier)
-                for name, s in session.subscriptions.items()
-            ),
-        )
-        self._write_deliveries(session, ids)
-
-    def _write_deliveries(self, session: SavedSession, ids: dict[Ref, int]) -> None:
-        db, number = self._db, session.number
-        db.execute("DELETE FROM delivery WHERE session = ?", (number,))
-        db.execute("DELETE FROM places WHERE session = ?", (number,))
+        self._clear_session(number)
+        if session.away_us is not None:
+            self._put("away", number, session.away_us)
+        if owed is not None:
+            given = msgpack.packb(list(owed.given))
+            self._put("owed", number, msgpack.packb(owed.wanted), given)
+        for name, s in session.subscriptions.items():
+            options = (s.qos, s.no_local, s.retain_as_published, s.identifier)
+            self._put("subscription", number, name, *options)
         for place, one in enumerate((*session.inflight, *session.queue)):
             identifiers = msgpack.packb(one.identifiers)
             if isinstance(one, SavedPlaces):
-                db.execute(
-                    "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *(number, place, *one.key, msgpack.packb(one.ranges)),
-                        *(one.flags, identifiers, one.expires_us),
-                    ),
-                )
+                ranges = msgpack.packb(one.ranges)
+                delivered_with = (one.flags, identifiers, one.expires_us)
+                self._put("places", number, place, *one.key, ranges, *delivered_with)
             else:
                 message = None if one.message is None else ids[one.message.ref]
-                db.execute(
-                    "INSERT INTO delivery VALUES (?, ?, ?, ?, ?, ?)",
-                    (number, one.packet_id, place, message, one.flags, identifiers),
-                )
+                sent = (one.packet_id, place, message)
+                self._put("delivery", number, *sent, one.flags, identifiers)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -299,7 +260,7 @@ class Store:
             [],
             {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
             {
-                row[0]: SavedTombstone(Version(*row[1:5]), *row[5:])
+                row[0]: SavedTombstone(RetainedVersion(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
             },
             {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},
@@ -338,10 +299,7 @@ class Store:
             )
         return SavedSession(
             number,
-            client_id,
-            username,
-            msgpack.unpackb(roles, use_list=False),
-            version,
+            Client.away(client_id, username, msgpack.unpackb(roles, use_list=False), version),
             expiry_s,
             last_packet_id,
             packed.numbers(incoming),

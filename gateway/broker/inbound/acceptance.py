@@ -104,7 +104,7 @@ class Acceptance:
 
     def publish(self, message: Message, publisher: Publisher, packet_id: int) -> None:
         """Take a client's QoS 1 or 2 message."""
-        self._add(Accepted(message, publisher, publisher.session, packet_id))
+        self._add(message, Accepted(message, publisher, publisher.session, packet_id))
 
     def again(self, publisher: Publisher, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
@@ -121,12 +121,12 @@ class Acceptance:
         is_delivered = message.topic not in self._to_retain
         if is_delivered:
             self._outlet.give_out(message, session, self._now())
-        self._add(Accepted(message, None, session, 0, is_delivered))
+        self._add(message, Accepted(message, None, session, 0, is_delivered))
 
     def publish_own(self, message: Message, will: int = 0) -> None:
         """Publish for the broker itself, or for a client that has gone: then its will's number."""
         if message.qos or message.retain:
-            self._add(Accepted(message, None, None, 0, False, will))
+            self._add(message, Accepted(message, None, None, 0, False, will))
         else:
             self._outlet.give_out(message, None, self._now())
             self.pass_on(message.row())
@@ -137,9 +137,7 @@ class Acceptance:
             self._unlogged.append(row)
             self._turns.need()
 
-    def _add(self, accepted: Accepted) -> None:
-        message = accepted.message
-        assert message is not None
+    def _add(self, message: Message, accepted: Accepted) -> None:
         if message.retain:
             self._outlet.stamp(message)
             if not accepted.is_delivered:

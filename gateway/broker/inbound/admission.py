@@ -21,7 +21,6 @@ from gateway.broker.limits import Limits, Refusals
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.registry import Sessions
-from gateway.broker.sessions.session import NEVER_EXPIRES_S
 from gateway.broker.sessions.wills import Wills, size_bytes
 from gateway.mqtt import (
     ConnAck,
@@ -128,8 +127,6 @@ class Admission:
             return ReasonCode.BAD_AUTHENTICATION_METHOD, "no such method"
         if len(connect.client_id.encode()) > CLIENT_ID_BYTES_MAX:
             return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "client identifier too long"
-        if not connect.client_id and is_311 and not connect.clean_start:  # [MQTT-3.1.3-8]
-            return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "empty client identifier"
         if certificate is None:
             return None
         if connect.bridge and BRIDGE_ROLE not in certificate.roles:
@@ -223,8 +220,7 @@ class Admission:
         longest = self._limits.session_expiry_s
         if connect.version == Version.V311:
             return 0 if connect.clean_start else longest
-        asked = int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0))
-        return min(asked, longest) if longest < NEVER_EXPIRES_S else asked
+        return min(int(connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0)), longest)
 
     def _keep_alive_s(self, connect: Connect) -> int:
         longest = self._limits.keep_alive_s

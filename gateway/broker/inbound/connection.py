@@ -16,10 +16,10 @@ from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.greeting import Greeting
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.inbound.reception import Reception
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
 from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.outbound.channel import Channel, Output
-from gateway.broker.statistics.traffic import Traffic
+from gateway.broker.sessions.registry import Sessions
 from gateway.broker.turns import Turns
 from gateway.mqtt import PacketError, Scanner
 
@@ -39,8 +39,9 @@ class Service:
         greeting: looks at first packets.
         reception: deals with those of accepted clients.
         departures: ends connections.
+        sessions: are told of those that are gone.
         connections: all that are open.
-        output: what all channels share.
+        output: what all channels share: a clock, counters, who is told what was refused.
         turns: of the event loop.
         limits: of packets.
 
@@ -49,24 +50,11 @@ class Service:
     greeting: Greeting
     reception: Reception
     departures: Departures
+    sessions: Sessions
     connections: Connections
     output: Output
     turns: Turns
     limits: Limits
-
-    def now(self) -> float:
-        """The loop's clock, in seconds."""
-        return self.output.now()
-
-    @property
-    def traffic(self) -> Traffic:
-        """Counts what has come and gone."""
-        return self.output.traffic
-
-    @property
-    def refusals(self) -> Refusals:
-        """Is told what was refused."""
-        return self.output.refusals
 
 
 class Connection(asyncio.Protocol):
@@ -113,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._packets, self._at = [], 0
         session = peer.session
         if session is not None:
-            self._service.departures.lost(session, why)
+            self._service.sessions.left(session, why)
         self._service.connections.closed(peer)
 
     def pause_writing(self) -> None:
@@ -129,8 +117,8 @@ class Connection(asyncio.Protocol):
         peer, service = self.peer, self._service
         if peer.channel.is_closing:
             return
-        service.traffic.bytes_read += len(data)
-        now_s = service.now()
+        service.output.traffic.bytes_read += len(data)
+        now_s = service.output.now()
         if peer.publisher is not None:  # before that, what counts is when it was opened
             peer.channel.heard_at_s = now_s
         self.peer.scanner.feed(data)
@@ -146,7 +134,7 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """What the packets waited for is there."""
         if not self.peer.channel.is_closing and not self.peer.waiting.is_waiting:
-            self._serve(self._service.now())
+            self._serve(self._service.output.now())
 
     def _serve(self, now_s: float) -> None:
         """Handle what is there, until it is done or has to wait."""
@@ -156,7 +144,7 @@ class Connection(asyncio.Protocol):
         try:
             while not channel.is_closing and not waiting.is_waiting and self._find():
                 self._handle()
-                if service.now() > until_s and not waiting.is_waiting and self._has_more():
+                if service.output.now() > until_s and not waiting.is_waiting and self._has_more():
                     waiting.for_others()
         except PacketError as error:
             self._fail(error)
@@ -181,7 +169,7 @@ class Connection(asyncio.Protocol):
             self._service.greeting.check_begins(self.peer.scanner)
             self._packets = self.peer.scanner.take(1)
         self._at = 0
-        self._service.traffic.packets_read += len(self._packets)
+        self._service.output.traffic.packets_read += len(self._packets)
         return bool(self._packets)
 
     def _has_more(self) -> bool:
@@ -217,7 +205,7 @@ class Connection(asyncio.Protocol):
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""
         peer, service = self.peer, self._service
         kind = f"protocol error ({error.reason.name.lower()})"
-        service.refusals.count(kind, f"{peer}: {error}")
+        service.output.refusals.count(kind, f"{peer}: {error}")
         session = peer.session
         if session is None:
             peer.channel.abort()

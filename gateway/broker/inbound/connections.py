@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 from gateway.broker.inbound.peer import Peer
-from gateway.broker.limits import Refusals
-from gateway.broker.listeners.arrivals import Arrivals
+from gateway.broker.limits import Limits, Refusals
+from tree_handler.rate_limit import RateLimit
+
+_ALL = ""
+"""Connections of a second count together, wherever they come from."""
 
 
 class Connections:
-    """Counts connections in and out.
+    """Counts connections in and out: in all, by address, and in a second.
 
     Args:
-        arrivals: says which are too many.
-        refusals: is told of those.
+        limits: how many there may be.
+        refusals: is told of those that are too many.
+        now: the loop's clock, in seconds.
 
     Attributes:
         opened_count: all that ever came, those refused included.
 
     """
 
-    def __init__(self, arrivals: Arrivals, refusals: Refusals) -> None:
-        self._arrivals = arrivals
+    def __init__(self, limits: Limits, refusals: Refusals, now: Callable[[], float]) -> None:
+        self._limits = limits
         self._refusals = refusals
+        self._now = now
+        self._rate = RateLimit(limits.connects_per_s, limits.connects_per_s, 1)
         self._peers: set[Peer] = set()
+        self._by_address: Counter[str] = Counter()
         self._takes_none = False
         self.opened_count = 0
 
@@ -37,18 +45,33 @@ class Connections:
 
     def opened(self, peer: Peer) -> None:
         """A connection has come; it may be closed at once."""
+        address = peer.channel.address
         self.opened_count += 1
         self._peers.add(peer)
-        why = self._arrivals.opened(peer.channel.address)
-        if why or self._takes_none:
-            self._refusals.count(why or "connection while stopping", peer.channel.address)
+        self._by_address[address] += 1
+        if why := self._why_not(address):
+            self._refusals.count(why, address)
             peer.channel.abort()
+
+    def _why_not(self, address: str) -> str:
+        """Why the connection that has just been counted is too many; empty if it is not."""
+        is_too_fast = not self._rate.allow(_ALL, self._now())
+        if len(self._peers) > self._limits.connections:
+            return "connection over the limit"
+        if self._by_address[address] > self._limits.connections_per_address:
+            return "connection over the limit of an address"
+        if is_too_fast:
+            return "connection over the limit of a second"
+        return "connection while stopping" if self._takes_none else ""
 
     def closed(self, peer: Peer) -> None:
         """A connection has gone, or has become a link."""
+        address = peer.channel.address
         if peer in self._peers:
             self._peers.discard(peer)
-            self._arrivals.closed(peer.channel.address)
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
 
     def take_no_more(self) -> None:
         """The broker stops."""

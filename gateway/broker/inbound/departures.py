@@ -76,11 +76,3 @@ class Departures:
         publishes_will = packet.reason == ReasonCode.DISCONNECT_WITH_WILL_MESSAGE
         why = f"by itself ({reason_text(packet.reason)})" if packet.reason else "by itself"
         self._sessions.left(session, why, publishes_will=publishes_will)  # [MQTT-3.14.4-3]
-
-    def lost(self, session: Session, why: str) -> None:
-        """The connection of a client is gone."""
-        self._sessions.left(session, why)
-
-    def stop(self, session: Session) -> None:
-        """The broker stops: wills are not published, for it is no fault of the clients'."""
-        self.disconnect(session, ReasonCode.SERVER_SHUTTING_DOWN, publishes_will=False)

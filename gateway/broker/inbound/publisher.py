@@ -12,9 +12,7 @@ from gateway.broker.inbound.waiting import Waiting
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
-from gateway.mqtt import PacketError, PubAck, PubRec, ReasonCode, Version, encode
-
-_V311 = int(Version.V311)
+from gateway.mqtt import V5, V311, PacketError, PubAck, PubRec, ReasonCode, encode
 
 
 class Publisher:
@@ -79,7 +77,7 @@ class Publisher:
                 raise PacketError(
                     ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "unreleased messages", len(incoming)
                 )
-        if self.version != _V311:
+        if self.version != V311:
             self._unacknowledged += 1
             if self._unacknowledged > self._receive_maximum:
                 raise PacketError(
@@ -96,7 +94,7 @@ class Publisher:
         if channel.is_closing:
             return
         if qos == 1:
-            if self.version != _V311:
+            if self.version != V311:
                 self._unacknowledged -= 1
             channel.send(b"\x40\x02" + packet_id.to_bytes(2, "big"))
         else:
@@ -109,12 +107,12 @@ class Publisher:
         """
         if self.channel.is_closing:
             return
-        if self.version == _V311:
+        if self.version == V311:
             self.channel.close(may_leave=False)
             return
         self._is_settled()
         kind = PubAck if qos == 1 else PubRec
-        self.channel.send(encode(kind(packet_id, reason), Version.V5))
+        self.channel.send(encode(kind(packet_id, reason), V5))
 
     def release(self, packet_id: int) -> None:
         """PUBREL: the exchange of a QoS 2 message is complete [MQTT-4.3.3-11].
@@ -131,7 +129,7 @@ class Publisher:
         if packet_id in self.session.incoming:
             self.session.incoming.release(packet_id)
             self._is_settled()
-        elif self.version != _V311:
+        elif self.version != V311:
             self.channel.send(b"\x70\x03%b\x92" % number)  # packet identifier not found
             return
         self.channel.send(b"\x70\x02" + number)

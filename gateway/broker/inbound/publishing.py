@@ -17,9 +17,8 @@ from gateway.broker.limits import Budget, Refusals
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import DUP, RETAIN, Message
 from gateway.broker.outbound.routes import Route, Routes
-from gateway.mqtt import PacketError, PropertyId, ReasonCode, Version, body_at, read_publish
+from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
-_V311 = int(Version.V311)
 _TOPIC_ALIAS = int(PropertyId.TOPIC_ALIAS)
 _SUBSCRIPTION_IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 
@@ -138,7 +137,7 @@ class Publishing:
         if publisher.begins(qos, packet_id, self._budget.unreleased_max):
             if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
                 version = publisher.version
-                number_at = at - (2 if version == _V311 else 3)
+                number_at = at - (2 if version == V311 else 3)
                 message = Message.as_it_came(
                     *(route.topic, route.key, packet[at:], version << 4 | first & 6),
                     *(packet[:number_at], packet[number_at + 2 :]),
@@ -173,7 +172,7 @@ class Publishing:
             return
         if not publisher.begins(qos, packet_id, self._budget.unreleased_max):
             self._acceptance.again(publisher, packet_id)
-        elif publisher.version == _V311:
+        elif publisher.version == V311:
             # It can't be told: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
             publisher.acknowledge(qos, packet_id)
         else:

@@ -13,6 +13,7 @@ from gateway.broker.inbound.requests import Requests, check_size
 from gateway.broker.limits import Limits
 from gateway.broker.statistics.traffic import Traffic
 from gateway.mqtt import (
+    V311,
     Auth,
     Disconnect,
     PacketError,
@@ -25,13 +26,11 @@ from gateway.mqtt import (
     ReasonCode,
     Subscribe,
     Unsubscribe,
-    Version,
     body_at,
     check_sent_by_client,
     decode,
 )
 
-_V311 = int(Version.V311)
 _PUBLISH, _CONNECT = 0x30, 0x10
 _PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
 _ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
@@ -105,7 +104,7 @@ class Reception:
             outgoing.pubcomp(packet_id)
         elif first == _PUBREL:
             publisher.release(packet_id)
-        elif outgoing.pubrec(packet_id, failed=False) or publisher.version == _V311:
+        elif outgoing.pubrec(packet_id, failed=False) or publisher.version == V311:
             publisher.channel.send(b"\x62\x02" + packet_id.to_bytes(2, "big"))
         else:
             publisher.channel.send(b"\x62\x03%b\x92" % packet_id.to_bytes(2, "big"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from gateway.broker.hooks import TopicPermissions, Verdict
+from gateway.broker.hooks import Client, TopicPermissions, Verdict
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.retained.owed import Wanted
@@ -13,7 +13,6 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import (
-    FilterError,
     PacketError,
     PropertyId,
     ReasonCode,
@@ -26,7 +25,7 @@ from gateway.mqtt import (
     encode,
 )
 from gateway.mqtt.primitives import read_length
-from tree_handler.routing.topic_filters import split_share
+from tree_handler.routing.topic_filters import proper, split_share
 
 _AT_SUBSCRIBE = 0
 _IF_NEW = 1
@@ -101,7 +100,7 @@ class Requests:
             return
         client = publisher.session.client
         verdicts = [
-            self._permissions.may_subscribe(client, _proper(request.filter))
+            self._permissions.may_subscribe(client, proper(request.filter))
             for request in packet.requests
         ]
         decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
@@ -147,39 +146,31 @@ class Requests:
     def _one(
         self, session: Session, request: SubscriptionRequest, identifier: int, *, may: bool
     ) -> tuple[int, bool]:
-        """The reason code for one filter, and whether it is a new subscription."""
+        """The reason code for one filter, and whether it is a new subscription.
+
+        That the filter is one, the codec has seen to.
+        """
         limits, client = self._limits, session.client
-        if not may or not _is_open(_proper(request.filter)):
+        share, topic_filter = split_share(request.filter)
+        if not may or not _is_open(topic_filter):
             self._refusals.count("subscription to a forbidden filter", str(client))
-            return self._why_not(session, request), False
+            return self._why_not(client, topic_filter), False
         if (over := self._over_limit(session, request)) is not None:
             self._refusals.count(over, str(client))
             return ReasonCode.QUOTA_EXCEEDED, False
-        try:
-            share, proper = split_share(request.filter)
-            if share and request.no_local:  # [MQTT-3.8.3-4]
-                raise PacketError(
-                    ReasonCode.PROTOCOL_ERROR, "shared subscription", request.filter, "MQTT-3.8.3-4"
-                )
-            if len(proper) > limits.topic_bytes or proper.count("/") >= limits.topic_levels:
-                self._refusals.count("filter over the limit", str(client))
-                return ReasonCode.TOPIC_FILTER_INVALID, False
-            subscription = Subscription(
-                request.qos,
-                request.no_local or (client.is_bridge and not share),
-                request.retain_as_published or client.is_bridge,
-                identifier,
-            )
-            is_new = self._subscriptions.add(session, request.filter, subscription)
-        except FilterError:
+        if len(topic_filter) > limits.topic_bytes or topic_filter.count("/") >= limits.topic_levels:
+            self._refusals.count("filter over the limit", str(client))
             return ReasonCode.TOPIC_FILTER_INVALID, False
-        return request.qos, is_new
+        subscription = Subscription(
+            request.qos,
+            request.no_local or (client.is_bridge and not share),
+            request.retain_as_published or client.is_bridge,
+            identifier,
+        )
+        return request.qos, self._subscriptions.add(session, request.filter, subscription)
 
-    def _why_not(self, session: Session, request: SubscriptionRequest) -> int:
-        permissions = self._permissions
-        if permissions is not None and permissions.is_concealed(
-            session.client, _proper(request.filter)
-        ):
+    def _why_not(self, client: Client, topic_filter: str) -> int:
+        if self._permissions is not None and self._permissions.is_concealed(client, topic_filter):
             return ReasonCode.UNSPECIFIED_ERROR  # "does not wish to reveal" (section 3.9.3)
         return ReasonCode.NOT_AUTHORIZED
 
@@ -196,14 +187,6 @@ class Requests:
 
 async def _decisions(verdicts: list[Verdict]) -> list[bool]:
     return [bool(await v) if inspect.isawaitable(v) else bool(v) for v in verdicts]
-
-
-def _proper(topic_filter: str) -> str:
-    """The filter without the share name; one that is malformed is refused later."""
-    try:
-        return split_share(topic_filter)[1]
-    except FilterError:
-        return topic_filter
 
 
 def _is_open(topic_filter: str) -> bool:

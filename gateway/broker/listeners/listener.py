@@ -126,11 +126,13 @@ class Listeners:
             connection = Connection(service, takes_links=not listener.is_websocket)
             carried: asyncio.Protocol = connection
             if listener.is_websocket:
-                carried = WebSocket(connection, self._rules, service.limits, service.refusals)
+                carried = WebSocket(
+                    connection, self._rules, service.limits, service.output.refusals
+                )
             if not listener.is_secure:
                 return carried
             tls = self._certificates(listener)
-            return _tls_layer(connection, carried, tls, service.refusals)
+            return _tls_layer(connection, carried, tls, service.output.refusals)
 
         if listener.is_secure:
             self._certificates(listener)

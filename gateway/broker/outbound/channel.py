@@ -8,7 +8,7 @@ answers its own requests are not read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.broker.limits import TOO_LARGE, UNREAD, Limits, Refusals
@@ -84,11 +84,6 @@ class Output:
         """The channels that have something to write."""
         dirty, self._dirty = self._dirty, []
         return dirty
-
-    def write(self, channels: Iterable[Channel]) -> None:
-        """Write what has gathered for each, in one call for each."""
-        for channel in channels:
-            channel.write()
 
 
 class Channel:

@@ -9,10 +9,7 @@ from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets
 from gateway.broker.outbound.routes import Grant, Members, Route
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.subscription import Subscription
-from gateway.mqtt import Version
-
-_V311, _V5 = int(Version.V311), int(Version.V5)
+from gateway.mqtt import V5, V311
 
 
 class Delivery:
@@ -35,11 +32,11 @@ class Delivery:
         """
         qos = message.qos
         if not qos:
-            _send_all(route.live_311, message, _V311, now_s)
-            _send_all(route.live_5, message, _V5, now_s)
+            _send_all(route.live_311, message, V311, now_s)
+            _send_all(route.live_5, message, V5, now_s)
         else:
-            _send_all(route.zero_311, message, _V311, now_s)
-            _send_all(route.zero_5, message, _V5, now_s)
+            _send_all(route.zero_311, message, V311, now_s)
+            _send_all(route.zero_5, message, V5, now_s)
             for session, granted in route.queued:  # at the lower of the two QoS [MQTT-3.8.4-8]
                 session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
         if route.special or route.shared:
@@ -55,13 +52,13 @@ class Delivery:
             version: of the protocol, the publisher's.
 
         """
-        is_311 = version == _V311
+        is_311 = version == V311
         for channel in route.live_311 if is_311 else route.live_5:
             channel.offer(packet)
         others = route.live_5 if is_311 else route.live_311
         if others:
             message = Message(route.topic, route.key, payload, 0, False)
-            _send_all(others, message, _V5 if is_311 else _V311, 0.0)
+            _send_all(others, message, V5 if is_311 else V311, 0.0)
 
     def deliver_plain(self, route: Route, payloads: Sequence[bytes], now_s: float) -> None:
         """Give QoS 0 messages of one topic, which are not retained and have no properties, to
@@ -71,7 +68,7 @@ class Delivery:
                 message = Message(route.topic, route.key, payload, 0, False)
                 self.deliver(message, route, None, now_s)
             return
-        for receivers, version in ((route.live_311, _V311), (route.live_5, _V5)):
+        for receivers, version in ((route.live_311, V311), (route.live_5, V5)):
             if receivers:
                 packets = plain_packets(route.key, payloads, version)
                 for channel in receivers:
@@ -143,7 +140,7 @@ class Delivery:
         journal = next((s.record.journal for s, _ in members if s.record is not None), None)
         if journal is not None and message.ref is not None:
             journal.shared(group, message.ref, session.record)
-        self.give(session, message, grant_of(subscription), now_s)
+        self.give(session, message, Grant.of([subscription]), now_s)
 
     def forget_turns(self, group: tuple[str, str]) -> None:
         """A shared subscription has no members left."""
@@ -155,10 +152,3 @@ def _send_all(channels: list[Channel], message: Message, version: int, now_s: fl
         packet = message.packet(version, 0, 0, (), now_s)
         for channel in channels:
             channel.offer(packet)
-
-
-def grant_of(subscription: Subscription) -> Grant:
-    """What one subscription alone grants."""
-    grant = Grant.of([subscription])
-    assert grant is not None
-    return grant

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.mqtt import (
+    V311,
     PacketError,
     PropertyId,
     ReasonCode,
-    Version,
     encode_properties,
     publish_head,
 )
@@ -30,7 +30,6 @@ RETAIN = 0x01
 EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 _IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 _USER_PROPERTY = int(PropertyId.USER_PROPERTY)
-_V311 = int(Version.V311)
 _NO_PROPERTIES: dict[int, Any] = {}
 
 OVERHEAD_BYTES = 200
@@ -160,7 +159,7 @@ class Message:
             now_s: on the loop's clock.
 
         """
-        if identifiers and version != _V311:
+        if identifiers and version != V311:
             tail = self._properties_now(identifiers, now_s) + self.payload
             head = publish_head(flags, self.key, len(tail) + (2 if flags & 6 else 0))
         else:
@@ -178,7 +177,7 @@ class Message:
         if self.kind == kind:
             return self.head, self.tail
         tail, is_lasting = self.payload, True
-        if kind >> 4 != _V311:
+        if kind >> 4 != V311:
             is_lasting = self.expires_at_s is None
             tail = (self._properties_now((), now_s) if self.properties else b"\0") + tail
         head = publish_head(kind & 15, self.key, len(tail) + (2 if kind & 6 else 0))
@@ -208,7 +207,7 @@ def _check_version(stamp: object) -> None:
 
 def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
     """PUBLISH packets of QoS 0 without properties, on one topic."""
-    properties = b"" if version == _V311 else b"\0"
+    properties = b"" if version == V311 else b"\0"
     extra = len(properties)
     heads = {
         size: publish_head(0, key, size + extra) + properties for size in set(map(len, payloads))

@@ -31,10 +31,8 @@ class Grant:
     identifiers: tuple[int, ...]
 
     @staticmethod
-    def of(subscriptions: list[Subscription]) -> Grant | None:
-        """Once, at the highest QoS [MQTT-3.3.5-1], with all identifiers [MQTT-3.3.4-4]."""
-        if not subscriptions:
-            return None
+    def of(subscriptions: list[Subscription]) -> Grant:
+        """Of one or more: at the highest QoS [MQTT-3.3.5-1], all identifiers [MQTT-3.3.4-4]."""
         return Grant(
             max(subscription.qos for subscription in subscriptions),
             any(subscription.retain_as_published for subscription in subscriptions),
@@ -101,38 +99,13 @@ class Route:
         return bool(self.live_311 or self.live_5 or self.queued or self.special or self.shared)
 
 
-def resolve(
-    key: bytes,
-    tree: Tree,
-    may_deliver: Callable[[Session, str], bool],
-) -> Route:
-    """The route of a topic.
-
-    Raises:
-        PacketError: what stands there is no topic name.
-
-    """
-    topic = check_topic_name(key)
-    route = Route(topic, key)
-    found: dict[Session, list[Subscription]] = {}
-    for session, subscription in tree.match(topic):
-        found.setdefault(session, []).append(subscription)
-    for session, subscriptions in found.items():
-        if may_deliver(session, topic):
-            _place(route, session, subscriptions)
-    for group, members in tree.match_shared(topic):
-        allowed = [(session, sub) for session, sub in members if may_deliver(session, topic)]
-        if allowed:
-            route.shared.append((group, allowed))
-    if route.special or route.shared:
-        route.is_plain = False
-    return route
+KnownRoutes = RouteCache[Route]
 
 
 def _place(route: Route, session: Session, subscriptions: list[Subscription]) -> None:
     grant = Grant.of(subscriptions)
-    own = Grant.of([s for s in subscriptions if not s.no_local])
-    assert grant is not None
+    others = [s for s in subscriptions if not s.no_local]
+    own = Grant.of(others) if others else None
     channel = session.channel
     if (
         grant.identifiers
@@ -161,22 +134,23 @@ class Routes:
 
     Args:
         tree: who subscribed to what.
+        known: keeps what was found, until a change touches it.
         limits: of topic names.
         may_deliver: whether a session's client may receive a topic.
 
     """
 
     def __init__(
-        self, tree: Tree, limits: Limits, may_deliver: Callable[[Session, str], bool]
+        self,
+        tree: Tree,
+        known: KnownRoutes,
+        limits: Limits,
+        may_deliver: Callable[[Session, str], bool],
     ) -> None:
         self._tree = tree
+        self._known = known
         self._limits = limits
         self._may_deliver = may_deliver
-        self._known: RouteCache[Route] = RouteCache()
-
-    def __len__(self) -> int:
-        """Topics whose receivers are known."""
-        return len(self._known)
 
     def of(self, key: bytes) -> Route:
         """Where a topic's messages go.
@@ -193,7 +167,7 @@ class Routes:
             limits = self._limits
             if len(key) > limits.topic_bytes or key.count(b"/") >= limits.topic_levels:
                 raise PacketError(ReasonCode.TOPIC_NAME_INVALID, "topic over the limit", key)
-            route = resolve(key, self._tree, self._may_deliver)
+            route = self.unkept(key)
             self._known.put(key, route)
         return route
 
@@ -204,20 +178,18 @@ class Routes:
             PacketError: it is no topic name.
 
         """
-        return resolve(key, self._tree, self._may_deliver)
-
-    def expect(self, filter_count: int) -> None:
-        """So many filters will be touched at once."""
-        self._known.expect(filter_count)
-
-    def touched(self, topic_filter: str) -> None:
-        """Forget where topics go that this filter, shared or not, matches."""
-        self._known.touched(topic_filter)
-
-    def touched_by(self, session: Session) -> None:
-        """Forget where topics go that a session has subscribed to."""
-        self._known.touched_by(session.subscriptions)
-
-    def clear(self) -> None:
-        """Forget where any topic goes."""
-        self._known.clear()
+        topic = check_topic_name(key)
+        route = Route(topic, key)
+        found: dict[Session, list[Subscription]] = {}
+        for session, subscription in self._tree.match(topic):
+            found.setdefault(session, []).append(subscription)
+        for session, subscriptions in found.items():
+            if self._may_deliver(session, topic):
+                _place(route, session, subscriptions)
+        for group, members in self._tree.match_shared(topic):
+            allowed = [one for one in members if self._may_deliver(one[0], topic)]
+            if allowed:
+                route.shared.append((group, allowed))
+        if route.special or route.shared:
+            route.is_plain = False
+        return route

@@ -27,31 +27,18 @@ class RetainedLimitError(ValueError):
 
     Args:
         topic: the message's topic.
-        value: what it would have come to.
-        limit: what it may be.
+        value: what they would have come to.
+        limit: what that may be.
+        counted: what is too much.
 
     """
 
-    counted = "retained"
-
-    def __init__(self, topic: str, value: int, limit: int) -> None:
+    def __init__(self, topic: str, value: int, limit: int, counted: str) -> None:
         shown = topic if len(topic) <= 80 else topic[:77] + "..."
-        super().__init__(f"{shown!r} not retained: {value} {self.counted}, limit {limit}")
+        super().__init__(f"{shown!r} not retained: {value} {counted}, limit {limit}")
         self.topic = topic
         self.value = value
         self.limit = limit
-
-
-class RetainedMessagesLimitError(RetainedLimitError):
-    """There would be too many retained messages."""
-
-    counted = "retained messages"
-
-
-class RetainedBytesLimitError(RetainedLimitError):
-    """The retained messages would take too many bytes."""
-
-    counted = "bytes of retained messages"
 
 
 class _Held(Generic[M]):
@@ -123,8 +110,7 @@ class RetainedMessages(Generic[M]):
             expires_at_s: from then on it is gone (MQTT 5.0, section 3.3.2.3.3).
 
         Raises:
-            RetainedMessagesLimitError: too many messages; nothing has changed.
-            RetainedBytesLimitError: too many bytes; nothing has changed.
+            RetainedLimitError: too many messages, or too many bytes; nothing has changed.
 
         """
         old = self._held.get(topic)
@@ -134,10 +120,12 @@ class RetainedMessages(Generic[M]):
             grows_by = size + self._index.bytes_max(len(levels))
         else:
             grows_by = size - old.size_bytes
-        if old is None and len(self._held) >= self._messages_max:
-            raise RetainedMessagesLimitError(topic, len(self._held) + 1, self._messages_max)
-        if grows_by > 0 and self.bytes_held + grows_by > self._bytes_max:
-            raise RetainedBytesLimitError(topic, self.bytes_held + grows_by, self._bytes_max)
+        count, total = len(self._held) + (old is None), self.bytes_held + grows_by
+        if old is None and count > self._messages_max:
+            raise RetainedLimitError(topic, count, self._messages_max, "retained messages")
+        if grows_by > 0 and total > self._bytes_max:
+            what = "bytes of retained messages"
+            raise RetainedLimitError(topic, total, self._bytes_max, what)
         self._serial += 1
         self._held[topic] = _Held(message, size, expires_at_s, self._serial)
         self._bytes += size - (0 if old is None else old.size_bytes)
@@ -170,15 +158,6 @@ class RetainedMessages(Generic[M]):
         """A topic's message, if there is one; expired or not."""
         held = self._held.get(topic)
         return None if held is None else held.message
-
-    def expires_at_s(self, topic: str) -> float:
-        """When a topic's message is gone; infinity if never.
-
-        Raises:
-            KeyError: no message is retained for the topic.
-
-        """
-        return self._held[topic].expires_at_s
 
     def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
         """Delete what has expired and say which topics; to be called again and again.

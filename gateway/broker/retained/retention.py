@@ -18,7 +18,7 @@ from gateway.broker.durability.durability import Durability
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
-from tree_handler.retained.hybrid_clock import HybridClock, Version
+from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.sync import PUT_OFF_MAX
 from tree_handler.retained.versions import RetainedVersions, Tombstone
@@ -53,7 +53,7 @@ class Retention:
         self._statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         """The broker's own, ``$SYS``."""
         self._versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
-        self._put_off: dict[str, Version] = {}
+        self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
 
     def __len__(self) -> int:
@@ -135,13 +135,13 @@ class Retention:
             self._versions.bury(topic, grave, self._now())
             self._changed(topic)
 
-    def put_off(self, topic: str, version: Version) -> None:
+    def put_off(self, topic: str, version: RetainedVersion) -> None:
         """Subscribers were not given this version: it may come through the log, as news."""
         self._put_off[topic] = version
         if len(self._put_off) > PUT_OFF_MAX:
             del self._put_off[next(iter(self._put_off))]
 
-    def take_put_off(self, topic: str) -> Version | None:
+    def take_put_off(self, topic: str) -> RetainedVersion | None:
         """The version of a topic that was put off; None if none is. It is so no longer."""
         return self._put_off.pop(topic, None)
 
@@ -158,15 +158,16 @@ class Retention:
             kind = "tombstone of a retained message dropped early"
             self._refusals.count(kind, "retained messages", times)
 
-    def _version(self, message: Message) -> Version | None:
+    def _version(self, message: Message) -> RetainedVersion | None:
         """A message's version; None for one that stays here."""
         stamp = message.properties.get(VERSION)
         if message.ref is None:
-            return None if stamp is None else Version(stamp[0], stamp[1], *self._durability.own)
+            own = self._durability.own
+            return None if stamp is None else RetainedVersion(stamp[0], stamp[1], *own)
         stream, number = message.ref
         if stamp is None:  # of a log from before there were stamps: older than all that have one
-            return Version(0, number, *stream)
-        return Version(stamp[0], stamp[1], *stream)
+            return RetainedVersion(0, number, *stream)
+        return RetainedVersion(stamp[0], stamp[1], *stream)
 
     def _retain_here(self, message: Message) -> bool:
         topic = message.topic

@@ -21,11 +21,10 @@ from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
-from gateway.pace import Pace
 
 TURN_S = 0.005
 PORTION = 16
-"""Messages before the first look at the clock; more while they cost little."""
+"""Messages between two looks at the clock."""
 _PAUSE_S = 0.02
 """A client that does not read is looked at so often."""
 
@@ -116,15 +115,14 @@ class RetainedSending:
     ) -> bool:
         """Send for a turn; whether that was all."""
         now_s = self._now()
-        pace = Pace(self._now, TURN_S, PORTION)
-        pace.begin(now_s)
         size_bytes = 0
-        for topic, message, grant in rest:
+        for count, (topic, message, grant) in enumerate(rest, 1):
             if self._may_deliver(session, topic):
                 self._delivery.give(session, message, grant, now_s, retained=True)
                 owed.given.add(topic)
                 size_bytes += message.size_bytes
-            if not pace.goes_on(1) or size_bytes > self._turn_bytes:
+            is_late = not count % PORTION and self._now() > now_s + TURN_S
+            if is_late or size_bytes > self._turn_bytes:
                 return False
         return True
 

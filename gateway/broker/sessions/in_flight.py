@@ -148,55 +148,48 @@ class InFlight:
             return None
         return self._send((message, flags, identifiers), now_s)
 
-    def puback(self, *packet_ids: int) -> None:
-        """QoS 1 messages have arrived.
+    def puback(self, packet_id: int) -> None:
+        """A QoS 1 message has arrived.
 
         Raises:
-            PacketError: an identifier is 0, as for each of the three.
+            PacketError: the identifier is 0, as for each of the three.
 
         """
-        inflight = self.inflight
-        for packet_id in packet_ids:
-            delivery = inflight.get(packet_id)
-            if delivery is not None and delivery[1] & 6 == 2:
-                del inflight[packet_id]
-                self._inflight_bytes -= delivery[0].size_bytes
-                if self.record is not None:
-                    self.record.note(Operation.PUBACK, packet_id)
-            elif not packet_id:
-                raise _no_identifier("PUBACK")
+        delivery = self.inflight.get(packet_id)
+        if delivery is not None and delivery[1] & 6 == 2:
+            del self.inflight[packet_id]
+            self._inflight_bytes -= delivery[0].size_bytes
+            if self.record is not None:
+                self.record.note(Operation.PUBACK, packet_id)
+        elif not packet_id:
+            raise _no_identifier("PUBACK")
 
-    def pubrec(self, *packet_ids: int, failed: bool) -> bool:
-        """QoS 2 messages have arrived, or were refused; whether all identifiers are known."""
+    def pubrec(self, packet_id: int, *, failed: bool) -> bool:
+        """A QoS 2 message has arrived, or was refused; whether the identifier is known."""
         inflight = self.inflight
-        are_known = True
-        for packet_id in packet_ids:
-            if packet_id not in inflight:
-                if not packet_id:
-                    raise _no_identifier("PUBREC")
-                are_known = False
-                continue
-            delivery = inflight[packet_id]
-            if delivery is not None and delivery[1] & 6 == 4:
-                self._inflight_bytes -= delivery[0].size_bytes
-                if failed:  # [MQTT-4.3.3-4]: the identifier is free
-                    del inflight[packet_id]
-                else:
-                    inflight[packet_id] = None
-                if self.record is not None:
-                    self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
-        return are_known
-
-    def pubcomp(self, *packet_ids: int) -> None:
-        """The exchange of QoS 2 messages is complete."""
-        inflight = self.inflight
-        for packet_id in packet_ids:
-            if inflight.get(packet_id, _UNKNOWN) is None:
+        if packet_id not in inflight:
+            if not packet_id:
+                raise _no_identifier("PUBREC")
+            return False
+        delivery = inflight[packet_id]
+        if delivery is not None and delivery[1] & 6 == 4:
+            self._inflight_bytes -= delivery[0].size_bytes
+            if failed:  # [MQTT-4.3.3-4]: the identifier is free
                 del inflight[packet_id]
-                if self.record is not None:
-                    self.record.note(Operation.PUBCOMP, packet_id)
-            elif not packet_id:
-                raise _no_identifier("PUBCOMP")
+            else:
+                inflight[packet_id] = None
+            if self.record is not None:
+                self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
+        return True
+
+    def pubcomp(self, packet_id: int) -> None:
+        """The exchange of a QoS 2 message is complete."""
+        if self.inflight.get(packet_id, _UNKNOWN) is None:
+            del self.inflight[packet_id]
+            if self.record is not None:
+                self.record.note(Operation.PUBCOMP, packet_id)
+        elif not packet_id:
+            raise _no_identifier("PUBCOMP")
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""

@@ -9,7 +9,7 @@ from gateway.broker.hooks import Client, Events
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.retained.owing import Owing
-from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
+from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.mqtt import Will
@@ -144,8 +144,7 @@ class Sessions:
 
     def set_expiry(self, session: Session, expiry_s: int) -> None:
         """Keep a session so long once its client has gone."""
-        longest = self._budget.limits.session_expiry_s
-        session.expiry_s = min(expiry_s, longest) if longest < NEVER_EXPIRES_S else expiry_s
+        session.expiry_s = min(expiry_s, self._budget.limits.session_expiry_s)
         self._durability.session_opened(session)
 
     # -- how they end --------------------------------------------------------------------------
@@ -182,13 +181,10 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
-        self._subscriptions.withdraw_all(session)
+        self.forget(session)
         self._wills.publish(session)
         session.end()
-        self._owing.settled(session)
         self._offline.discard(session)
-        if self._by_client.get(session.client_id) is session:
-            del self._by_client[session.client_id]
         self._durability.session_ended(session)
 
     def expire(self, now_s: float, until_s: float) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.broker.hooks import Events, Interest
+from gateway.broker.hooks import Demand, Events
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.routes import Routes, Tree
+from gateway.broker.outbound.routes import KnownRoutes, Tree
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.routing.topic_filters import split_share
@@ -17,7 +17,7 @@ class Subscriptions:
 
     Args:
         tree: finds them by topic.
-        routes: forgets where topics go that a change touches.
+        known: forgets where topics go that a change touches.
         delivery: keeps whose turn it is in shared subscriptions.
         events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
@@ -28,13 +28,13 @@ class Subscriptions:
     def __init__(
         self,
         tree: Tree,
-        routes: Routes,
+        known: KnownRoutes,
         delivery: Delivery,
         events: Sequence[Events],
-        interest: Interest | None,
+        interest: Demand | None,
     ) -> None:
         self._tree = tree
-        self._routes = routes
+        self._known = known
         self._delivery = delivery
         self._events = events
         self._interest = interest
@@ -55,7 +55,7 @@ class Subscriptions:
 
     def expect(self, filter_count: int) -> None:
         """So many will change at once."""
-        self._routes.expect(filter_count)
+        self._known.expect(filter_count)
 
     def add(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
         """Add or replace a subscription [MQTT-3.8.4-3]; whether it is new.
@@ -68,7 +68,7 @@ class Subscriptions:
         if is_new and self._interest is not None:
             self._interest.subscribed(topic_filter)
         if session.record is not None:
-            session.record.journal.subscribed(session.record, topic_filter, subscription)
+            session.record.subscribed(topic_filter, subscription)
         for events in self._events:
             events.subscribed(session.client, topic_filter, subscription.qos)
         return is_new
@@ -83,7 +83,7 @@ class Subscriptions:
         is_new = self._tree.add(topic_filter, session, subscription)
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
-        self._routes.touched(topic_filter)
+        self._known.touched(topic_filter)
         return is_new
 
     def remove(self, session: Session, topic_filter: str) -> bool:
@@ -91,7 +91,7 @@ class Subscriptions:
         if not self.withdraw(session, topic_filter):
             return False
         if session.record is not None:
-            session.record.journal.unsubscribed(session.record, topic_filter)
+            session.record.unsubscribed(topic_filter)
         for events in self._events:
             events.unsubscribed(session.client, topic_filter)
         return True
@@ -100,20 +100,20 @@ class Subscriptions:
         """End a subscription; whether there was one."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
-        self._routes.touched(topic_filter)
+        self._known.touched(topic_filter)
         self._leave(session, topic_filter)
         return True
 
     def withdraw_all(self, session: Session) -> None:
         """End all subscriptions of a session that is no more."""
-        self._routes.touched_by(session)
+        self._known.touched_by(session.subscriptions)
         for topic_filter in session.subscriptions:
             self._leave(session, topic_filter)
         session.subscriptions.clear()
 
     def touch(self, session: Session) -> None:
         """A session is served in another way than before."""
-        self._routes.touched_by(session)
+        self._known.touched_by(session.subscriptions)
 
     def _leave(self, session: Session, topic_filter: str) -> None:
         if self._tree.remove(topic_filter, session) and self._interest is not None:

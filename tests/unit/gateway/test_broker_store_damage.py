@@ -17,6 +17,7 @@ from gateway.broker.durability.saved import (
     SavedSession,
 )
 from gateway.broker.durability.store import DamagedStoreError, Store, open_store
+from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
 from tree_handler.batch import Entry
 
@@ -29,7 +30,7 @@ def checkpoint(position: int = 7, sessions: int = 40) -> Checkpoint:
         message = SavedMessage((KEY, number), Entry(f"t/{number}", bytes(200), 1), None)
         made.sessions.append(
             SavedSession(
-                *(number, f"c{number}", None, None, 5, 60, 9, (3,)),
+                *(number, Client.away(f"c{number}", None, None, 5), 60, 9, (3,)),
                 {"t/#": Subscription(1)},
                 [SavedDelivery(9, message, 2, ()), SavedDelivery(8, None, 0, ())],
                 [

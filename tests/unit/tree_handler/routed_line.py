@@ -11,9 +11,9 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repairing import RepairSettings
-from tree_handler.replication.replication import Append, Replication, Route
+from tree_handler.replication.replication import Append, Replication, RouteBatch
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send, ServeRouted, Settle
+from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.routing.routed import Routed
@@ -56,9 +56,9 @@ class Node:
                     self.do(self.core.appended(action))
                     if header.control and header.origin == self.id:
                         self.line.flood(frame, header)
-                case Route(frame, header):
+                case RouteBatch(frame, header):
                     self.do(self.routed.accepted(frame, header, self._run, self.line.now))
-                case Send():
+                case SendRouted():
                     self.line.send(self.place, action)
                 case Settle(stream, last):
                     self.do(self.routed.settle(stream, last))
@@ -116,7 +116,7 @@ class Line:
         node.locator.forwards(places)
         node.routed.moved(self.now)
 
-    def send(self, source: int, action: Send) -> None:
+    def send(self, source: int, action: SendRouted) -> None:
         self._queue.append((source, action.link, action.payload))
 
     def flood(self, frame: bytes, header: Header) -> None:

@@ -49,8 +49,8 @@ class Gateway:
         told = [row for row in self.log if row[1].control]
         self.epoch += 1
         self.core = Replication("gw-1", self.epoch, have, RepairSettings(origin_gone_s=100.0), told)
-        self.do(self.core.link_up(1, 0.0))
-        self.do(self.core.forwarding(1, forwards=True))
+        self.do(self.core.repair.link_up(1, 0.0))
+        self.do(self.core.repair.forwarding(1, forwards=True))
 
     def do(self, actions: list[Action]) -> None:
         for action in actions:
@@ -109,18 +109,18 @@ def test_what_nobody_has_is_lost_when_the_origin_was_asked_or_is_long_gone() -> 
     ):
         gateway = Gateway()
         gateway.take(begins(3, {}), message(3, 1), begins(4, {3: 2}), message(4, 1))
-        gateway.do(gateway.core.handle_timer(1_000.0))
+        gateway.do(gateway.core.repair.handle_timer(1_000.0))
         (number,) = gateway.core._searches._active
         answer = Sought(number, missing, frozenset(asked), complete=complete)
-        gateway.do(gateway.core.receive_sought(1, answer, 1_000.0 + after_s))
+        gateway.do(gateway.core.repair.receive_sought(1, answer, 1_000.0 + after_s))
         assert gateway.got == [(3, 1)]
-        gateway.do(gateway.core.handle_timer(1_005.0 + after_s))
+        gateway.do(gateway.core.repair.handle_timer(1_005.0 + after_s))
         assert gateway.got == ([(3, 1), (4, 1)] if is_lost else [(3, 1)])
         assert gateway.lost == ([(("gw-0", 3), 2, 2)] if is_lost else [])
         assert gateway.core.counters.lost == is_lost
         before = list(gateway.got)
         gateway.begin()
-        gateway.do(gateway.core.handle_timer(0.0))
+        gateway.do(gateway.core.repair.handle_timer(0.0))
         assert gateway.got == before
 
 
@@ -151,8 +151,8 @@ def test_in_whatever_order_lives_and_restarts_all_is_handed_out_once_and_in_orde
         if chance.random() < 0.15:
             before = list(gateway.got)
             gateway.begin()
-            gateway.do(gateway.core.handle_timer(0.0))
+            gateway.do(gateway.core.repair.handle_timer(0.0))
             assert gateway.got == before
         gateway.take(frame)
-    gateway.do(gateway.core.handle_timer(1_000.0))
+    gateway.do(gateway.core.repair.handle_timer(1_000.0))
     assert gateway.got == [(epoch, n) for epoch, last in lasts.items() for n in range(1, last + 1)]

@@ -107,7 +107,7 @@ class Node:
                     if isinstance(action, Serve):
                         self.sent.append((link, None))
                 case Look(link, number, wanted):
-                    self.do(self.core.looked(number, self.repair(link, wanted)))
+                    self.do(self.core.repair.looked(number, self.repair(link, wanted)))
                 case SendSummary(link, summary):
                     self.sent.append((link, summary.encode()))
                 case SendRequest(link, message) | SendSeek(link, message):
@@ -137,17 +137,17 @@ class Node:
         core = self.core
         match message:
             case bytes():
-                self.do(core.receive_summary(link, Summary.decode(message), now))
+                self.do(core.repair.receive_summary(link, Summary.decode(message), now))
             case (bytes(frame), bool(repair)):
                 self.do(core.receive_batch(link, frame, repair=repair))
             case Request():
-                self.do(core.receive_request(link, message))
+                self.do(core.repair.receive_request(link, message))
             case Seek():
-                self.do(core.receive_seek(link, message, now))
+                self.do(core.repair.receive_seek(link, message, now))
             case Sought():
-                self.do(core.receive_sought(link, message, now))
+                self.do(core.repair.receive_sought(link, message, now))
             case None:
-                self.do(core.receive_done(link, now))
+                self.do(core.repair.receive_done(link, now))
 
     def take_new(self, *frames: Frame) -> None:
         """Take batches over link 1."""
@@ -171,14 +171,14 @@ class Fleet:
 
     def connect(self, a: int, b: int) -> None:
         core = self.nodes[a].core
-        self.nodes[a].do(core.link_up(b, self.now))
-        self.nodes[a].do(core.forwarding(b, forwards=True))
+        self.nodes[a].do(core.repair.link_up(b, self.now))
+        self.nodes[a].do(core.repair.forwarding(b, forwards=True))
 
     def restart(self, at: int) -> None:
         others = [other for other in range(len(self.nodes)) if other != at]
         self.nodes[at].sent.clear()
         for other in others:
-            self.nodes[other].do(self.nodes[other].core.link_down(at, self.now))
+            self.nodes[other].do(self.nodes[other].core.repair.link_down(at, self.now))
         self.settle(others)
         self.nodes[at].begin()
         for other in others:
@@ -200,7 +200,7 @@ class Fleet:
     def tick(self) -> None:
         self.now += 10.0
         for node in self.nodes:
-            node.do(node.core.handle_timer(self.now))
+            node.do(node.core.repair.handle_timer(self.now))
         self.settle()
 
 
@@ -218,8 +218,8 @@ def begins(stream: Epoch, earlier: dict[Epoch, int] | None = None) -> Frame:
 def node(kept_lives: int = 0) -> Node:
     one = Node("gw-1", kept_lives=kept_lives)
     one.begin()
-    one.do(one.core.link_up(1, 0.0))
-    one.do(one.core.forwarding(1, forwards=True))
+    one.do(one.core.repair.link_up(1, 0.0))
+    one.do(one.core.repair.forwarding(1, forwards=True))
     one.sent.clear()
     return one
 
@@ -278,7 +278,9 @@ def test_an_epoch_is_not_forgotten_while_anything_of_it_may_be_needed(why: str) 
         one.take_new(begins(NEW, {OLD: 5} if why == "its origin" else {}), message(NEW, 1))
     if why == "a neighbour":
         one.do(
-            one.core.receive_summary(1, Summary({OLD: Intervals([(1, 2)])}, completes=True), 0.0)
+            one.core.repair.receive_summary(
+                1, Summary({OLD: Intervals([(1, 2)])}, completes=True), 0.0
+            )
         )
     if why == "log":
         one.take_new(message(OLD, 2))
@@ -300,8 +302,8 @@ def test_what_comes_late_of_an_epoch_that_is_over_is_a_duplicate_also_after_a_re
         assert one.core.passed_over(OLD, 1, 9) == []
         assert not one.core.may_come(OLD, 7)
         one.begin()
-        one.do(one.core.link_up(1, 0.0))
-        one.do(one.core.forwarding(1, forwards=True))
+        one.do(one.core.repair.link_up(1, 0.0))
+        one.do(one.core.repair.forwarding(1, forwards=True))
 
 
 def test_what_is_over_here_is_neither_asked_for_nor_sought_nor_told_of_again() -> None:
@@ -310,7 +312,7 @@ def test_what_is_over_here_is_neither_asked_for_nor_sought_nor_told_of_again() -
     theirs = Summary({OLD: Intervals([(1, 9)]), NEW: Intervals([(1, 1)])}, completes=True)
     one.take(1, theirs.encode(), 0.0)
     one.take_new(begins(("gw-0", 12), {OLD: 9, NEW: 1}))
-    one.do(one.core.handle_timer(1_000.0))
+    one.do(one.core.repair.handle_timer(1_000.0))
     told = [Summary.decode(sent) for _, sent in one.sent if isinstance(sent, bytes)]
     assert told
     assert not any(OLD in summary.have for summary in told)
@@ -336,12 +338,12 @@ def test_nothing_is_pushed_to_a_neighbour_for_whom_it_is_over() -> None:
     one = node()
     one.take_new(begins(OLD), message(OLD, 1), message(NEW, 1))
     over = {name: Intervals([(3, 3)]) for name in ("gw-0", "$gw-0")}
-    one.do(one.core.link_up(2, 0.0))
+    one.do(one.core.repair.link_up(2, 0.0))
     one.take(2, Summary(over=over, completes=True).encode(), 0.0)
-    (push, *_) = one.core.forwarding(2, forwards=True)
+    (push, *_) = one.core.repair.forwarding(2, forwards=True)
     assert isinstance(push, Push)
     assert list(push.request.wanted) == [NEW]
-    assert one.core.lacking(2) == 1
+    assert one.core.repair.lacking(2) == 1
 
 
 def test_a_neighbour_for_whom_later_epochs_are_over_outlives_this_life() -> None:
@@ -365,7 +367,7 @@ def test_nothing_is_opened_or_sought_while_a_neighbour_tells_unless_it_never_end
     one.take_new(begins(NEW), message(NEW, 1))
     assert one.got == []
     for now in (1_000.0, 2_000.0, 3_000.0):
-        one.do(one.core.handle_timer(now))
+        one.do(one.core.repair.handle_timer(now))
     assert one.got == [(NEW, 1)]
 
 

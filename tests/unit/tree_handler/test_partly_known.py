@@ -17,7 +17,7 @@ from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order, replication
-from tree_handler.replication.delivery import Deliver, DeliverLogged, Delivery
+from tree_handler.replication.delivery import Deliver, DeliverLogged, OrderedDelivery
 from tree_handler.replication.replication import Action, Append, Replication
 
 STREAM = ("gw-0", 1)
@@ -43,7 +43,7 @@ class Gateway:
         self.got: list[int] = []
         self.again: list[int] = []
         self._handed_out = 0
-        self.do(self.core.link_up(1, 0.0))
+        self.do(self.core.repair.link_up(1, 0.0))
         row = epoch_order.statement("gw-0", 1, {}).row()
         flags = Flags.LOGGED | Flags.CONTROL
         self.take(batch.make("gw-0", 1, 1, [row], flags=flags, origin_time_us=0)[0])
@@ -149,5 +149,5 @@ def test_of_a_batch_that_is_partly_known_only_the_rest_is_handed_out(
 ) -> None:
     gateway = behind_a_known_beginning(held=held)
     assert gateway.got == [1, 2, 3, 7, 8, 9] + [10, 11] * held
-    monkeypatch.setattr(Delivery, "add", whole_batches(Delivery.add))
+    monkeypatch.setattr(OrderedDelivery, "add", whole_batches(OrderedDelivery.add))
     assert behind_a_known_beginning(held=held).again == [5, 6]

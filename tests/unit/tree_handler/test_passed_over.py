@@ -97,8 +97,8 @@ class Gateway:
 
 def flooding(name: str = "gw-0") -> Gateway:
     gateway = Gateway(Replication(name, 1), [])
-    gateway.do(gateway.core.link_up(1, 0.0))
-    gateway.do(gateway.core.forwarding(1, forwards=True))
+    gateway.do(gateway.core.repair.link_up(1, 0.0))
+    gateway.do(gateway.core.repair.forwarding(1, forwards=True))
     if name != "gw-0":
         gateway.meet()
     gateway.others.clear()
@@ -130,16 +130,16 @@ def test_what_is_to_stay_is_logged_and_numbered_and_its_numbers_are_told_before_
 def test_what_nothing_follows_is_told_when_summaries_are_due_and_only_once() -> None:
     gateway = flooding()
     published(gateway, LOCAL)
-    gateway.do(gateway.core.handle_timer(100.0))
+    gateway.do(gateway.core.repair.handle_timer(100.0))
     assert [(header.passed, header.last) for header in gateway.sent()] == [(True, 1)]
-    gateway.do(gateway.core.handle_timer(200.0))
+    gateway.do(gateway.core.repair.handle_timer(200.0))
     assert gateway.sent() == []
 
 
 def test_a_statement_is_passed_on_and_lets_go_what_waits_behind_it() -> None:
     gateway = flooding("gw-1")
-    gateway.do(gateway.core.link_up(2, 0.0))
-    gateway.do(gateway.core.forwarding(2, forwards=True))
+    gateway.do(gateway.core.repair.link_up(2, 0.0))
+    gateway.do(gateway.core.repair.forwarding(2, forwards=True))
     gateway.do(gateway.core.receive_batch(1, make(4)[0]))
     assert gateway.got == []
     gateway.others.clear()
@@ -159,8 +159,8 @@ def test_after_a_restart_nothing_behind_a_statement_is_handed_out_again_or_held_
     for frame, _ in (make(1), batch.passed(STREAM, 2, 4), make(5), make(7)):
         gateway.do(gateway.core.receive_batch(1, frame))
     again = gateway.restarted(2)
-    again.do(again.core.link_up(1, 0.0))
-    again.do(again.core.forwarding(1, forwards=True))
+    again.do(again.core.repair.link_up(1, 0.0))
+    again.do(again.core.repair.forwarding(1, forwards=True))
     for frame, _ in (batch.passed(STREAM, 2, 4), make(5), batch.passed(STREAM, 6, 6), make(8)):
         again.do(again.core.receive_batch(1, frame))
     assert again.got == [1, 5, 7, 8]
@@ -216,14 +216,16 @@ def test_a_batch_that_is_refused_again_and_again_counts_as_lost_and_order_goes_o
     # It is no more asked for, nor is it after a restart.
     have = {STREAM: Intervals([(1, 4)]), ("$gw-0", 1): Intervals([(1, 1)])}
     for life in (gateway, gateway.restarted(2)):
-        life.do(life.core.link_up(2, 0.0))
-        assert life.core.receive_summary(2, Summary(have, {}), 0.0) == []
+        life.do(life.core.repair.link_up(2, 0.0))
+        assert life.core.repair.receive_summary(2, Summary(have, {}), 0.0) == []
 
 
 def test_what_another_neighbour_can_send_is_not_set_aside() -> None:
     gateway = flooding("gw-1")
-    gateway.do(gateway.core.link_up(2, 0.0))
-    gateway.core.receive_summary(2, Summary({STREAM: Intervals([(1, 2)])}, completes=True), 0.0)
+    gateway.do(gateway.core.repair.link_up(2, 0.0))
+    gateway.core.repair.receive_summary(
+        2, Summary({STREAM: Intervals([(1, 2)])}, completes=True), 0.0
+    )
     refused(gateway, make(1, 2, LOCAL)[0], 3 * TRIES)
     gateway.do(gateway.core.receive_batch(2, make(1, 2)[0], repair=True))
     assert gateway.got == [1, 2]
@@ -250,29 +252,29 @@ def test_what_a_log_refuses_is_not_set_aside() -> None:
 
 def test_where_clients_are_routed_only_control_is_flooded_told_and_asked_for() -> None:
     gateway = routed()
-    gateway.do(gateway.core.link_up(1, 0.0))
-    gateway.do(gateway.core.forwarding(1, forwards=True))
+    gateway.do(gateway.core.repair.link_up(1, 0.0))
+    gateway.do(gateway.core.repair.forwarding(1, forwards=True))
     gateway.others.clear()
     published(gateway, Flags.LOGGED, Flags.NONE, Flags.LOGGED | Flags.CONTROL)
     frames = [action.frame for action in gateway.others if isinstance(action, SendBatch)]
     gateway.others.clear()
     assert [batch.check(frame).control for frame in frames] == [True, True]
-    gateway.do(gateway.core.handle_timer(100.0))
+    gateway.do(gateway.core.repair.handle_timer(100.0))
     (told,) = [action for action in gateway.others if isinstance(action, SendSummary)]
     assert list(told.summary.have) == [("$gw-1", 1)]  # that of gw-0 was told before
     gateway.others.clear()
     other = Replication("gw-0", 1, {STREAM: Intervals([(1, 5)])})
-    (tell,) = other.link_up(1, 0.0)
+    (tell,) = other.repair.link_up(1, 0.0)
     assert isinstance(tell, SendSummary)
-    assert gateway.core.receive_summary(1, tell.summary, 0.0) == []
+    assert gateway.core.repair.receive_summary(1, tell.summary, 0.0) == []
     assert gateway.core.receive_batch(1, make(1)[0]) == []
     assert gateway.core.counters.discarded == 1
 
 
 def test_taken_batches_are_handed_out_in_order_once_and_never_passed_on() -> None:
     gateway = routed()
-    gateway.do(gateway.core.link_up(1, 0.0))
-    gateway.do(gateway.core.forwarding(1, forwards=True))
+    gateway.do(gateway.core.repair.link_up(1, 0.0))
+    gateway.do(gateway.core.repair.forwarding(1, forwards=True))
     gateway.others.clear()
     for number in (1, 4, 1):
         gateway.do(gateway.core.take(*make(number)))
@@ -316,8 +318,8 @@ def test_whatever_comes_in_whatever_order_over_restarts_each_wanted_message_is_h
             assert gateway.got == [n for n in wanted if n <= held]
             epoch += 1
             gateway = gateway.restarted(epoch)
-            gateway.do(gateway.core.link_up(1, 0.0))
-            gateway.do(gateway.core.forwarding(1, forwards=True))
+            gateway.do(gateway.core.repair.link_up(1, 0.0))
+            gateway.do(gateway.core.repair.forwarding(1, forwards=True))
         if routes and passed:
             gateway.do(gateway.core.passed_over(STREAM, first, first + count - 1))
         elif routes:

@@ -63,13 +63,13 @@ class Network:
             self.wires[one, other] = deque()
         for one, other in ((a, b), (b, a)):
             core = self.nodes[one].core
-            self.carry_out(one, core.link_up(other, self.now))
-            self.carry_out(one, core.forwarding(other, forwards=forwards))
+            self.carry_out(one, core.repair.link_up(other, self.now))
+            self.carry_out(one, core.repair.forwarding(other, forwards=forwards))
 
     def cut(self, a: int, b: int) -> None:
         for one, other in ((a, b), (b, a)):
             self.wires.pop((one, other), None)
-            self.carry_out(one, self.nodes[one].core.link_down(other, self.now))
+            self.carry_out(one, self.nodes[one].core.repair.link_down(other, self.now))
 
     def restart(self, at: int, epoch: int) -> None:
         """Begin another life with what is in the log."""
@@ -109,7 +109,7 @@ class Network:
                     self.send(at, link, "sought", sought.encode())
                 case Look(link, number, wanted):
                     found = self.send_repairs(at, link, wanted)
-                    self.carry_out(at, node.core.looked(number, found))
+                    self.carry_out(at, node.core.repair.looked(number, found))
                 case Lost(stream, first, last):
                     node.lost.append((stream, first, last))
                 case Serve(link, request):
@@ -162,15 +162,15 @@ class Network:
             case "repair":
                 actions = core.receive_batch(a, payload, repair=True)
             case "summary":
-                actions = core.receive_summary(a, Summary.decode(payload), self.now)
+                actions = core.repair.receive_summary(a, Summary.decode(payload), self.now)
             case "request":
-                actions = core.receive_request(a, Request.decode(payload))
+                actions = core.repair.receive_request(a, Request.decode(payload))
             case "seek":
-                actions = core.receive_seek(a, Seek.decode(payload), self.now)
+                actions = core.repair.receive_seek(a, Seek.decode(payload), self.now)
             case "sought":
-                actions = core.receive_sought(a, Sought.decode(payload), self.now)
+                actions = core.repair.receive_sought(a, Sought.decode(payload), self.now)
             case _:
-                actions = core.receive_done(a, self.now)
+                actions = core.repair.receive_done(a, self.now)
         self.carry_out(b, actions)
 
     def deliver_all(self) -> None:
@@ -186,7 +186,7 @@ class Network:
             self.deliver_all()
             self.now += 10
             for i, node in enumerate(self.nodes):
-                self.carry_out(i, node.core.handle_timer(self.now))
+                self.carry_out(i, node.core.repair.handle_timer(self.now))
             if not any(self.wires.values()):
                 return
         pytest.fail("a still network goes on sending")
@@ -285,7 +285,7 @@ def test_a_blocked_link_repairs_but_carries_no_live_batches() -> None:
 def test_a_live_batch_on_a_link_that_does_not_forward_is_discarded_and_repaired() -> None:
     network = Network(2)
     network.connect(0, 1, forwards=True)
-    network.carry_out(1, network.nodes[1].core.forwarding(0, forwards=False))
+    network.carry_out(1, network.nodes[1].core.repair.forwarding(0, forwards=False))
     network.publish(0, "a")
     network.publish(0, "q0", qos=0)
     network.settle()
@@ -381,8 +381,8 @@ def test_a_second_gateway_under_the_same_id_and_epoch_is_reported() -> None:
 
 def test_the_memory_of_lossy_qos_0_is_constant() -> None:
     core = Replication("gw-0", 1)
-    core.link_up(1, 0.0)
-    core.forwarding(1, forwards=True)
+    core.repair.link_up(1, 0.0)
+    core.repair.forwarding(1, forwards=True)
     for n in range(1, 2_000, 2):
         frame = batch.encode("gw-1", 1, n, [Entry("t", b"")], flags=Flags.NONE, origin_time_us=0)
         core.receive_batch(1, frame)

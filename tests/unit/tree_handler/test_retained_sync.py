@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tree_handler import retained
 from tree_handler.errors import ProtocolError
 from tree_handler.replication.repair import Epoch
-from tree_handler.retained.hybrid_clock import Version
+from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.retained.sync import (
     ANSWER_BYTES,
@@ -78,7 +78,7 @@ class Store:
     def announce(self, topic: str, now: float) -> None:
         self.news.append(topic)
 
-    def put(self, topic: str, version: Version, payload: bytes, now: float = 0.0) -> None:
+    def put(self, topic: str, version: RetainedVersion, payload: bytes, now: float = 0.0) -> None:
         dead_s = None if payload else 0.0
         told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
         if self.versions.is_news(topic, version):
@@ -130,19 +130,19 @@ class Pair:
 
 
 versions = st.builds(
-    Version, st.integers(0, 5), st.integers(0, 5), st.sampled_from("abc"), st.integers(1, 2)
+    RetainedVersion, st.integers(0, 5), st.integers(0, 5), st.sampled_from("abc"), st.integers(1, 2)
 )
 updates = st.lists(st.tuples(st.sampled_from([f"t/{i}" for i in range(20)]), versions), max_size=60)
 
 
-def payload_of(topic: str, version: Version) -> bytes:
+def payload_of(topic: str, version: RetainedVersion) -> bytes:
     return b"" if version.logical == 2 else f"{topic} {version}".encode()
 
 
 @settings(max_examples=150)
 @given(updates, updates)
 def test_two_states_that_differ_anyhow_end_equal_in_a_bounded_number_of_messages(
-    some: list[tuple[str, Version]], others: list[tuple[str, Version]]
+    some: list[tuple[str, RetainedVersion]], others: list[tuple[str, RetainedVersion]]
 ) -> None:
     pair = Pair()
     for store, all_updates in zip(pair.stores, (some, others), strict=True):
@@ -159,7 +159,7 @@ def of_two_lives() -> Pair:
     """A gateway lost its disk and its clock, and wrote again what differs by its epoch alone."""
     pair = Pair()
     for epoch, store in enumerate(pair.stores, 1):
-        store.put("t", Version(1, 0, "a", epoch), b"of life %d" % epoch)
+        store.put("t", RetainedVersion(1, 0, "a", epoch), b"of life %d" % epoch)
     pair.up()
     pair.run()
     return pair
@@ -181,7 +181,7 @@ def test_versions_that_differ_by_the_epoch_alone_differ_and_the_later_life_wins(
 def test_where_nothing_differs_two_hashes_are_all_that_is_said() -> None:
     pair = Pair()
     for store in pair.stores:
-        store.put("t", Version(1, 0, "a", 1), b"x")
+        store.put("t", RetainedVersion(1, 0, "a", 1), b"x")
     pair.up()
     pair.run(3600)
     assert len(pair.sent) == 2
@@ -191,7 +191,7 @@ def test_where_nothing_differs_two_hashes_are_all_that_is_said() -> None:
 def test_a_gateway_with_nothing_fetches_everything_in_bounded_pieces() -> None:
     pair = Pair()
     for at in range(3_000):
-        pair.stores[0].put(f"site/{at}", Version(1, at, "a", 1), b"x" * 200)
+        pair.stores[0].put(f"site/{at}", RetainedVersion(1, at, "a", 1), b"x" * 200)
     pair.up()
     pair.run()
     assert pair.are_equal()
@@ -204,8 +204,8 @@ def test_two_gateways_with_many_topics_that_differ_in_one_do_not_list_them_all()
     pair = Pair()
     for store in pair.stores:
         for at in range(20_000):
-            store.put(f"site/{at}", Version(1, at, "a", 1), b"x")
-    pair.stores[0].put("site/7", Version(2, 0, "b", 1), b"new")
+            store.put(f"site/{at}", RetainedVersion(1, at, "a", 1), b"x")
+    pair.stores[0].put("site/7", RetainedVersion(2, 0, "b", 1), b"new")
     pair.up()
     pair.run()
     assert pair.are_equal()
@@ -216,11 +216,13 @@ def test_two_gateways_with_many_topics_that_differ_in_one_do_not_list_them_all()
 def test_a_long_list_of_topics_is_asked_about_in_pieces() -> None:
     pair = Pair()
     for at in range(3 * ASK_TOPICS):
-        pair.stores[1].put(f"site/{at}", Version(1, at, "a", 1), b"x")
+        pair.stores[1].put(f"site/{at}", RetainedVersion(1, at, "a", 1), b"x")
         pair.stores[0].put(
-            f"site/{at}", Version(1, at, "a", 1) if at else Version(9, 0, "b", 1), b"x"
+            f"site/{at}",
+            RetainedVersion(1, at, "a", 1) if at else RetainedVersion(9, 0, "b", 1),
+            b"x",
         )
-        pair.stores[0].put(f"other/{at}", Version(1, at, "a", 1), b"x")
+        pair.stores[0].put(f"other/{at}", RetainedVersion(1, at, "a", 1), b"x")
     pair.up()
     pair.run()
     assert pair.are_equal()
@@ -230,7 +232,7 @@ def test_what_changes_while_a_link_is_up_is_compared_when_it_has_settled() -> No
     pair = Pair()
     pair.up()
     pair.run()
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     pair.run()
     assert pair.are_equal()
     said = len(pair.sent)
@@ -240,7 +242,7 @@ def test_what_changes_while_a_link_is_up_is_compared_when_it_has_settled() -> No
 
 def test_nothing_is_compared_while_the_log_catches_up() -> None:
     pair = Pair()
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     for log in pair.logs:
         log.catching_up = True
     pair.up()
@@ -255,7 +257,7 @@ def test_nothing_is_compared_while_the_log_catches_up() -> None:
 def test_what_the_log_may_still_bring_is_left_to_it_until_it_is_given_up() -> None:
     pair = Pair()
     log = pair.logs[1]
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     stream = ("a", 1)
     log.out[stream] = 0
     log.coming.add((stream, 1))
@@ -270,7 +272,7 @@ def test_what_the_log_may_still_bring_is_left_to_it_until_it_is_given_up() -> No
 
 def test_what_waits_behind_a_gap_that_does_not_close_is_retained_and_no_news() -> None:
     pair = Pair()
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     pair.logs[1].out["a", 1] = 0
     pair.logs[1].coming.add((("a", 1), 1))
     pair.up()
@@ -285,7 +287,7 @@ def test_what_waits_behind_a_gap_that_does_not_close_is_retained_and_no_news() -
 def test_what_nobody_in_reach_can_send_is_retained_and_no_news() -> None:
     pair = Pair()
     pair.logs[1].out[("a", 1)] = 0
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     pair.up()
     pair.run()
     assert pair.are_equal()
@@ -295,7 +297,7 @@ def test_what_nobody_in_reach_can_send_is_retained_and_no_news() -> None:
 def test_what_was_retained_silently_is_news_when_the_log_gives_it_up() -> None:
     pair = Pair()
     pair.logs[1].out["a", 1] = 0
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"x")
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"x")
     pair.up()
     pair.run()
     assert pair.stores[1].news == []
@@ -307,8 +309,8 @@ def test_what_was_retained_silently_is_news_when_the_log_gives_it_up() -> None:
 def test_a_deletion_comes_with_its_age_and_goes_on_both_sides_at_its_time() -> None:
     pair = Pair()
     pair.now = 1000.0
-    pair.stores[0].put("t", Version(1, 0, "a", 1), b"", now=400.0)
-    pair.stores[1].put("t", Version(0, 5, "b", 1), b"x", now=400.0)
+    pair.stores[0].put("t", RetainedVersion(1, 0, "a", 1), b"", now=400.0)
+    pair.stores[1].put("t", RetainedVersion(0, 5, "b", 1), b"x", now=400.0)
     pair.up()
     pair.run()
     assert pair.are_equal()
@@ -320,14 +322,14 @@ def test_a_deletion_comes_with_its_age_and_goes_on_both_sides_at_its_time() -> N
 def test_over_a_limit_only_topics_that_are_known_are_fetched() -> None:
     pair = Pair()
     pair.stores[1].room = 2
-    pair.stores[1].put("known", Version(1, 0, "a", 1), b"old")
+    pair.stores[1].put("known", RetainedVersion(1, 0, "a", 1), b"old")
     for at in range(50):
-        pair.stores[0].put(f"t/{at}", Version(1, at, "a", 1), b"x")
+        pair.stores[0].put(f"t/{at}", RetainedVersion(1, at, "a", 1), b"x")
     pair.up()
     pair.run()
     assert len(pair.stores[1].contents) == 2
     assert pair.sides[1].counters.refused
-    pair.stores[0].put("known", Version(2, 0, "a", 1), b"new")
+    pair.stores[0].put("known", RetainedVersion(2, 0, "a", 1), b"new")
     pair.run(60)
     assert pair.stores[1].contents["known"].payload == b"new"
     said = len(pair.sent)
@@ -340,7 +342,7 @@ def test_tombstones_beyond_their_number_are_not_fetched_again_and_again() -> Non
     pair.stores[1].versions = RetainedVersions(tombstones_max=3)
     pair.sides[1] = RetainedSync(pair.stores[1], pair.logs[1])
     for at in range(10):
-        pair.stores[0].put(f"t/{at}", Version(1, at, "a", 1), b"")
+        pair.stores[0].put(f"t/{at}", RetainedVersion(1, at, "a", 1), b"")
     pair.up()
     pair.run(60)
     said = len(pair.sent)
@@ -351,7 +353,7 @@ def test_tombstones_beyond_their_number_are_not_fetched_again_and_again() -> Non
 def test_a_link_that_ends_within_a_piece_leaves_nothing_behind() -> None:
     pair = Pair()
     for at in range(3_000):
-        pair.stores[0].put(f"site/{at}", Version(1, at, "a", 1), b"x" * 200)
+        pair.stores[0].put(f"site/{at}", RetainedVersion(1, at, "a", 1), b"x" * 200)
     one, other = pair.sides
     one.link_up(1, 0.0)
     other.link_up(1, 0.0)

@@ -14,7 +14,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send, ServeRouted
+from tree_handler.routing.actions import SendRouted, ServeRouted
 from tree_handler.routing.interest import Interest
 from tree_handler.routing.runs import MAX_RUNS
 from tree_handler.routing.wire import Ask, Carry, Claim
@@ -328,7 +328,7 @@ def test_a_request_whose_answer_is_under_way_is_repeated_as_it_was_and_answered_
     for seconds in (1.0, 2.5):
         claim = Claim(("gw-0", 1), 2, (("gw-1", 2, 0),))
         for action in b.routed.receive(0, claim.encode(), seconds):
-            if isinstance(action, Send):
+            if isinstance(action, SendRouted):
                 message, _ = routed_wire.decode(action.payload)
                 assert isinstance(message, Ask)
                 numbers.append(message.number)

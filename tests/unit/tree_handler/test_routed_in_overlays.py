@@ -8,7 +8,7 @@ from tree_handler.overlays.instance import OverlayWay
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send
+from tree_handler.routing.actions import SendRouted
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
 from tree_handler.routing.routed import Routed
@@ -46,7 +46,7 @@ def sent(actions: list[object]) -> list[tuple[int, bytes]]:
     """Links, and the overlay that each message names."""
     found = []
     for action in actions:
-        assert isinstance(action, Send)
+        assert isinstance(action, SendRouted)
         message, _ = routed_wire.decode(action.payload)
         assert isinstance(message, Carry)
         found.append((action.link, message.overlay))

@@ -11,7 +11,7 @@ from tests.unit.tree_handler.routed_line import Line, Node
 from tree_handler.batch import Entry, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import Send
+from tree_handler.routing.actions import SendRouted
 from tree_handler.routing.wire import Ask, Carry
 
 BYTES_PER_S = 20_000
@@ -47,7 +47,7 @@ class SlowLine(Line):
             node.served_at_once = SERVED_AT_ONCE
         self.nodes[0].serve = self.serve_when_there_is_room  # type: ignore[method-assign]
 
-    def send(self, source: int, action: Send) -> None:
+    def send(self, source: int, action: SendRouted) -> None:
         edge = self.edges.get((source, action.link))
         if edge is None:
             super().send(source, action)

@@ -73,31 +73,33 @@ def test_who_merges_what_he_is_told_knows_what_there_is_in_whatever_order_it_com
 
 def test_the_first_is_whole_in_parts_and_a_later_one_has_what_changed_alone() -> None:
     core = Replication("gw", 1, many(2_500))
-    first = summaries(list(core.link_up(1, 0.0)))
+    first = summaries(list(core.repair.link_up(1, 0.0)))
     assert [len(part.have) for part in first] == [MAX_SUMMARY_ROWS, MAX_SUMMARY_ROWS, 500]
     assert [part.completes for part in first] == [False, False, True]
     core.trimmed({stream: 1 + (stream[0] == "gw-7") for stream in core.have})
-    (changed,) = summaries(core.handle_timer(10.0))
+    (changed,) = summaries(core.repair.handle_timer(10.0))
     assert list(changed.have) == [("gw-7", 1)]
     assert changed.kept_from == {("gw-7", 1): 2}
-    assert summaries(core.handle_timer(20.0)) == []
-    (nothing,) = summaries(core.joins(1))
+    assert summaries(core.repair.handle_timer(20.0)) == []
+    (nothing,) = summaries(core.repair.joins(1))
     assert (nothing.have, nothing.over, nothing.completes) == ({}, {}, False)
-    assert sum(len(part.have) for part in summaries(core.link_up(2, 20.0))) == 2_500
+    assert sum(len(part.have) for part in summaries(core.repair.link_up(2, 20.0))) == 2_500
 
 
 def test_nothing_is_concluded_from_a_part_of_the_first_telling() -> None:
     teller, core = Replication("gw", 1, many(1_500)), Replication("gw-x", 1, {})
     core.have["gw-1400", 1] = Intervals([(1, 1)])
-    core.link_up(1, 0.0)
-    first, last = summaries(list(teller.link_up(1, 0.0)))
-    assert core.receive_summary(1, first, 0.0) == []
-    assert core.lacking(1) is None
-    assert not any(hasattr(action, "request") for action in core.forwarding(1, forwards=True))
-    (ask, *_) = core.receive_summary(1, last, 0.0)
+    core.repair.link_up(1, 0.0)
+    first, last = summaries(list(teller.repair.link_up(1, 0.0)))
+    assert core.repair.receive_summary(1, first, 0.0) == []
+    assert core.repair.lacking(1) is None
+    assert not any(
+        hasattr(action, "request") for action in core.repair.forwarding(1, forwards=True)
+    )
+    (ask, *_) = core.repair.receive_summary(1, last, 0.0)
     assert isinstance(ask, SendRequest)
     assert len(ask.request.wanted) == repair.MAX_STREAMS
-    assert core.lacking(1) == 0
+    assert core.repair.lacking(1) == 0
 
 
 def test_no_part_of_a_summary_is_over_a_limit_however_many_ranges_there_are() -> None:
@@ -116,28 +118,28 @@ def test_a_summary_over_a_limit_breaks_the_protocol() -> None:
 @pytest.mark.slow
 def test_what_a_neighbour_tells_of_too_many_streams_is_left_out_and_counted() -> None:
     core = Replication("gw", 1)
-    core.link_up(1, 0.0)
+    core.repair.link_up(1, 0.0)
     told = [(f"gw-{number}", 1) for number in range(MAX_TOLD_STREAMS + 5)]
     rows = ((stream, Intervals([(1, 1)]), 1) for stream in told)
     for part in Summary.parts(rows, (), completes=True):
-        core.receive_summary(1, part, 0.0)
+        core.repair.receive_summary(1, part, 0.0)
     assert core.counters.left_out == 5
     # What is known already is no further stream, and goes on being taken.
     again = Summary({told[0]: Intervals([(1, 2)])}, completes=True)
-    core.receive_summary(1, again, 0.0)
+    core.repair.receive_summary(1, again, 0.0)
     assert core.counters.left_out == 5
 
 
 def test_what_a_neighbour_sends_it_does_not_lack_though_it_has_not_told_so_yet() -> None:
     neighbour = Replication("gw-n", 1, {("gw-n", 1): Intervals([(1, 3)])})
     core = Replication("gw", 1, {("gw-n", 1): Intervals([(1, 3)])})
-    core.link_up(1, 0.0)
-    for told in summaries(list(neighbour.link_up(1, 0.0))):
-        core.receive_summary(1, told, 0.0)
-    core.forwarding(1, forwards=True)
+    core.repair.link_up(1, 0.0)
+    for told in summaries(list(neighbour.repair.link_up(1, 0.0))):
+        core.repair.receive_summary(1, told, 0.0)
+    core.repair.forwarding(1, forwards=True)
     frame, _ = batch.make("gw-n", 1, 4, [("t", 1, b"")], flags=batch.Flags.LOGGED, origin_time_us=0)
     (append,) = core.receive_batch(1, frame)
     assert isinstance(append, Append)
     core.appended(append)
     assert 4 in core.covered(("gw-n", 1))
-    assert core.lacking(1) == 0
+    assert core.repair.lacking(1) == 0
