@@ -14,7 +14,7 @@ import asyncio
 import ipaddress
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dtls.errors import SocketError
@@ -27,6 +27,8 @@ _IP_PKTINFO = 8
 """ip(7); Python's socket module does not name it."""
 _IN_PKTINFO = struct.Struct("=I4s4s")  # interface, local address, destination of the header
 _SEND_BUFFER_BYTES = 1024 * 1024
+FREE_PORT_TRIES = 20
+"""For one that is free at all of several addresses."""
 
 
 class PeerAddress(NamedTuple):
@@ -35,11 +37,13 @@ class PeerAddress(NamedTuple):
     Attributes:
         sockaddr: as the socket module has it.
         local: the ``pktinfo`` to answer with; empty if the socket is bound to one address.
+        socket_number: of the socket that it talks to, among several.
 
     """
 
     sockaddr: tuple[Any, ...]
     local: bytes = b""
+    socket_number: int = 0
 
 
 class DatagramSocket:
@@ -49,6 +53,7 @@ class DatagramSocket:
         sock: bound or connected, not blocking; closed by `close`.
         on_datagrams: takes a batch of datagrams, each with where it came from.
         on_error: takes an error that the network reported (a port unreachable, say).
+        number: of this socket, among several.
 
     """
 
@@ -57,10 +62,12 @@ class DatagramSocket:
         sock: socket.socket,
         on_datagrams: Callable[[list[tuple[bytes, PeerAddress]]], None],
         on_error: Callable[[OSError], None] = lambda _error: None,
+        number: int = 0,
     ) -> None:
         self.dropped = 0
         """Datagrams that the system did not take; to UDP they are lost on the way."""
         self._sock = sock
+        self._number = number
         self._on_datagrams = on_datagrams
         self._on_error = on_error
         self._buffer = bytearray(_DATAGRAM_BYTES_MAX)
@@ -120,7 +127,7 @@ class DatagramSocket:
 
     def _read(self) -> tuple[bytes, PeerAddress]:
         size, sockaddr = self._sock.recvfrom_into(self._buffer)
-        return bytes(self._buffer[:size]), PeerAddress(sockaddr)
+        return bytes(self._buffer[:size]), PeerAddress(sockaddr, b"", self._number)
 
     def _read_with_local(self) -> tuple[bytes, PeerAddress]:
         size, ancillary, _, sockaddr = self._sock.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
@@ -132,16 +139,79 @@ class DatagramSocket:
                 # The interface is left to the routing table, the address is what must match.
                 _, specific, _ = _IN_PKTINFO.unpack(data)
                 local = _IN_PKTINFO.pack(0, specific, bytes(4))
-        return bytes(self._buffer[:size]), PeerAddress(sockaddr, local)
+        return bytes(self._buffer[:size]), PeerAddress(sockaddr, local, self._number)
 
 
-def listen(host: str, port: int, scheme: str) -> socket.socket:
-    """Bind a UDP socket to a numeric address (``0.0.0.0`` and ``::`` for all), port 0 for any.
+class DatagramSockets:
+    """Several UDP sockets as one: what came by one of them is answered by it.
 
-    Raises:
-        ListenError: the address is not this host's, or in use; ``scheme`` is for the message.
+    Args:
+        socks: as those of `DatagramSocket`, one or more, all of one port.
+        on_datagrams: as that of `DatagramSocket`.
+        on_error: the same.
 
     """
+
+    def __init__(
+        self,
+        socks: Sequence[socket.socket],
+        on_datagrams: Callable[[list[tuple[bytes, PeerAddress]]], None],
+        on_error: Callable[[OSError], None],
+    ) -> None:
+        self._sockets = [
+            DatagramSocket(sock, on_datagrams, on_error, number)
+            for number, sock in enumerate(socks)
+        ]
+        self.port: int = self._sockets[0].sockaddr[1]
+
+    def send(self, datagram: bytes, to: PeerAddress) -> None:
+        """Send a datagram by the socket that the peer talks to."""
+        self._sockets[to.socket_number].send(datagram, to)
+
+    def local_host(self, peer: PeerAddress) -> str:
+        """The address of ours that a peer talks to."""
+        return self._sockets[peer.socket_number].local_host(peer)
+
+    def close(self) -> None:
+        """Close them all."""
+        for one in self._sockets:
+            one.close()
+
+
+def listen(hosts: Sequence[str], port: int, scheme: str) -> list[socket.socket]:
+    """Bind a UDP socket for each of several numeric addresses, all to one port.
+
+    ``0.0.0.0`` is for all of IPv4, and ``::`` for all of IPv6; without an IPv4 address beside it,
+    it is for all of IPv4 too.
+
+    Args:
+        hosts: one address or more.
+        port: 0 for one that is free at all of them.
+        scheme: for the message.
+
+    Raises:
+        SocketError: an address is not this host's, or in use; nothing is bound then.
+
+    """
+    has_v4 = any("." in host for host in hosts)
+    left = FREE_PORT_TRIES if port == 0 and len(hosts) > 1 else 1
+    while True:
+        bound: list[socket.socket] = []
+        left -= 1
+        try:
+            for host in hosts:
+                chosen = bound[0].getsockname()[1] if bound else port
+                bound.append(_bind(host, chosen, scheme, v6_only=has_v4))
+        except SocketError:
+            for sock in bound:
+                sock.close()
+            if not (left and bound):
+                raise
+        else:
+            return bound
+
+
+def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
     name = f"{scheme}://{join_host_port(host, port)}"
     try:
         version = ipaddress.ip_address(host).version
@@ -153,7 +223,7 @@ def listen(host: str, port: int, scheme: str) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         if version == 6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
         sock.bind((host, port))
     except (OSError, OverflowError) as error:
         sock.close()

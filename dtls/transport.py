@@ -11,6 +11,7 @@ import logging
 import secrets
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from aiocoap import error, interfaces
@@ -18,7 +19,7 @@ from aiocoap.message import Message
 from aiocoap.numbers.constants import COAPS_PORT, MAX_REGULAR_BLOCK_SIZE_EXP
 
 from dtls.context import ServerContext
-from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
+from dtls.datagrams import DatagramSockets, PeerAddress, join_host_port
 from dtls.endpoint import (
     DEFAULT_LIMITS,
     Closed,
@@ -87,7 +88,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
     """aiocoap's message interface for the server.
 
     Args:
-        sock: bound, from `dtls.datagrams.listen`.
+        socks: bound, from `dtls.datagrams.listen`.
         context: the keys.
         message_manager: aiocoap's, takes the messages.
         limits: how much peers may take.
@@ -96,7 +97,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
 
     def __init__(
         self,
-        sock: socket.socket,
+        socks: Sequence[socket.socket],
         context: ServerContext,
         message_manager: Any,
         limits: EndpointLimits = DEFAULT_LIMITS,
@@ -108,8 +109,8 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self._socket = DatagramSocket(sock, self._on_datagrams, self._on_error)
-        self.port: int = self._socket.sockaddr[1]
+        self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
+        self.port = self._sockets.port
 
     @property
     def counters(self) -> EndpointCounters:
@@ -149,7 +150,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         self._peers.clear()
         if self._timer is not None:
             self._timer.cancel()
-        self._socket.close()
+        self._sockets.close()
 
     def _on_datagrams(self, batch: list[tuple[bytes, PeerAddress]]) -> None:
         now = self._loop.time()
@@ -182,7 +183,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
         match event:
             case Established(session_id, PeerAddress() as address, identity):
                 peer = join_host_port(address.sockaddr[0], address.sockaddr[1], COAPS_PORT)
-                local = join_host_port(self._socket.local_host(address), self.port, COAPS_PORT)
+                local = join_host_port(self._sockets.local_host(address), self.port, COAPS_PORT)
                 self._peers[session_id] = DtlsAddress(session_id, identity, peer, local)
                 _log.info("session with %s at %s", identity, peer)
             case Received(session_id, plaintext):
@@ -210,7 +211,7 @@ class DtlsTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aioco
     def _flush(self) -> None:
         for datagram, address in self._endpoint.datagrams_to_send():
             assert isinstance(address, PeerAddress)
-            self._socket.send(datagram, address)
+            self._sockets.send(datagram, address)
 
 
 def decode_message(data: bytes, remote: object) -> Any | None:

@@ -7,7 +7,6 @@ that a gateway that starts has a configuration that holds.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from gateway.config_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, lo
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
+from gateway.listener_sections import CoapSection, MqttSection
 from gateway.mqtt import FilterError
 from tree_handler.member import Place
 
@@ -46,8 +46,9 @@ ROOT_POLICIES = ("capacity", "balance")
 class GatewaySection:
     """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain.
 
-    ``address`` is where others reach it, needed if it listens on every address. Sensor classes of
-    one's own are looked for in ``sensors_dir`` first; without it, beside the configuration file.
+    ``address`` is where others reach it, needed in a tree if it listens on every address. Sensor
+    classes of one's own are looked for in ``sensors_dir`` first; without it, beside the
+    configuration file.
     """
 
     id: str
@@ -74,119 +75,6 @@ class GatewaySection:
     def place(self) -> Place:
         """Where in the hierarchy it stands (A1)."""
         return Place(self.domain, self.group)
-
-
-PORT_FIELDS = {
-    "mqtt": "port",
-    "mqtts": "tls_port",
-    "ws": "websocket_port",
-    "wss": "secure_websocket_port",
-}
-"""What the configuration calls the broker's ports."""
-
-
-@dataclass(frozen=True, slots=True)
-class MqttSection:
-    """The broker's listeners; links use the plain one. Port 0 takes a free one, printed at start.
-
-    A listener whose port is "off", here None, does not exist. ``plugins`` are amqtt's: the dotted
-    name of a class -> its options. ``$SYS`` is published every ``sys_interval_s``, or never if
-    that is 0.
-    """
-
-    host: str = "127.0.0.1"
-    port: int | None = 1883
-    tls_port: int | None = None
-    websocket_port: int | None = None
-    secure_websocket_port: int | None = None
-    websocket_path: str = ""
-    websocket_origins: list[str] = field(default_factory=list)
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    client_certificate: str = "none"
-    client_ca_file: Path | None = None
-    client_crl_file: Path | None = None
-    plugins: dict[str, Any] = field(default_factory=dict)
-    sys_interval_s: float = 10.0
-
-    def __post_init__(self) -> None:
-        hold(self._faults())
-
-    @property
-    def ports(self) -> dict[str, int]:
-        """Those that are listened on, by scheme."""
-        ports = {scheme: getattr(self, name) for scheme, name in PORT_FIELDS.items()}
-        return {scheme: port for scheme, port in ports.items() if port is not None}
-
-    def _faults(self) -> Iterator[Fault]:
-        yield from checks.address("host", self.host)
-        for name in PORT_FIELDS.values():
-            yield from checks.port(name, getattr(self, name))
-        yield from self._doubled_ports()
-        if self.websocket_path and not self.websocket_path.startswith("/"):
-            yield Fault("websocket_path", f"{self.websocket_path!r} does not start with '/'")
-        for name, options in self.plugins.items():
-            if not isinstance(options, dict):
-                yield Fault(f"plugins.{name}", "is not a table")
-        if self.sys_interval_s and not 0.1 <= self.sys_interval_s <= 3600:
-            yield Fault("sys_interval_s", f"{self.sys_interval_s} is neither 0 nor 0.1 to 3600")
-        yield from self._certificate_faults()
-
-    def _doubled_ports(self) -> Iterator[Fault]:
-        first: dict[int, str] = {}
-        for scheme, port in self.ports.items():
-            if port and first.setdefault(port, scheme) != scheme:
-                why = f"{port} is {PORT_FIELDS[first[port]]} already"
-                yield Fault(PORT_FIELDS[scheme], why)
-
-    def _certificate_faults(self) -> Iterator[Fault]:
-        secure = [name for name in ("tls_port", "secure_websocket_port") if self._is_set(name)]
-        for name in ("certificate_file", "key_file"):
-            if secure and not self._is_set(name):
-                yield Fault(name, f"missing, and {secure[0]} is given")
-            if not secure and self._is_set(name):
-                yield Fault(name, "of no use without tls_port or secure_websocket_port")
-        words = ("none", "optional", "required")
-        if self.client_certificate not in words:
-            yield from checks.one_of("client_certificate", self.client_certificate, words)
-        elif self.client_certificate == "none":
-            for name in ("client_ca_file", "client_crl_file"):
-                if self._is_set(name):
-                    yield Fault(name, "of no use while client_certificate is 'none'")
-        elif not secure:
-            why = "of no use without tls_port or secure_websocket_port"
-            yield Fault("client_certificate", why)
-        elif self.client_ca_file is None:
-            why = f"missing, and client_certificate is {self.client_certificate!r}"
-            yield Fault("client_ca_file", why)
-
-    @property
-    def has_link_files(self) -> bool:
-        """Whether it has what links over TLS need: a port and the fleet's authority."""
-        return self.tls_port is not None and self.client_ca_file is not None
-
-    def _is_set(self, name: str) -> bool:
-        return getattr(self, name) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class CoapSection:
-    """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write; a port may be None."""
-
-    host: str = "127.0.0.1"
-    port: int | None = 5683
-    dtls_port: int | None = 5684
-    psk_file: Path | None = None
-
-    def __post_init__(self) -> None:
-        hold(self._faults())
-
-    def _faults(self) -> Iterator[Fault]:
-        yield from checks.address("host", self.host)
-        yield from checks.port("port", self.port)
-        yield from checks.port("dtls_port", self.dtls_port)
-        if self.port and self.port == self.dtls_port:
-            yield Fault("dtls_port", f"{self.port} is port already")
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +248,14 @@ class GatewaySettings:
         hold(self._faults())
 
     def _faults(self) -> Iterator[Fault]:
-        if self.gateway.address is None and ipaddress.ip_address(self.mqtt.host).is_unspecified:
-            yield Fault("gateway.address", f"missing, and mqtt.host is {self.mqtt.host}")
+        hosts = self.mqtt.hosts(self.link_scheme)
+        if (
+            self.gateway.address is None
+            and self.tree.has_ways
+            and all(map(checks.is_wildcard, hosts))
+        ):
+            why = f"missing, and {self.link_host_field} is {' and '.join(hosts)}"
+            yield Fault("gateway.address", why)
         if self.tree.tls == "required" and self.tree.has_ways and not self.mqtt.has_link_files:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
@@ -374,6 +268,11 @@ class GatewaySettings:
         return self.gateway.sensors_dir or beside
 
     @property
-    def address(self) -> str:
-        """Where other gateways reach this one."""
-        return self.gateway.address or self.mqtt.host
+    def link_scheme(self) -> str:
+        """Of the listener that takes links."""
+        return "mqtt" if self.tree.tls == "off" else "mqtts"
+
+    @property
+    def link_host_field(self) -> str:
+        """What says where that listener is."""
+        return f"mqtt.{self.mqtt.host_field(self.link_scheme)}"

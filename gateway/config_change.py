@@ -33,7 +33,10 @@ def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewayS
         tree = dataclasses.replace(before.tree, **taken)
     except ConfigError as error:
         raise ConfigError(f"tree.{error.where}", error.why) from error
-    settings = dataclasses.replace(before, tree=tree)
+    try:
+        settings = dataclasses.replace(before, tree=tree)
+    except ConfigError as error:
+        raise ConfigError(error.where, f"{error.why}: it takes a restart") from error
     return settings, _differences("", settings, after)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Sequence
 
 from gateway.config_file import Fault
@@ -10,6 +11,9 @@ from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 
 MOST_PORT = 65_535
+MOST_NAME = 253
+"""Characters of a host name (RFC 1035, section 2.3.4, without the length of the first label)."""
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
 def name(where: str, value: str) -> Iterator[Fault]:
@@ -26,6 +30,36 @@ def address(where: str, value: str) -> Iterator[Fault]:
         ipaddress.ip_address(value)
     except ValueError:
         yield Fault(where, f"{value!r} is not an IP address")
+
+
+def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
+    """Where to listen: numeric addresses and host names (RFC 1123, section 2.1)."""
+    if not values:
+        yield Fault(where, "names no address")
+    for value in values:
+        try:
+            ipaddress.ip_address(value)
+        except ValueError:
+            if not _is_host_name(value):
+                yield Fault(where, f"{value!r} is neither an IP address nor a host name")
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether that means all addresses of a version."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _is_host_name(value: str) -> bool:
+    labels = value.removesuffix(".").split(".")
+    # A last label of digits is an address that was mistyped.
+    return (
+        len(value) <= MOST_NAME
+        and all(_LABEL.fullmatch(label) for label in labels)
+        and not labels[-1].isdecimal()
+    )
 
 
 def port(where: str, value: int | None) -> Iterator[Fault]:

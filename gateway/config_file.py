@@ -24,6 +24,8 @@ FILES = "files"
 """In a field's metadata: keys of its tables that name a file, by how its name ends."""
 IS_THE_FILE: Mapping[str, Any] = types.MappingProxyType({"is": "the file that was read"})
 """Metadata of a field that no key sets: the path of the file."""
+ONE_OR_MORE: Mapping[str, Any] = types.MappingProxyType({"is": "a list, or its only item"})
+"""Metadata of a field that is a list; its only item may stand for it."""
 MOST_LISTED = 12
 """Keys that are told where an unknown one stands; of more, only one that is alike."""
 
@@ -34,7 +36,14 @@ _ALLOWED: Mapping[type, str] = {
     bool: "true or false",
     Path: "a path in quotes",
 }
-_STAND_INS: Mapping[type, Any] = {str: "x", int: 1, float: 1.0, bool: False, Path: Path("x")}
+_STAND_INS: Mapping[Any, Any] = {
+    str: "x",
+    int: 1,
+    float: 1.0,
+    bool: False,
+    Path: Path("x"),
+    list[str]: ["x"],
+}
 
 S = TypeVar("S")
 
@@ -211,7 +220,10 @@ class _Reader:
                 if name in table:
                     is_port = is_optional and hint is int
                     read = self._port if is_port else self._value
-                    values[name] = read(hint, table[name], where)
+                    given = table[name]
+                    if spec.metadata == ONE_OR_MORE and isinstance(given, str):
+                        given = [given]
+                    values[name] = read(hint, given, where)
                     self._find_files(values[name], spec)
                 elif _is_needed(spec) and dataclasses.is_dataclass(hint):
                     values[name] = self._value(hint, {}, where)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import ipaddress
 import logging
 import os
 from collections.abc import Callable
@@ -17,10 +16,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from dtls.datagrams import join_host_port
 from dtls.errors import DtlsError
 from dtls.keystore import Keystore
 from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
 from gateway.access_files import AccessFiles
+from gateway.addresses import Addresses
 from gateway.attachment import Attachment
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import BrokerSettings, GatewayBroker, Memory, open_broker
@@ -30,9 +31,9 @@ from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
-from gateway.config import PORT_FIELDS, ConfigError, GatewaySettings
+from gateway.config import ConfigError, GatewaySettings
 from gateway.copied_card import CopiedCard
 from gateway.drain import Drain
 from gateway.edge import GatewayEdge
@@ -49,6 +50,7 @@ from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.status import GatewayStatus
@@ -123,6 +125,7 @@ class GatewayProcess:
         keystore = state.keystore(self._settings.coap.psk_file)
         self._readings = state.readings(self._settings, self._accept, self._refused)
         files = access_files.read(self._settings)
+        self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
         self._expiry = ExpiryWatch(asyncio.get_running_loop())
@@ -159,7 +162,7 @@ class GatewayProcess:
         )
         self._console = await self._start_console(edge)
         try:
-            await self._attachment.start(self._settings.address, self._link_port())
+            await self._attachment.start(self._addresses.own, self._link_port())
         except DiscoveryError as error:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
@@ -185,7 +188,7 @@ class GatewayProcess:
         )
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
-            Identity(own.id, self._life.epoch, self._capability, self._settings.address),
+            Identity(own.id, self._life.epoch, self._capability, self._addresses.own),
             Parameters(hello_s=tree.hello_s),
             sync=self._settings.log.durability == "sync",
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
@@ -229,7 +232,10 @@ class GatewayProcess:
         client_log = ClientLog(asyncio.get_running_loop())
         self._stack.callback(client_log.close)
         settings = BrokerSettings(
-            tuple(Listener(scheme, mqtt.host, port) for scheme, port in mqtt.ports.items()),
+            tuple(
+                Listener(scheme, self._addresses.listened[scheme], port)
+                for scheme, port in mqtt.ports.items()
+            ),
             access.anonymous,
             self._settings.limits,
             WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
@@ -253,7 +259,7 @@ class GatewayProcess:
             raise ConfigError("gateway.state_dir", str(error)) from error
         except ListenError as error:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
-            raise ConfigError(where, f"{error.listener}: {_reason(error)}") from error
+            raise ConfigError(where, f"{error.address}: {_reason(error)}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
 
@@ -297,10 +303,10 @@ class GatewayProcess:
         core, node, routed = self._broker.core, self._node, self._routed
         console, port = await open_console(own, core, node, routed, edge)
         self._stack.push_async_callback(console.stop)
-        return f"{own.host}:{port}"
+        return join_host_port(own.host, port)
 
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
-        coap, own = self._settings.coap, self._settings.gateway
+        own, listened = self._settings.gateway, self._addresses.listened
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
             self._members.known,
@@ -311,11 +317,14 @@ class GatewayProcess:
             clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
+        at = {
+            scheme: CoapListener(listened[scheme], port)
+            for scheme, port in self._settings.coap.ports.items()
+        }
         server = CoapServer(
             self._site.site,
-            host=coap.host,
-            coap_port=coap.port,
-            coaps_port=None if keystore is None else coap.dtls_port,
+            coap=at.get("coap"),
+            coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
             anonymous=self._settings.access.anonymous,
         )
@@ -324,12 +333,7 @@ class GatewayProcess:
         except DtlsError as error:
             raise ConfigError("coap.port", str(error)) from error
         self._stack.push_async_callback(server.stop)
-        own_address = ipaddress.ip_address(self._settings.address)
-        host = f"[{own_address}]" if own_address.version == 6 else str(own_address)
-        scheme = "coap" if server.coap_port else "coaps"
-        port = server.coap_port or server.coaps_port
-        uri = f"{scheme}://{host}" + (f":{port}" if port else "")
-        self._site.start(self._readings.sensors, uri)
+        self._site.start(self._readings.sensors, self._addresses.uri(server.ports))
         return server
 
     def _record(self) -> MemberRecord:
@@ -340,7 +344,7 @@ class GatewayProcess:
             0,
             own.domain,
             own.group,
-            self._settings.address,
+            self._addresses.own,
             self._broker.ports.get("mqtt", 0),
             self._coap.coap_port or 0,
             self._coap.coaps_port or 0,
@@ -348,22 +352,17 @@ class GatewayProcess:
         )
 
     def _tell_listeners(self, state_dir: Path) -> None:
-        mqtt, coap = self._settings.mqtt.host, self._settings.coap.host
-        listeners = {
-            **{scheme: f"{mqtt}:{port}" for scheme, port in self._broker.ports.items()},
-            "coap": f"{coap}:{self._coap.coap_port}" if self._coap.coap_port else None,
-            "coaps": f"{coap}:{self._coap.coaps_port}" if self._coap.coaps_port else None,
-            "console": self._console,
-        }
         own_id = self._settings.gateway.id
+        listeners = self._addresses.at(self._broker.ports | self._coap.ports)
+        if self._console is not None:
+            listeners["console"] = [self._console]
         try:
-            listeners_file.write(state_dir, {"id": own_id, "pid": os.getpid(), **listeners})
+            listeners_file.write(state_dir, own_id, listeners)
         except OSError as error:
             why = f"{error.filename or state_dir}: {_reason(error)}"
             raise ConfigError("gateway.state_dir", why) from error
         self._stack.callback(listeners_file.remove, state_dir)
-        told = ", ".join(f"{scheme} {where}" for scheme, where in listeners.items())
-        _log.info("%s is up: %s", own_id, told)
+        _log.info("%s is up: %s", own_id, listeners_file.as_text(listeners))
 
     # -- the way of a message --------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from gateway.mqtt import (
 from tree_handler.batch import Entry, Row
 
 LIMIT_S = 20
-PLAIN = Listener("mqtt", "127.0.0.1", 0)
+PLAIN = Listener("mqtt", ("127.0.0.1",), 0)
 
 
 class EchoOnce(asyncio.Protocol):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,14 +22,31 @@ from gateway.coap.message_layer import attach
 from gateway.coap.udp import UdpTransport
 
 
+@dataclass(frozen=True, slots=True)
+class CoapListener:
+    """One port that is listened on.
+
+    Attributes:
+        hosts: numeric addresses; ``0.0.0.0`` and ``::`` for all.
+        port: 0 for one that is free at all of them.
+
+    """
+
+    hosts: Sequence[str]
+    port: int
+
+    def open(self, scheme: str) -> list[socket.socket]:
+        """Bind its sockets; see `dtls.datagrams.listen`."""
+        return listen(self.hosts, self.port, scheme)
+
+
 class CoapServer:
     """Serves an aiocoap site; writes need an authenticated peer.
 
     Args:
         site: an `aiocoap.resource.Site`. ``request.remote.identity`` tells who asks.
-        host: numeric address to listen at; ``0.0.0.0`` and ``::`` for all.
-        coap_port: port for plain CoAP, 0 for any, None for no plain CoAP.
-        coaps_port: port for CoAP over DTLS, 0 for any, None for no DTLS.
+        coap: where plain CoAP is; None for none.
+        coaps: where CoAP over DTLS is; None for none.
         keystore: keys of the peers that may connect over DTLS.
         anonymous: let anybody write over plain CoAP too.
         limits: how much DTLS peers may take.
@@ -37,16 +57,14 @@ class CoapServer:
         self,
         site: Any,
         *,
-        host: str,
-        coap_port: int | None,
-        coaps_port: int | None,
+        coap: CoapListener | None,
+        coaps: CoapListener | None,
         keystore: Keystore,
         anonymous: bool = False,
         limits: EndpointLimits = DEFAULT_LIMITS,
     ) -> None:
         self._site = GuardedSite(site, anonymous=anonymous)
-        self._host = host
-        self._asked = (coap_port, coaps_port)
+        self._asked = (coap, coaps)
         self._keystore = keystore
         self._limits = limits
         self._context: Context | None = None
@@ -62,6 +80,12 @@ class CoapServer:
     def coaps_port(self) -> int | None:
         """The port of CoAP over DTLS; None if there is none, or before `start`."""
         return None if self._dtls is None else self._dtls.port
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are open, by scheme."""
+        ports = {"coap": self.coap_port, "coaps": self.coaps_port}
+        return {scheme: port for scheme, port in ports.items() if port is not None}
 
     @property
     def counters(self) -> EndpointCounters | None:
@@ -80,24 +104,24 @@ class CoapServer:
         """Open both ports.
 
         Raises:
-            dtls.errors.ListenError: an address can't be listened at; none is open then.
+            dtls.errors.SocketError: an address can't be listened at; none is open then.
 
         """
         assert self._context is None, "started already"
-        coap_port, coaps_port = self._asked
-        plain = None if coap_port is None else listen(self._host, coap_port, "coap")
+        coap, coaps = self._asked
+        plain = [] if coap is None else coap.open("coap")
         try:
-            secure = None if coaps_port is None else listen(self._host, coaps_port, "coaps")
+            secure = [] if coaps is None else coaps.open("coaps")
         except SocketError:
-            if plain is not None:
-                plain.close()
+            for sock in plain:
+                sock.close()
             raise
         context = Context(
             loop=asyncio.get_running_loop(), serversite=self._site, loggername="coap-server"
         )
-        if plain is not None:
+        if plain:
             self._udp = attach(context, lambda messages: UdpTransport(plain, messages))
-        if secure is not None:
+        if secure:
             keys = ServerContext(self._keystore.key_of)
             self._dtls = attach(
                 context, lambda messages: DtlsTransport(secure, keys, messages, self._limits)

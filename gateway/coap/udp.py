@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from aiocoap import interfaces
 from aiocoap.numbers.constants import COAP_PORT, MAX_REGULAR_BLOCK_SIZE_EXP
 
-from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
+from dtls.datagrams import DatagramSockets, PeerAddress, join_host_port
 from dtls.identity import ANONYMOUS
 from dtls.transport import decode_message
 
@@ -31,9 +32,9 @@ class UdpAddress(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap i
     maximum_block_size_exp = MAX_REGULAR_BLOCK_SIZE_EXP  # aiocoap sets it on instances
     identity = ANONYMOUS
 
-    def __init__(self, peer: PeerAddress, sock: DatagramSocket) -> None:
+    def __init__(self, peer: PeerAddress, sockets: DatagramSockets) -> None:
         self.peer = peer
-        self._socket = sock
+        self._sockets = sockets
 
     @property
     def hostinfo(self) -> str:
@@ -43,9 +44,7 @@ class UdpAddress(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap i
     @property
     def hostinfo_local(self) -> str:
         """Ourselves, as the peer sees us, as the authority of a URI."""
-        return join_host_port(
-            self._socket.local_host(self.peer), self._socket.sockaddr[1], COAP_PORT
-        )
+        return join_host_port(self._sockets.local_host(self.peer), self._sockets.port, COAP_PORT)
 
     @property
     def uri_base(self) -> str:
@@ -76,21 +75,21 @@ class UdpTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aiocoa
     """aiocoap's message interface for a plain UDP port.
 
     Args:
-        sock: bound, from `dtls.datagrams.listen`.
+        socks: bound, from `dtls.datagrams.listen`.
         message_manager: aiocoap's, takes the messages.
 
     """
 
-    def __init__(self, sock: socket.socket, message_manager: Any) -> None:
+    def __init__(self, socks: Sequence[socket.socket], message_manager: Any) -> None:
         self._messages: Any = message_manager
-        self._socket = DatagramSocket(sock, self._on_datagrams, self._on_error)
+        self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
         self._closed = False
-        self.port: int = self._socket.sockaddr[1]
+        self.port = self._sockets.port
 
     def send(self, message: Any) -> None:
         """Send a message of aiocoap's."""
         if not self._closed:
-            self._socket.send(message.encode(), message.remote.peer)
+            self._sockets.send(message.encode(), message.remote.peer)
 
     async def recognize_remote(self, remote: object) -> bool:
         """Whether an address is of this kind."""
@@ -103,11 +102,11 @@ class UdpTransport(interfaces.MessageInterface):  # type: ignore[misc]  # aiocoa
     async def shutdown(self) -> None:
         """Close the socket."""
         self._closed = True
-        self._socket.close()
+        self._sockets.close()
 
     def _on_datagrams(self, batch: list[tuple[bytes, PeerAddress]]) -> None:
         for datagram, peer in batch:
-            message = decode_message(datagram, UdpAddress(peer, self._socket))
+            message = decode_message(datagram, UdpAddress(peer, self._sockets))
             if message is None:
                 _log.debug("no CoAP message from %s: %d bytes", peer.sockaddr, len(datagram))
             else:

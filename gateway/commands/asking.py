@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtls import keystore
+from dtls.datagrams import join_host_port
 from dtls.errors import KeystoreError
 from gateway import config_place
 from gateway.coap import client
@@ -260,17 +261,17 @@ def _listener(file: Path, scheme: str) -> str:
         raise WrongUseError(str(error)) from error
     own_id, state_dir = settings.gateway.id, settings.gateway.state_dir
     try:
-        address: str | None = listeners_file.read(state_dir)[scheme]
+        near = listeners_file.near(listeners_file.read(state_dir), scheme)
     except PermissionError as error:
         where = f"where {own_id} listens: ask as {_owner(state_dir)}, or HOST:PORT"
         raise FailedError(f"{error.filename}: permission denied to read {where}") from error
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError) as error:
         why = f"{own_id} is not running ({state_dir / listeners_file.NAME})"
         raise FailedError(why) from error
-    if address is None:
+    if near is None:
         hint = ", and over coaps this needs --psk-file" if scheme == "coap" else ""
         raise FailedError(f"{own_id} has no {scheme} listener{hint}")
-    return address
+    return join_host_port(*near)
 
 
 def _owner(folder: Path) -> str:

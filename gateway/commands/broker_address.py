@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,27 +100,16 @@ def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:
         raise FailedError(f"{own_id} belongs to another user ({why})") from error
     except (OSError, ValueError) as error:
         raise FailedError(f"{own_id} is not running ({state_dir / listeners_file.NAME})") from error
-    if told.get("mqtt"):
-        return BrokerAddress(*_reached(told["mqtt"]))
-    if not told.get("mqtts") or settings.mqtt.certificate_file is None:
+    if (plain := listeners_file.near(told, "mqtt")) is not None:
+        return BrokerAddress(*plain)
+    secure = listeners_file.near(told, "mqtts")
+    if secure is None or settings.mqtt.certificate_file is None:
         raise FailedError(f"{own_id} has no MQTT listener")
     return BrokerAddress(
-        *_reached(told["mqtts"]),
+        *secure,
         _context(options, verifies=False),
         _certificate(settings.mqtt.certificate_file),
     )
-
-
-def _reached(listener: str) -> tuple[str, int]:
-    host, _, port = listener.rpartition(":")
-    host = host.strip("[]")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host, int(port)
-    if address.is_unspecified:
-        host = "127.0.0.1" if address.version == 4 else "::1"
-    return host, int(port)
 
 
 def _certificate(path: Path) -> bytes:

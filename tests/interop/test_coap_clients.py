@@ -15,7 +15,7 @@ import pytest
 from aiocoap import resource
 
 from dtls.keystore import Keystore
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 
 IDENTITY = "meter-1"
 KEY = "0123456789abcdef"
@@ -70,9 +70,8 @@ async def served() -> AsyncIterator[Served]:
     site.add_resource(["value"], value)
     server = CoapServer(
         site,
-        host="127.0.0.1",
-        coap_port=0,
-        coaps_port=0,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=CoapListener(("127.0.0.1",), 0),
         keystore=Keystore({IDENTITY: KEY.encode()}),
     )
     async with server:

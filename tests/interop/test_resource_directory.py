@@ -17,7 +17,7 @@ from dtls.identity import ANONYMOUS
 from dtls.keystore import Keystore
 from gateway.coap.access import identity_of
 from gateway.coap.sensor_resources import SensorResources
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
@@ -59,9 +59,8 @@ class Directory:
 def served(site: resource.Site, *, anonymous: bool) -> CoapServer:
     return CoapServer(
         site,
-        host="127.0.0.1",
-        coap_port=0,
-        coaps_port=0,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=CoapListener(("127.0.0.1",), 0),
         keystore=Keystore(KEYS),
         anonymous=anonymous,
     )

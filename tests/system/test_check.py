@@ -80,7 +80,7 @@ id = "GW 1"
 state_dir = 3
 domain = "Campus"
 [mqtt]
-host = "nowhere"
+host = "no where"
 port = 70000
 webscoket_port = 9001
 client_certificate = "maybe"
@@ -118,7 +118,7 @@ series = "none.csv"
         "2: gateway.id: 'GW 1' is not 1 to 63 lower-case letters, digits and hyphens",
         "3: gateway.state_dir: 3 is not a path",
         "4: gateway.domain: 'Campus' is not 1 to 63 lower-case letters, digits and hyphens",
-        "6: mqtt.host: 'nowhere' is not an IP address",
+        "6: mqtt.host: 'no where' is neither an IP address nor a host name",
         "7: mqtt.port: 70000 is no port: 0 to 65535",
         "8: mqtt.webscoket_port: unknown key, did you mean 'websocket_port'?",
         "9: mqtt.client_certificate: 'maybe' is none of 'none', 'optional', 'required'",

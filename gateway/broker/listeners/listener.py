@@ -8,9 +8,10 @@ handshake is limited as one that says nothing is.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,24 +24,28 @@ from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
 
+FREE_PORT_TRIES = 20
+"""For one that is free at all of several addresses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address that is listened on.
+    """One port that is listened on.
 
     Attributes:
         scheme: ``mqtt``, ``mqtts``, ``ws`` or ``wss``.
-        host: address to listen on.
-        port: TCP port, 0 for a free one.
+        hosts: addresses to listen on.
+        port: TCP port, 0 for one that is free at all of them.
 
     """
 
     scheme: str
-    host: str
+    hosts: tuple[str, ...]
     port: int
 
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    def at(self, host: str) -> str:
+        """One of its addresses, with the port."""
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def is_secure(self) -> bool:
@@ -59,13 +64,15 @@ class ListenError(OSError):
 
     Args:
         listener: which.
+        host: the address.
         error: why not.
 
     """
 
-    def __init__(self, listener: Listener, error: OSError) -> None:
+    def __init__(self, listener: Listener, host: str, error: OSError) -> None:
         super().__init__(error.errno, error.strerror or str(error))
         self.listener = listener
+        self.address = listener.at(host)
 
 
 class NoCertificateError(ValueError):
@@ -77,7 +84,7 @@ class NoCertificateError(ValueError):
     """
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__(f"{listener.scheme} on {listener}: no certificate")
+        super().__init__(f"{listener.scheme} on port {listener.port}: no certificate")
         self.listener = listener
 
 
@@ -95,22 +102,19 @@ class Listeners:
         self._service = service
         self._tls = tls
         self._rules = rules
-        self._servers: dict[str, asyncio.Server] = {}
+        self._servers: dict[str, list[asyncio.Server]] = {}
 
     @property
     def ports(self) -> dict[str, int]:
         """The ports that are listened on, by scheme."""
-        return {
-            scheme: int(_sockets(server)[0].getsockname()[1])
-            for scheme, server in self._servers.items()
-        }
+        return {scheme: _port_of(servers[0]) for scheme, servers in self._servers.items()}
 
     def follow(self, tls: Tls | None) -> None:
         """Go by other certificates from the next connection on."""
         self._tls = tls
 
     async def open(self, listener: Listener) -> None:
-        """Listen on an address.
+        """Listen on a port.
 
         Args:
             listener: where, and for what; the only one of its scheme.
@@ -136,12 +140,14 @@ class Listeners:
 
         if listener.is_secure:
             self._certificates(listener)
-        create = asyncio.get_running_loop().create_server
-        try:
-            server = await create(accepted, listener.host, listener.port, reuse_address=True)
-        except OSError as error:
-            raise ListenError(listener, error) from error
-        self._servers[listener.scheme] = server
+        is_chosen_here = listener.port == 0 and len(listener.hosts) > 1
+        for left in reversed(range(FREE_PORT_TRIES if is_chosen_here else 1)):
+            try:
+                self._servers[listener.scheme] = await _open(listener, accepted)
+                return
+            except ListenError as error:
+                if not left or error.errno != errno.EADDRINUSE:
+                    raise
 
     def _certificates(self, listener: Listener) -> Tls:
         if self._tls is None:
@@ -153,15 +159,36 @@ class Listeners:
 
         It is not waited for: since Python 3.12 that would wait for links too, which end later.
         """
-        for server in self._servers.values():
-            server.close()
+        for servers in self._servers.values():
+            _close(servers)
         self._servers.clear()
 
 
-def _sockets(server: Any) -> Sequence[socket.socket]:
-    """A server's sockets: a tuple, says asyncio; uvloop's are in a list."""
+async def _open(
+    listener: Listener, accepted: Callable[[], asyncio.Protocol]
+) -> list[asyncio.Server]:
+    """Listen on all addresses of a listener, or on none."""
+    create = asyncio.get_running_loop().create_server
+    servers: list[asyncio.Server] = []
+    for host in listener.hosts:
+        port = _port_of(servers[0]) if servers else listener.port
+        try:
+            servers.append(await create(accepted, host, port, reuse_address=True))
+        except OSError as error:
+            _close(servers)
+            raise ListenError(listener, host, error) from error
+    return servers
+
+
+def _close(servers: Iterable[asyncio.Server]) -> None:
+    for server in servers:
+        server.close()
+
+
+def _port_of(server: Any) -> int:
+    """A server's port. Its sockets are a tuple, says asyncio; uvloop's are in a list."""
     found: Sequence[socket.socket] = server.sockets
-    return found
+    return int(found[0].getsockname()[1])
 
 
 def _tls_layer(

@@ -140,7 +140,7 @@ async def test_a_certificate_must_say_that_it_is_a_bridges(
     authority = Authority(tmp_path)
     server = authority.issue("gw", is_server=True)
     files = TlsFiles(server.certificate, server.key, ClientCertificate.OPTIONAL, authority.file)
-    bench = Bench(listeners=[Listener("mqtts", "127.0.0.1", 0)], tls=Tls(files))
+    bench = Bench(listeners=[Listener("mqtts", ("127.0.0.1",), 0)], tls=Tls(files))
     await bench.start()
     try:
         context = authority.client_context(authority.issue("mosquitto", roles=roles))

@@ -57,7 +57,7 @@ async def start(authority: Authority, server: Issued) -> Any:
             wanted = ClientCertificate(mode)
             client_ca = None if mode == "none" else authority.file
             bench = Bench(
-                listeners=[Listener(scheme, "127.0.0.1", 0) for scheme in ("mqtts", "wss")],
+                listeners=[Listener(scheme, ("127.0.0.1",), 0) for scheme in ("mqtts", "wss")],
                 tls=Tls(TlsFiles(server.certificate, server.key, wanted, client_ca, crl)),
                 **options,
             )

@@ -36,7 +36,7 @@ PING, PONG = b"\xc0\0", b"\xd0\0"
 async def start(rules: WebSocketRules | None = None, **options: Any) -> Bench:
     bench = Bench(
         anonymous=True,
-        listeners=[Listener("ws", "127.0.0.1", 0)],
+        listeners=[Listener("ws", ("127.0.0.1",), 0)],
         websocket_rules=rules or WebSocketRules(),
         **options,
     )

@@ -25,7 +25,7 @@ from gateway.coap.client import (
     UnreachableError,
     request,
 )
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 
 KEY = b"0123456789abcdef"
 KEYS = Keystore({"meter-1": KEY})
@@ -55,12 +55,11 @@ def value() -> Value:
     return Value()
 
 
-def server_of(value: Value, host: str = "127.0.0.1", *, anonymous: bool = False) -> CoapServer:
+def server_of(value: Value, *hosts: str, anonymous: bool = False) -> CoapServer:
     site = resource.Site()
     site.add_resource(["value"], value)
-    return CoapServer(
-        site, host=host, coap_port=0, coaps_port=0, keystore=KEYS, anonymous=anonymous
-    )
+    each = CoapListener(hosts or ("127.0.0.1",), 0)
+    return CoapServer(site, coap=each, coaps=each, keystore=KEYS, anonymous=anonymous)
 
 
 @pytest.fixture
@@ -191,9 +190,8 @@ async def test_a_port_in_use_is_an_error_that_names_the_address(
     site = resource.Site()
     second = CoapServer(
         site,
-        host="127.0.0.1",
-        coap_port=taken if scheme == "coap" else 0,
-        coaps_port=taken if scheme == "coaps" else 0,
+        coap=CoapListener(("127.0.0.1",), taken if scheme == "coap" else 0),
+        coaps=CoapListener(("127.0.0.1",), taken if scheme == "coaps" else 0),
         keystore=KEYS,
     )
     with pytest.raises(SocketError, match=f"{scheme}://127.0.0.1:{taken}: .*in use"):

@@ -19,7 +19,7 @@ from gateway.coap.access import identity_of
 from gateway.coap.execution import LocalExecution
 from gateway.coap.remote import PATH, RemoteResource, first_claim
 from gateway.coap.remote_exchange import RemoteExchange
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource
 from tree_handler.hierarchy import MemberRecord, Membership
@@ -149,9 +149,8 @@ async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
     """Serve gw-root over CoAP on loopback; yields a function that sends it a request."""
     server = CoapServer(
         fleet.root.site,
-        host="127.0.0.1",
-        coap_port=0,
-        coaps_port=None,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
         keystore=Keystore({}),
         anonymous=True,  # so that the checks behind it are what decides here
     )

@@ -11,7 +11,7 @@ from aiocoap import Code, Message, resource
 
 from dtls.keystore import Keystore
 from gateway.coap.sensor_resources import SensorResources
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
@@ -70,9 +70,8 @@ async def served() -> AsyncIterator[Served]:
     served = Served()
     server = CoapServer(
         served.site,
-        host="127.0.0.1",
-        coap_port=0,
-        coaps_port=None,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
         keystore=Keystore(),
         anonymous=True,
     )

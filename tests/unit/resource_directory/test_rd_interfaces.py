@@ -11,7 +11,7 @@ import pytest
 from aiocoap import Code, Message, resource
 
 from dtls.keystore import Keystore
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapListener, CoapServer
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.resources import ResourceDirectory
@@ -70,9 +70,8 @@ async def peer() -> AsyncIterator[Peer]:
     peer = Peer()
     server = CoapServer(
         peer.site,
-        host="127.0.0.1",
-        coap_port=0,
-        coaps_port=None,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
         keystore=Keystore(),
         anonymous=True,
     )
