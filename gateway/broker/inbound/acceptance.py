@@ -58,6 +58,9 @@ class Acceptance:
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        waiting_bytes: payloads of what is accepted and not delivered yet.
+
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Acceptance:
         self._unlogged: list[Row] = []
         """QoS 0 messages for the tree."""
         self._gathers_unlogged = tree.carries_unlogged
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._stalled: set[Publisher] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
@@ -89,11 +92,6 @@ class Acceptance:
         """Messages that wait for the log and are then to be retained, by topic."""
         self._settling: deque[_Commit] = deque()
         """Those that are durable and not delivered to the end, in their order."""
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Payloads of what is accepted and not delivered yet."""
-        return self._waiting_bytes
 
     @property
     def is_due(self) -> bool:
@@ -178,9 +176,9 @@ class Acceptance:
         size_bytes = len(accepted)
         for row in rows:
             size_bytes += len(row[2])
-        self._waiting_bytes += size_bytes
+        self.waiting_bytes += size_bytes
         commit = _Commit(accepted, size_bytes)
-        stalled = accepted.copy() if self._waiting_bytes > self._limit_bytes else ()
+        stalled = accepted.copy() if self.waiting_bytes > self._limit_bytes else ()
         error = self._durability.precede(accepted) if rows else None
         if error is None:
             self._tree.publish_all(rows, (), lambda first, error: self._told(commit, first, error))
@@ -220,10 +218,10 @@ class Acceptance:
             if commit.accepted:
                 break
             self._settling.popleft()
-            self._waiting_bytes -= commit.size_bytes
-        if not self._waiting_bytes:
+            self.waiting_bytes -= commit.size_bytes
+        if not self.waiting_bytes:
             self._refused.clear()
-        if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
+        if self._stalled and self.waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for publisher in stalled:
                 publisher.channel.resume()
