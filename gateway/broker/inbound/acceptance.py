@@ -20,6 +20,7 @@ from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
+from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
@@ -53,6 +54,7 @@ class Acceptance:
     Args:
         tree: takes messages and calls back when they are durable.
         outlet: gives them to their subscribers.
+        retention: gives what is to be retained its version.
         durability: writes what must be in the log before them.
         turns: is told that a turn needs an end.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
@@ -67,6 +69,7 @@ class Acceptance:
         self,
         tree: Tree,
         outlet: Outlet,
+        retention: Retention,
         durability: Durability,
         turns: Turns,
         limit_bytes: int,
@@ -74,6 +77,7 @@ class Acceptance:
     ) -> None:
         self._tree = tree
         self._outlet = outlet
+        self._retention = retention
         self._durability = durability
         self._turns = turns
         self._limit_bytes = limit_bytes
@@ -115,7 +119,7 @@ class Acceptance:
         Nobody waits for the log, so neither does it; unless an earlier message does that is to be
         retained on the same topic.
         """
-        self._outlet.stamp(message)
+        self._retention.stamp(message)
         is_delivered = message.topic not in self._to_retain
         if is_delivered:
             self._outlet.give_out(message, session, self._now())
@@ -137,7 +141,7 @@ class Acceptance:
 
     def _add(self, message: Message, accepted: Accepted) -> None:
         if message.retain:
-            self._outlet.stamp(message)
+            self._retention.stamp(message)
             if not accepted.is_delivered:
                 self._to_retain[message.topic] += 1
         self._accepted.append(accepted)
@@ -256,7 +260,7 @@ class Acceptance:
         if self._refused and (exchange := one.exchange) is not None:
             self._refused.discard(exchange)
         if one.is_delivered:
-            self._outlet.placed(message)
+            self._retention.placed(message)
         else:  # first: who waits for it waits longer than its publisher
             self._outlet.give_out(message, one.session, now_s)
         if one.publisher is not None:
