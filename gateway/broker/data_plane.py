@@ -139,7 +139,7 @@ class DataPlane:
     def _make_sessions(self) -> None:
         events, durability = self._hooks.events, self._durability
         self.acceptance = Acceptance(
-            *(self._hooks.tree, self._outlet, durability, self._turns),
+            *(self._hooks.tree, self._outlet, self.retention, durability, self._turns),
             *(self.limits.uncommitted_bytes, self.now),
         )
         self.subscriptions = Subscriptions(

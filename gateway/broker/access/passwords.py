@@ -29,6 +29,10 @@ class Passwords:
         """How many users there are."""
         return len(self._hashes)
 
+    def __contains__(self, user: str) -> bool:
+        """Whether there is such a user."""
+        return user in self._hashes
+
     def __repr__(self) -> str:
         return f"Passwords({len(self)} users)"
 

@@ -215,6 +215,7 @@ class Journal:
         delivered: the last number that local sessions were given, by origin and epoch.
         precedes: the next frame must be in the log before the next batch.
         written: how many frames the log has taken.
+        next_session: the number that the next new session gets.
 
     """
 
@@ -224,7 +225,7 @@ class Journal:
         self.delivered: dict[Epoch, int] = {}
         self.precedes = False
         self.written = 0
-        self._next_session = 1
+        self.next_session = 1
         self._events: list[tuple[Any, ...]] = []
         self._publishers: list[tuple[int, int, int]] = []
         self._unmarked: dict[Epoch, None] = {}
@@ -238,19 +239,14 @@ class Journal:
     @property
     def has_sessions(self) -> bool:
         """Whether there is, or was, a durable session."""
-        return self._next_session > 1
-
-    @property
-    def next_session(self) -> int:
-        """The number that the next new session gets."""
-        return self._next_session
+        return self.next_session > 1
 
     # -- events --------------------------------------------------------------------------------
 
     def open(self) -> SessionRecord:
         """A record for a session that is durable from now on; `opened` says what it is."""
-        record = SessionRecord(self._next_session, self)
-        self._next_session += 1
+        record = SessionRecord(self.next_session, self)
+        self.next_session += 1
         return record
 
     def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
@@ -298,7 +294,7 @@ class Journal:
             marked: what the last checkpoint says of it.
 
         """
-        self._next_session = next_session
+        self.next_session = next_session
         self.delivered = dict(delivered)
         self._mark([key for key, last in delivered.items() if marked.get(key) != last])
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from gateway.broker.durability.history import History
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
-
-if TYPE_CHECKING:
-    from gateway.broker.durability.history import History
 
 PIECE_BYTES = 64 << 10
 """About so much is read at once; a larger batch is read nevertheless."""

@@ -20,6 +20,7 @@ from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
+from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
@@ -53,10 +54,14 @@ class Acceptance:
     Args:
         tree: takes messages and calls back when they are durable.
         outlet: gives them to their subscribers.
+        retention: gives what is to be retained its version.
         durability: writes what must be in the log before them.
         turns: is told that a turn needs an end.
         limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
         now: the loop's clock, in seconds.
+
+    Attributes:
+        waiting_bytes: payloads of what is accepted and not delivered yet.
 
     """
 
@@ -64,6 +69,7 @@ class Acceptance:
         self,
         tree: Tree,
         outlet: Outlet,
+        retention: Retention,
         durability: Durability,
         turns: Turns,
         limit_bytes: int,
@@ -71,6 +77,7 @@ class Acceptance:
     ) -> None:
         self._tree = tree
         self._outlet = outlet
+        self._retention = retention
         self._durability = durability
         self._turns = turns
         self._limit_bytes = limit_bytes
@@ -81,7 +88,7 @@ class Acceptance:
         self._unlogged: list[Row] = []
         """QoS 0 messages for the tree."""
         self._gathers_unlogged = tree.carries_unlogged
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._stalled: set[Publisher] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
@@ -89,11 +96,6 @@ class Acceptance:
         """Messages that wait for the log and are then to be retained, by topic."""
         self._settling: deque[_Commit] = deque()
         """Those that are durable and not delivered to the end, in their order."""
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Payloads of what is accepted and not delivered yet."""
-        return self._waiting_bytes
 
     @property
     def is_due(self) -> bool:
@@ -117,7 +119,7 @@ class Acceptance:
         Nobody waits for the log, so neither does it; unless an earlier message does that is to be
         retained on the same topic.
         """
-        self._outlet.stamp(message)
+        self._retention.stamp(message)
         is_delivered = message.topic not in self._to_retain
         if is_delivered:
             self._outlet.give_out(message, session, self._now())
@@ -139,7 +141,7 @@ class Acceptance:
 
     def _add(self, message: Message, accepted: Accepted) -> None:
         if message.retain:
-            self._outlet.stamp(message)
+            self._retention.stamp(message)
             if not accepted.is_delivered:
                 self._to_retain[message.topic] += 1
         self._accepted.append(accepted)
@@ -178,9 +180,9 @@ class Acceptance:
         size_bytes = len(accepted)
         for row in rows:
             size_bytes += len(row[2])
-        self._waiting_bytes += size_bytes
+        self.waiting_bytes += size_bytes
         commit = _Commit(accepted, size_bytes)
-        stalled = accepted.copy() if self._waiting_bytes > self._limit_bytes else ()
+        stalled = accepted.copy() if self.waiting_bytes > self._limit_bytes else ()
         error = self._durability.precede(accepted) if rows else None
         if error is None:
             self._tree.publish_all(rows, (), lambda first, error: self._told(commit, first, error))
@@ -220,10 +222,10 @@ class Acceptance:
             if commit.accepted:
                 break
             self._settling.popleft()
-            self._waiting_bytes -= commit.size_bytes
-        if not self._waiting_bytes:
+            self.waiting_bytes -= commit.size_bytes
+        if not self.waiting_bytes:
             self._refused.clear()
-        if self._stalled and self._waiting_bytes <= self._limit_bytes // 2:
+        if self._stalled and self.waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for publisher in stalled:
                 publisher.channel.resume()
@@ -258,7 +260,7 @@ class Acceptance:
         if self._refused and (exchange := one.exchange) is not None:
             self._refused.discard(exchange)
         if one.is_delivered:
-            self._outlet.placed(message)
+            self._retention.placed(message)
         else:  # first: who waits for it waits longer than its publisher
             self._outlet.give_out(message, one.session, now_s)
         if one.publisher is not None:

@@ -37,14 +37,6 @@ class Outlet:
         self._bridged = bridged
         self._owing = owing
 
-    def stamp(self, message: Message) -> None:
-        """Give a message that is to be retained its version, where it is accepted."""
-        self._retention.stamp(message)
-
-    def placed(self, message: Message) -> None:
-        """The log has a message that was given out before it."""
-        self._retention.placed(message)
-
     def give_out(self, message: Message, publisher: Session | None, now_s: float) -> None:
         """Retain a message if it says so, and give it to its subscribers.
 

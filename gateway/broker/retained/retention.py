@@ -35,6 +35,7 @@ class Retention:
 
     Attributes:
         clock: gives stamps.
+        versions: the version of each topic.
         older: messages that came behind a newer one of their topic.
 
     """
@@ -52,7 +53,7 @@ class Retention:
         )
         self._statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         """The broker's own, ``$SYS``."""
-        self._versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
+        self.versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
 
@@ -78,17 +79,12 @@ class Retention:
         """Keep one of the broker's own; it has no version and stays here."""
         self._statistics.set(message.topic, message)
 
-    @property
-    def versions(self) -> RetainedVersions:
-        """The version of each topic."""
-        return self._versions
-
     # -- messages ------------------------------------------------------------------------------
 
     def stamp(self, message: Message) -> None:
         """Give a message that this gateway accepts its version, if it has none yet."""
         if VERSION not in message.properties:
-            after = self._versions.stamp(message.topic)
+            after = self.versions.stamp(message.topic)
             stamp = self.clock.stamp(time.time_ns() // 1000, after)
             message.properties = {**message.properties, VERSION: tuple(stamp)}
 
@@ -104,16 +100,16 @@ class Retention:
         topic = message.topic
         if version >= self._put_off.get(topic, version):
             self._put_off.pop(topic, None)  # the log has brought it, or a newer one
-        if not self._versions.is_news(topic, version):
-            self.older += version != self._versions.version(topic)
+        if not self.versions.is_news(topic, version):
+            self.older += version != self.versions.version(topic)
             return False
         if not message.payload:
             now_s = self._now()
             grave = Tombstone(version, number_of(message), message.qos, now_s)
             self._messages.delete(topic)
-            self._versions.bury(topic, grave, now_s)
+            self.versions.bury(topic, grave, now_s)
         elif self._keep(message):
-            self._versions.set(topic, version)
+            self.versions.set(topic, version)
         else:
             return False
         self._changed(topic)
@@ -121,18 +117,18 @@ class Retention:
 
     def placed(self, message: Message) -> None:
         """A message that was retained before the log had it has its number now."""
-        grave = self._versions.tombstone(message.topic)
+        grave = self.versions.tombstone(message.topic)
         if grave is not None and grave.version == self._version(message):
             grave = Tombstone(grave.version, number_of(message), grave.qos, grave.since_s)
-            self._versions.replace(message.topic, grave)
+            self.versions.replace(message.topic, grave)
         self._changed(message.topic)
 
     def bury(self, topic: str, grave: Tombstone) -> None:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
-        if self._versions.is_news(topic, grave.version):
+        if self.versions.is_news(topic, grave.version):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
             self._messages.delete(topic)
-            self._versions.bury(topic, grave, self._now())
+            self.versions.bury(topic, grave, self._now())
             self._changed(topic)
 
     def put_off(self, topic: str, version: RetainedVersion) -> None:
@@ -148,13 +144,13 @@ class Retention:
     def expire(self, now_s: float) -> None:
         """Let go of messages and tombstones whose time is over; to be called again and again."""
         for topic in self._messages.expire(now_s):
-            self._versions.expired(topic, now_s)
+            self.versions.expired(topic, now_s)
             self._changed(topic)
-        early = self._versions.dropped_early
-        for topic in self._versions.expire(now_s):
+        early = self.versions.dropped_early
+        for topic in self.versions.expire(now_s):
             self._changed(topic)
-        if early < self._versions.dropped_early:
-            times = self._versions.dropped_early - early
+        if early < self.versions.dropped_early:
+            times = self.versions.dropped_early - early
             kind = "tombstone of a retained message dropped early"
             self._refusals.count(kind, "retained messages", times)
 
@@ -171,7 +167,7 @@ class Retention:
 
     def _retain_here(self, message: Message) -> bool:
         topic = message.topic
-        if self._versions.is_live(topic):
+        if self.versions.is_live(topic):
             return False
         if message.payload:
             return self._keep(message)

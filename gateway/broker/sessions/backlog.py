@@ -15,13 +15,11 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, Message
-
-if TYPE_CHECKING:
-    from gateway.broker.limits import Budget, Limits
-    from tree_handler.batch import Epoch, Ref
+from tree_handler.batch import Epoch, Ref
 
 HEAD_BYTES = 16 << 10
 """Messages that wait for a client are kept in memory up to about so much."""

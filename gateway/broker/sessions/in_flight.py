@@ -48,13 +48,13 @@ class InFlight:
     Attributes:
         backlog: what waits.
         inflight: sent and not acknowledged to the end, by packet identifier; None once released.
+        inflight_bytes: size of those messages.
         last_packet_id: the last that was used.
         record: the session's side of the journal; None unless it is to outlive a crash.
 
     """
 
     __slots__ = (
-        "_inflight_bytes",
         "_inflight_bytes_max",
         "_limits",
         "_open",
@@ -64,6 +64,7 @@ class InFlight:
         "_window",
         "backlog",
         "inflight",
+        "inflight_bytes",
         "last_packet_id",
         "record",
     )
@@ -80,17 +81,12 @@ class InFlight:
         self._packet_bytes_max: int | None = None
         self.last_packet_id = 0
         self.inflight: dict[int, Delivery | None] = {}
-        self._inflight_bytes = 0
+        self.inflight_bytes = 0
         self._inflight_bytes_max = limits.inflight_bytes
         self._unsent: deque[int] = deque()
         """Identifiers in flight that this connection has not been sent yet."""
 
     # -- what is asked of it -------------------------------------------------------------------
-
-    @property
-    def inflight_bytes(self) -> int:
-        """Size of the messages sent and not acknowledged."""
-        return self._inflight_bytes
 
     @property
     def is_busy(self) -> bool:
@@ -127,7 +123,7 @@ class InFlight:
         """Nothing is sent any more; the queue is given back."""
         self.backlog.clear()
         self.inflight.clear()
-        self._inflight_bytes = 0
+        self.inflight_bytes = 0
         self._unsent.clear()
         self._open = False
 
@@ -142,7 +138,7 @@ class InFlight:
             or self.backlog.count
             or self._unsent
             or len(self.inflight) >= self._window
-            or self._inflight_bytes >= self._inflight_bytes_max
+            or self.inflight_bytes >= self._inflight_bytes_max
         ):
             self.backlog.add((message, flags, identifiers))
             return None
@@ -158,7 +154,7 @@ class InFlight:
         delivery = self.inflight.get(packet_id)
         if delivery is not None and delivery[1] & 6 == 2:
             del self.inflight[packet_id]
-            self._inflight_bytes -= delivery[0].size_bytes
+            self.inflight_bytes -= delivery[0].size_bytes
             if self.record is not None:
                 self.record.note(Operation.PUBACK, packet_id)
         elif not packet_id:
@@ -173,7 +169,7 @@ class InFlight:
             return False
         delivery = inflight[packet_id]
         if delivery is not None and delivery[1] & 6 == 4:
-            self._inflight_bytes -= delivery[0].size_bytes
+            self.inflight_bytes -= delivery[0].size_bytes
             if failed:  # [MQTT-4.3.3-4]: the identifier is free
                 del inflight[packet_id]
             else:
@@ -212,7 +208,7 @@ class InFlight:
         while (
             not self._unsent
             and len(self.inflight) < self._window
-            and self._inflight_bytes < self._inflight_bytes_max
+            and self.inflight_bytes < self._inflight_bytes_max
             and (delivery := self.backlog.take()) is not None
         ):
             if delivery[0].expired(now_s):
@@ -227,7 +223,7 @@ class InFlight:
         """A message had been sent under this identifier; None: and released."""
         self.inflight[packet_id] = delivery
         if delivery is not None:
-            self._inflight_bytes += delivery[0].size_bytes
+            self.inflight_bytes += delivery[0].size_bytes
 
     def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
         """The message that waits under this reference had been sent; whether there is one.
@@ -267,7 +263,7 @@ class InFlight:
             return None
         self.last_packet_id = packet_id
         inflight[packet_id] = delivery
-        self._inflight_bytes += message.size_bytes
+        self.inflight_bytes += message.size_bytes
         if self.record is not None:
             self.record.sent(packet_id, flags, message.ref)
         return packet

@@ -40,6 +40,9 @@ class Wills:
         durability: keeps them over a crash.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        bytes_held: of all wills, as of the last `add_up` and with those that came since.
+
     """
 
     def __init__(
@@ -50,12 +53,7 @@ class Wills:
         self._now = now
         self._delayed: set[Session] = set()
         """Sessions whose client has gone, and whose will is still to be published."""
-        self._bytes = 0
-
-    @property
-    def bytes_held(self) -> int:
-        """Of all wills, as of the last `add_up` and with those that came since."""
-        return self._bytes
+        self.bytes_held = 0
 
     def stands(self, session: Session, will: Will | None) -> None:
         """A client has come, with a will or without; one that it left before is void."""
@@ -63,7 +61,7 @@ class Wills:
         session.will_at_s = None
         session.will = will
         if will is not None:
-            self._bytes += size_bytes(will)
+            self.bytes_held += size_bytes(will)
         self._durability.will_stands(session.client, will)
 
     def void(self, session: Session) -> None:
@@ -107,4 +105,4 @@ class Wills:
 
     def add_up(self, sessions: list[Session]) -> None:
         """Say anew how much all wills are; to be called now and then with all sessions."""
-        self._bytes = sum(size_bytes(one.will) for one in sessions if one.will is not None)
+        self.bytes_held = sum(size_bytes(one.will) for one in sessions if one.will is not None)
