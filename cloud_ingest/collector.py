@@ -23,6 +23,7 @@ from pathlib import Path
 
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
+from gateway.certificate_files import TlsFileError
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links.handshake import Credentials
@@ -31,7 +32,7 @@ from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
-from gateway.tls.context import ClientCertificate, TlsFileError, TlsFiles
+from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name

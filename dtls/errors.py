@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DtlsError(Exception):
     """Base of all errors of this package."""
@@ -17,13 +19,19 @@ class KeystoreError(DtlsError):
     Attributes:
         source: the file, as it was named.
         line: the line at fault, counted from 1; None if the file as a whole is.
+        what: what is wrong with it.
+        more: what else is wrong.
 
     """
 
-    def __init__(self, source: str, line: int | None, what: str) -> None:
+    def __init__(
+        self, source: str, line: int | None, what: str, more: Iterable[KeystoreError] = ()
+    ) -> None:
         super().__init__(f"{source}: {what}" if line is None else f"{source}:{line}: {what}")
         self.source = source
         self.line = line
+        self.what = what
+        self.more = tuple(more)
 
 
 class SessionClosedError(DtlsError):

@@ -80,27 +80,39 @@ def parse(text: str, source: str) -> Keystore:
     """Read the text of a key file; ``source`` names it in errors.
 
     Raises:
-        KeystoreError: with the line at fault and never the key.
+        KeystoreError: with the first line at fault, all others and never the key.
 
     """
     keys: dict[str, bytes] = {}
+    faults: list[KeystoreError] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        identity, colon, key_hex = line.rpartition(":")
-        if not colon:
-            raise KeystoreError(source, number, "no colon between identity and key")
         try:
-            key = bytes.fromhex(key_hex)
-        except ValueError:
-            # The cause would show a piece of the key.
-            raise KeystoreError(source, number, "the key is not hexadecimal") from None
-        _check(identity, key, source, number)
-        if identity in keys:
-            raise KeystoreError(source, number, f"identity {identity!r} stands here twice")
-        keys[identity] = key
+            identity, key = _entry(line, source, number)
+            if identity in keys:
+                raise KeystoreError(source, number, f"identity {identity!r} stands here twice")
+        except KeystoreError as error:
+            faults.append(error)
+        else:
+            keys[identity] = key
+    for first in (others := iter(faults)):
+        raise KeystoreError(source, first.line, first.what, others)
     return Keystore(keys)
+
+
+def _entry(line: str, source: str, number: int) -> tuple[str, bytes]:
+    identity, colon, key_hex = line.rpartition(":")
+    if not colon:
+        raise KeystoreError(source, number, "no colon between identity and key")
+    try:
+        key = bytes.fromhex(key_hex)
+    except ValueError:
+        # The cause would show a piece of the key.
+        raise KeystoreError(source, number, "the key is not hexadecimal") from None
+    _check(identity, key, source, number)
+    return identity, key
 
 
 def load(path: Path) -> Keystore:

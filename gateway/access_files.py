@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway import expiry
+from gateway.access_faults import AccessFileError, read_access_file
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.policy import AccessControl
-from gateway.broker.access.policy_file import AccessFileError, parse_policy, read_access_file
+from gateway.broker.access.policy_file import parse_policy
+from gateway.certificate_files import TlsFileError
 from gateway.config import ConfigError, GatewaySettings, MqttSection
+from gateway.config_file import Fault
 from gateway.expiry import Expiring
 from gateway.links.link_tls import LinkTls
-from gateway.tls.context import ClientCertificate, Tls, TlsFileError, TlsFiles
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +78,8 @@ def broker_tls(mqtt: MqttSection) -> Tls | None:
     try:
         return None if files is None else Tls(files)
     except TlsFileError as error:
-        raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+        more = (Fault(f"mqtt.{other.field}", str(other)) for other in error.more)
+        raise ConfigError(f"mqtt.{error.field}", str(error), *more) from error
 
 
 def _expiring(mqtt: MqttSection) -> tuple[Expiring, ...]:
@@ -109,7 +113,7 @@ def passwords(path: Path) -> Passwords:
     try:
         return Passwords.parse(read_access_file(path), str(path))
     except AccessFileError as error:
-        raise ConfigError("access.password_file", str(error)) from error
+        raise _config_error("access.password_file", error) from error
 
 
 def policy(path: Path) -> AccessControl:
@@ -122,6 +126,10 @@ def policy(path: Path) -> AccessControl:
     try:
         return AccessControl(parse_policy(read_access_file(path), str(path)))
     except AccessFileError as error:
-        raise ConfigError("access.policy_file", str(error)) from error
+        raise _config_error("access.policy_file", error) from error
     except (ValueError, RecursionError) as error:  # numbers and tables too long for Python
         raise ConfigError("access.policy_file", f"{path}: {error}") from error
+
+
+def _config_error(where: str, error: AccessFileError) -> ConfigError:
+    return ConfigError(where, str(error), *(Fault(where, str(other)) for other in error.more))

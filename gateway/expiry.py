@@ -16,12 +16,12 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from gateway.certificate_files import certificates, revocation_lists
 from gateway.timers import Alarm, Timers
-from gateway.tls.context import TlsFileError, TlsFiles
+from gateway.tls.context import TlsFiles
 
 DAY_S = 24 * 3600.0
 WARNING_DAYS = 30
-_CRL = b"-----BEGIN X509 CRL-----"
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ def read(files: TlsFiles) -> tuple[Expiring, ...]:
     given = (("certificate_file", files.certificate), ("client_ca_file", files.client_ca))
     for field, path in given:
         if path is not None:
-            found += _numbered(field, _certificates(field, path))
+            each = certificates(field, path)
+            ends = ((one.subject, one.not_valid_after_utc.timestamp()) for one in each)
+            found += _numbered(field, ends)
     if files.client_crl is not None:
         found += _numbered("client_crl_file", _lists("client_crl_file", files.client_crl))
     return tuple(found)
@@ -123,31 +125,10 @@ def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[
         yield Expiring(field, number, _named(name), ends_s)
 
 
-def _certificates(field: str, path: Path) -> Iterator[tuple[x509.Name, float]]:
-    data = _data(field, path)
-    try:
-        found = x509.load_pem_x509_certificates(data)
-    except ValueError as error:
-        raise TlsFileError(field, path, "no certificate in PEM") from error
-    for one in found:
-        yield one.subject, one.not_valid_after_utc.timestamp()
-
-
 def _lists(field: str, path: Path) -> Iterator[tuple[x509.Name, float]]:
-    for part in _data(field, path).split(_CRL)[1:]:
-        try:
-            one = x509.load_pem_x509_crl(_CRL + part)
-        except ValueError as error:
-            raise TlsFileError(field, path, "a list that can't be read") from error
+    for _, one in revocation_lists(field, path):
         if one.next_update_utc is not None:
             yield one.issuer, one.next_update_utc.timestamp()
-
-
-def _data(field: str, path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TlsFileError(field, path, error.strerror or "can't be read") from error
 
 
 def _named(name: x509.Name) -> str:

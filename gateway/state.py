@@ -11,10 +11,11 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from dtls.errors import DtlsError
+from dtls.errors import KeystoreError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway.config import ConfigError, GatewaySettings
+from gateway.config import ConfigError, GatewaySection, GatewaySettings
+from gateway.config_file import Fault
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
@@ -39,8 +40,9 @@ def keystore(path: Path | None) -> Keystore | None:
         return None
     try:
         return load_keys(path)
-    except DtlsError as error:
-        raise ConfigError("coap.psk_file", str(error)) from error
+    except KeystoreError as error:
+        more = (Fault("coap.psk_file", str(other)) for other in error.more)
+        raise ConfigError("coap.psk_file", str(error), *more) from error
 
 
 def readings(
@@ -55,14 +57,15 @@ def readings(
 
     """
     own = settings.gateway
-    prefix = own.place.prefix(own.id)
-    announcing = AnnouncingGateway(own.id, prefix, version("hedgerow"))
     configured = sensors(settings)
-    try:
-        announcements = Announcements(settings.home_assistant, announcing, configured)
-    except SensorConfigError as error:
-        raise ConfigError(error.key, error.why) from error
+    announcements = Announcements(settings.home_assistant, announcing(own), configured)
+    prefix = own.place.prefix(own.id)
     return Readings(own.id, prefix, configured, announcements, accept, refused)
+
+
+def announcing(own: GatewaySection) -> AnnouncingGateway:
+    """A gateway as Home Assistant is told of it."""
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), version("hedgerow"))
 
 
 def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:

@@ -15,7 +15,9 @@ from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.config import ConfigError, GatewaySettings
 from gateway.config_file import ConfigReading, Fault, byte_fault, read
+from gateway.home_assistant import announcements
 from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
 from gateway.toml_lines import KeyLines
 
@@ -59,7 +61,8 @@ def run(path: Path, *, as_json: bool) -> int:
         data = path.read_bytes()
     except OSError as error:
         raise WrongUseError(f"{path}: {error.strerror}") from error
-    faults = sorted(faults_of(data, path))
+    # Faults of one field keep their order: that of the lines in the file which it names.
+    faults = sorted(faults_of(data, path), key=lambda fault: (fault.line, fault.where))
     if as_json:
         print_json({"file": str(path), "faults": [asdict(fault) for fault in faults]})
     elif faults:
@@ -144,8 +147,13 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
             yield from error.faults
     if (tables := reading.sections["sensors"]) is not None:
         own, file = reading.sections["gateway"], reading.sections["file"]
-        folder = None if own is None else own.sensors_dir
-        yield from _sensor_faults(tables, folder or file.absolute().parent)
+        folder = (None if own is None else own.sensors_dir) or file.absolute().parent
+        faults = list(_sensor_faults(tables, folder))
+        yield from faults
+        home = reading.sections["home_assistant"]
+        if not faults and own is not None and home is not None and home.discovery:
+            configured = build_sensors(tables, folder=folder, default_format=JSON)
+            yield from announcements.faults(state.announcing(own), configured)
 
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:

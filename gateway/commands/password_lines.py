@@ -7,8 +7,8 @@ from pathlib import Path
 from argon2 import PasswordHasher
 
 from gateway import replaced_file
+from gateway.access_faults import read_access_file
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy_file import read_access_file
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from gateway.config_file import Fault, hold
 from gateway.home_assistant.entities import AnnouncingGateway, describe, object_id
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.sensors import mqtt_form
@@ -34,8 +35,8 @@ class Announcements:
         sensors: those that are read.
 
     Raises:
-        SensorConfigError: a sensor's table ``home_assistant`` is wrong, or a sensor has a name
-            whose topic is needed.
+        ConfigError: a sensor's table ``home_assistant`` is wrong, or a sensor has a name whose
+            topic is needed; it holds all of `faults`.
 
     """
 
@@ -52,7 +53,7 @@ class Announcements:
         """Those that can be set over MQTT, by their command topic."""
         if not self._is_on:
             return
-        topics = {gateway.state_topic(each.sensor.name): each for each in sensors}
+        hold(faults(gateway, sensors))
         for each in sensors:
             entity = describe(each, gateway)
             sensor = each.sensor
@@ -67,11 +68,6 @@ class Announcements:
             self._configs[topic] = payload.encode()
             if isinstance(sensor, Actuator):
                 self.actuators[gateway.command_topic(sensor.name)] = sensor
-        for taken in (gateway.availability_topic, *self.actuators):
-            if taken in topics:
-                each = topics[taken]
-                why = f"{each.sensor.name!r} is needed for Home Assistant: its topic is {taken}"
-                raise SensorConfigError(f"{each.where}.name", why)
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -110,6 +106,28 @@ class Announcements:
     def end(self) -> list[Entry]:
         """What to publish when the gateway stops."""
         return [_retained(self._gateway.availability_topic, OFFLINE)] if self._is_on else []
+
+
+def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> Iterator[Fault]:
+    """What keeps sensors from being announced.
+
+    Args:
+        gateway: whose they are.
+        sensors: those that are read.
+
+    """
+    needed = {gateway.availability_topic}
+    for each in sensors:
+        try:
+            describe(each, gateway)
+        except SensorConfigError as error:
+            yield Fault(error.key, error.why)
+        if isinstance(each.sensor, Actuator) and each.form.format != mqtt_form.MSGPACK:
+            needed.add(gateway.command_topic(each.sensor.name))
+    for each in sensors:
+        if (taken := gateway.state_topic(each.sensor.name)) in needed:
+            why = f"{each.sensor.name!r} is needed for Home Assistant: its topic is {taken}"
+            yield Fault(f"{each.where}.name", why)
 
 
 def _is_ours(payload: bytes) -> bool:

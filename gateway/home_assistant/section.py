@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.config_file import ConfigError
+from gateway.config_file import Fault, hold
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -22,6 +23,9 @@ class HomeAssistantSection:
     prefix: str = "homeassistant"
 
     def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
         if not _PREFIX.fullmatch(self.prefix):
             why = f"{self.prefix!r} is not one topic level of letters, digits, '_' and '-'"
-            raise ConfigError("prefix", why)
+            yield Fault("prefix", why)

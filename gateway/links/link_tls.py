@@ -14,9 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from gateway.certificate_files import TlsFileError
 from gateway.links.handshake import HandshakeError
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
-from gateway.tls.context import Tls, TlsFileError, TlsFiles
+from gateway.tls.context import Tls, TlsFiles
 
 ROLE = "gateway"
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)

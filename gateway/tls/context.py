@@ -10,7 +10,7 @@ import datetime
 import enum
 import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +22,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from gateway.certificate_files import (
+    TlsFaults,
+    TlsFileError,
+    certificates,
+    read,
+    revocation_lists,
+)
+
 _log = logging.getLogger(__name__)
-
-
-class TlsFileError(ValueError):
-    """A file of certificates is not usable: ``str(error)`` is one line.
-
-    Args:
-        field: which: ``certificate_file``, ``key_file``, ``client_ca_file``, ``client_crl_file``.
-        why: what is wrong with it.
-
-    """
-
-    def __init__(self, field: str, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
-        self.field = field
 
 
 class ClientCertificate(enum.Enum):
@@ -84,18 +78,27 @@ class Tls:
         files: where the certificates are.
 
     Raises:
-        TlsFileError: a file is not usable.
+        TlsFileError: a file is not usable; it holds all that is wrong with them.
 
     """
 
     def __init__(self, files: TlsFiles) -> None:
-        _check_certificate(files)
+        faults = TlsFaults()
+        own: list[x509.Certificate] = []
+        with faults.noting():
+            own = certificates("certificate_file", files.certificate)
+            _check_times(files.certificate, own[0])
+        with faults.noting():
+            _check_key(files, own)
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
         if files.client_ca is not None and files.client_certificate is not ClientCertificate.NONE:
-            self._authorities = _certificates("client_ca_file", files.client_ca)
+            with faults.noting():
+                self._authorities = _authorities(files.client_ca)
             if files.client_crl is not None:
-                self._revoked = _revocations(files.client_crl, self._authorities)
+                with faults.noting():
+                    self._revoked = _revocations(files.client_crl, self._authorities)
+        faults.hold()
         self.context = _context(files)
 
     def still_accepts(self, der: bytes, before: Tls) -> bool:
@@ -146,15 +149,18 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def _check_certificate(files: TlsFiles) -> None:
-    certificate = _certificates("certificate_file", files.certificate)[0]
+def _check_times(path: Path, certificate: x509.Certificate) -> None:
     if certificate.not_valid_after_utc < _now():
-        raise TlsFileError("certificate_file", files.certificate, _expired(certificate))
+        raise TlsFileError("certificate_file", path, _expired(certificate))
     if certificate.not_valid_before_utc > _now():
         # Not refused: a Pi without a clock of its own starts in the past.
         begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-        _log.warning("%s: not valid before %s", files.certificate, begins)
-    data = _read("key_file", files.key)
+        _log.warning("%s: not valid before %s", path, begins)
+
+
+def _check_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> None:
+    """Check the key, and that it is the certificate's if that could be read."""
+    data = read("key_file", files.key)
     try:
         key = serialization.load_pem_private_key(data, None)
     except TypeError as error:
@@ -162,42 +168,46 @@ def _check_certificate(files: TlsFiles) -> None:
     except (ValueError, UnsupportedAlgorithm) as unusable:
         raise TlsFileError("key_file", files.key, "no private key in PEM") from unusable
     form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    if key.public_key().public_bytes(*form) != certificate.public_key().public_bytes(*form):
+    public = key.public_key().public_bytes(*form)
+    if own and own[0].public_key().public_bytes(*form) != public:
         why = f"not the key of the certificate in {files.certificate}"
         raise TlsFileError("key_file", files.key, why)
 
 
-def _certificates(field: str, path: Path) -> list[x509.Certificate]:
-    data = _read(field, path)
-    try:
-        found = x509.load_pem_x509_certificates(data)
-    except ValueError as error:
-        raise TlsFileError(field, path, "no certificate in PEM") from error
-    if field == "client_ca_file" and all(one.not_valid_after_utc < _now() for one in found):
-        raise TlsFileError(field, path, _expired(found[0]))
+def _authorities(path: Path) -> list[x509.Certificate]:
+    found = certificates("client_ca_file", path)
+    if all(one.not_valid_after_utc < _now() for one in found):
+        raise TlsFileError("client_ca_file", path, _expired(found[0]))
     return found
 
 
 def _revocations(
     path: Path, authorities: list[x509.Certificate]
 ) -> list[x509.CertificateRevocationList]:
-    found: list[x509.CertificateRevocationList] = []
-    marker = b"-----BEGIN X509 CRL-----"
-    for part in _read("client_crl_file", path).split(marker)[1:]:
-        try:
-            found.append(x509.load_pem_x509_crl(marker + part))
-        except ValueError as error:
-            raise TlsFileError("client_crl_file", path, "a list that can't be read") from error
+    found = revocation_lists("client_crl_file", path)
     if not found:
         raise TlsFileError("client_crl_file", path, "no certificate revocation list in PEM")
-    for crl in found:
-        if not any(_signed(crl, authority) for authority in authorities):
-            raise TlsFileError("client_crl_file", path, "signed by none of client_ca_file")
-        # OpenSSL would refuse every client's certificate.
-        if crl.next_update_utc is not None and crl.next_update_utc < _now():
-            when = f"{crl.next_update_utc:%Y-%m-%d %H:%M} UTC"
-            raise TlsFileError("client_crl_file", path, f"was to be renewed until {when}")
-    return found
+    faults = TlsFaults()
+    for line, crl in found:
+        with faults.noting():
+            _check_list(path, line, crl, authorities)
+    faults.hold()
+    return [crl for _, crl in found]
+
+
+def _check_list(
+    path: Path,
+    line: int,
+    crl: x509.CertificateRevocationList,
+    authorities: list[x509.Certificate],
+) -> None:
+    # Without authorities these are at fault.
+    if authorities and not any(_signed(crl, authority) for authority in authorities):
+        raise TlsFileError("client_crl_file", path, "signed by none of client_ca_file", line)
+    # OpenSSL would refuse every client's certificate.
+    if crl.next_update_utc is not None and crl.next_update_utc < _now():
+        when = f"{crl.next_update_utc:%Y-%m-%d %H:%M} UTC"
+        raise TlsFileError("client_crl_file", path, f"was to be renewed until {when}", line)
 
 
 def _signed(crl: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
@@ -214,13 +224,6 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
-
-
-def _read(field: str, path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TlsFileError(field, path, error.strerror or "can't be read") from error
 
 
 def _expired(certificate: x509.Certificate) -> str:

@@ -254,3 +254,76 @@ def test_the_user_s_own_configuration_is_every_command_s_default(
     for command in ("status", "tree", "drain"):
         listeners = own.parent / "state" / "listeners.json"
         assert run(command) == (1, f"hedgerow: gw is not running ({listeners})\n")
+
+
+def test_each_fault_of_a_file_that_it_names_is_told_with_its_line(folder: Path) -> None:
+    """Not one fault a run: a password file that was written by hand is wrong in many lines."""
+    (folder / "passwords").write_text("alice\n# staff\nbob:plain\ncarol:\n")
+    (folder / "psk").touch(mode=0o600)
+    (folder / "psk").write_text("# devices\nmeter:abc\nlamp\nlamp:00\n")
+    (folder / "access.toml").write_text(
+        "[default]\npublish = ['a/#/b', 'ok', 'c+']\nwrite = []\n[users.alice]\nsubscribe = 'a'\n"
+        "[users.bob]\ndeliver = ['%z']\n[groups]\n"
+    )
+    text = GOOD.replace("[coap]\n", '[coap]\npsk_file = "psk"\n')
+    text += '[access]\npassword_file = "passwords"\npolicy_file = "access.toml"\n'
+    said = faults(folder, text)
+    here = {name: f"{folder}/{name}:" for name in ("passwords", "psk", "access.toml")}
+    unknown = "is neither argon2's nor mosquitto_passwd's"
+    assert said == [
+        f"7: coap.psk_file: {here['psk']}2: the key is not hexadecimal",
+        f"7: coap.psk_file: {here['psk']}3: no colon between identity and key",
+        f"7: coap.psk_file: {here['psk']}4: a key of 1 bytes; 16 to 64 are allowed",
+        f"16: access.password_file: {here['passwords']}1: not USER:HASH",
+        f"16: access.password_file: {here['passwords']}3: the hash of 'bob' {unknown}",
+        f"16: access.password_file: {here['passwords']}4: the hash of 'carol' {unknown}",
+        f"17: access.policy_file: {here['access.toml']}2: default.publish: 'a/#/b' is no topic "
+        "filter: # is not the last level of its own",
+        f"17: access.policy_file: {here['access.toml']}2: default.publish: 'c+' is no topic "
+        "filter: + is not a whole level",
+        f"17: access.policy_file: {here['access.toml']}3: default.write: is none of publish, "
+        "subscribe, deliver, conceal",
+        f"17: access.policy_file: {here['access.toml']}5: users.alice.subscribe: is no list of "
+        "texts",
+        f"17: access.policy_file: {here['access.toml']}7: users.bob.deliver: '%z' has a '%' that "
+        "is none of %u, %c and %%",
+        f"17: access.policy_file: {here['access.toml']}8: groups: is none of default, roles and "
+        "users",
+    ]
+
+
+def test_each_certificate_and_list_that_is_wrong_is_told(folder: Path) -> None:
+    authority = Authority(folder)
+    own = authority.issue("gw", is_server=True)
+    torn = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    (folder / "own.pem").write_text(torn + own.certificate.read_text() + torn)
+    (folder / "own.key").write_text("no key\n")
+    (folder / "lists.pem").write_bytes(authority.revoke(outdated=True) + authority.revoke())
+    tls = (
+        'tls_port = 0\ncertificate_file = "own.pem"\nkey_file = "own.key"\n'
+        f'client_certificate = "optional"\nclient_ca_file = "{authority.file}"\n'
+        'client_crl_file = "lists.pem"\n'
+    )
+    lines = own.certificate.read_text().count("\n") + 4
+    said = faults(folder, GOOD.replace("[coap]", f"{tls}[coap]"))
+    assert said[:3] == [
+        f"7: mqtt.certificate_file: {folder}/own.pem:1: a certificate that can't be read",
+        f"7: mqtt.certificate_file: {folder}/own.pem:{lines}: a certificate that can't be read",
+        f"8: mqtt.key_file: {folder}/own.key: no private key in PEM",
+    ]
+    (outdated,) = said[3:]
+    assert outdated.startswith(
+        f"11: mqtt.client_crl_file: {folder}/lists.pem:1: was to be renewed until"
+    )
+
+
+def test_what_home_assistant_can_t_be_told_is_named_with_all_else(folder: Path) -> None:
+    entity = 'home_assistant = {qos = 0, unique_id = "x"}\n'
+    text = GOOD.replace("[[sensors]]", f'[[sensors]]\ntype = "host"\n{entity}[[sensors]]')
+    home = "[home_assistant]\ndiscovery = true\n"
+    assert faults(folder, f'{text}{entity}{home}prefix = "a/b"\nretain = true\n') == [
+        "13: sensors[0].home_assistant.qos: set by the gateway",
+        "17: sensors[1].home_assistant.qos: set by the gateway",
+        "20: home_assistant.prefix: 'a/b' is not one topic level of letters, digits, '_' and '-'",
+        "21: home_assistant.retain: unknown key, there are discovery, prefix",
+    ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from gateway import password_hashes
-from gateway.broker.access.policy_file import AccessFileError
+from gateway.access_faults import AccessFileError, hold
 
 
 class Passwords:
@@ -45,23 +45,29 @@ class Passwords:
             file: its name, for errors.
 
         Raises:
-            AccessFileError: a line without a user or a known hash, or a user's second line.
+            AccessFileError: a line without a user or a known hash, or a user's second line; it
+                holds them all.
 
         """
         hashes: dict[str, str] = {}
+        faults: list[AccessFileError] = []
         for number, raw in enumerate(text.split("\n"), 1):
             line = raw.strip()
             if not line or line.startswith("#"):
                 continue
             user, colon, encoded = line.partition(":")
+            why = ""
             if not colon or not user:
-                raise AccessFileError(file, number, "not USER:HASH")
-            if not password_hashes.is_known(encoded):
+                why = "not USER:HASH"
+            elif not password_hashes.is_known(encoded):
                 why = f"the hash of {user!r} is neither argon2's nor mosquitto_passwd's"
-                raise AccessFileError(file, number, why)
-            if user in hashes:
-                raise AccessFileError(file, number, f"{user!r} has a line already")
-            hashes[user] = encoded
+            elif user in hashes:
+                why = f"{user!r} has a line already"
+            if why:
+                faults.append(AccessFileError(file, number, why))
+            else:
+                hashes[user] = encoded
+        hold(faults)
         return cls(hashes)
 
     def agrees(self, other: Passwords, user: str) -> bool:

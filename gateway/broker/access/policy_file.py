@@ -19,9 +19,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from gateway.access_faults import AccessFileError, hold
 from gateway.broker.access.policy import AccessPolicy, RuleError, Rules
 from gateway.toml_lines import KeyLines
 
@@ -29,41 +29,6 @@ _ACTIONS = ("publish", "subscribe", "deliver", "conceal")
 _ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 Keys = tuple[str, ...]
-
-
-class AccessFileError(ValueError):
-    """A file about access is wrong: ``str(error)`` is one line that names file and line.
-
-    Args:
-        file: its name.
-        line: the line, from 1; 0 if it is none in particular.
-        why: what is wrong. It never holds a hash or a password.
-
-    """
-
-    def __init__(self, file: str, line: int, why: str) -> None:
-        super().__init__(f"{file}:{line}: {why}" if line else f"{file}: {why}")
-        self.file = file
-        self.line = line
-        self.why = why
-
-
-def read_access_file(path: Path) -> str:
-    """The text of a policy or password file.
-
-    Raises:
-        AccessFileError: it can't be read or is not UTF-8.
-
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise AccessFileError(str(path), 0, error.strerror or "can't be read") from error
-    try:
-        return data.decode()
-    except UnicodeDecodeError as undecodable:
-        line = data.count(b"\n", 0, undecodable.start) + 1
-        raise AccessFileError(str(path), line, "not UTF-8") from undecodable
 
 
 def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:
@@ -76,7 +41,7 @@ def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:
 
     Raises:
         AccessFileError: no TOML, no such section, an unknown key, a value that is no list of
-            texts, or a rule that is wrong.
+            texts, or a rule that is wrong; it holds them all.
 
     """
     try:
@@ -91,21 +56,26 @@ def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:
         if not isinstance(table, dict):
             line = 0 if table is None else KeyLines(text).first(".".join(section[:depth]))
             raise AccessFileError(file, line, f"no section [{'.'.join(section)}]")
-    return _Reader(text, file, section).policy(table)
+    reader = _Reader(text, file, section)
+    policy = reader.policy(table)
+    hold(sorted(reader.faults, key=lambda fault: fault.line))
+    return policy
 
 
 class _Reader:
-    """Builds the policy; knows the text, to find an error's line in it."""
+    """Builds the policy, without what is wrong; knows the text, to find a fault's line in it."""
 
     def __init__(self, text: str, file: str, section: Keys) -> None:
+        self.faults: list[AccessFileError] = []
         self._text = text
+        self._found: KeyLines | None = None
         self._file = file
         self._section = section
 
     def policy(self, table: Mapping[str, Any]) -> AccessPolicy:
         for key in table:
             if key not in ("default", "roles", "users"):
-                raise self._error((key,), "is none of default, roles and users")
+                self._note((key,), "is none of default, roles and users")
         return AccessPolicy(
             self._rules(("default",), table.get("default", {})),
             self._named_rules("roles", table.get("roles", {})),
@@ -114,23 +84,37 @@ class _Reader:
 
     def _named_rules(self, kind: str, table: object) -> dict[str, Rules]:
         if not isinstance(table, dict):
-            raise self._error((kind,), "is no table")
+            self._note((kind,), "is no table")
+            return {}
         return {name: self._rules((kind, name), rules) for name, rules in table.items()}
 
     def _rules(self, keys: Keys, table: object) -> Rules:
         if not isinstance(table, dict):
-            raise self._error(keys, "is no table")
+            self._note(keys, "is no table")
+            return Rules()
+        right: dict[str, tuple[str, ...]] = {}
         for key, rules in table.items():
             if key not in _ACTIONS:
-                raise self._error((*keys, key), f"is none of {', '.join(_ACTIONS)}")
-            if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-                raise self._error((*keys, key), "is no list of texts")
-        try:
-            return Rules(**{key: tuple(rules) for key, rules in table.items()})
-        except RuleError as error:
-            why = f"{error.value!r} {error.why}"
-            raise self._error((*keys, error.action), why, error.value) from error
+                self._note((*keys, key), f"is none of {', '.join(_ACTIONS)}")
+            elif not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+                self._note((*keys, key), "is no list of texts")
+            else:
+                right[key] = tuple(rule for rule in rules if self._is_right(keys, key, rule))
+        return Rules(**right)
 
-    def _error(self, keys: Keys, why: str, value: str | None = None) -> AccessFileError:
-        line = KeyLines(self._text).first(".".join((*self._section, *keys)), value or "")
-        return AccessFileError(self._file, line, f"{'.'.join(keys)}: {why}")
+    def _is_right(self, keys: Keys, action: str, rule: str) -> bool:
+        try:
+            Rules(**{action: (rule,)})
+        except RuleError as error:
+            self._note((*keys, action), f"{rule!r} {error.why}", rule)
+            return False
+        return True
+
+    def _lines(self) -> KeyLines:
+        if self._found is None:  # of a policy that is right nobody asks
+            self._found = KeyLines(self._text)
+        return self._found
+
+    def _note(self, keys: Keys, why: str, value: str = "") -> None:
+        line = self._lines().first(".".join((*self._section, *keys)), value)
+        self.faults.append(AccessFileError(self._file, line, f"{'.'.join(keys)}: {why}"))

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import password_hashes
+from gateway.access_faults import AccessFileError
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy_file import AccessFileError
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 ALICE = CHEAP.hash("wonderland")

@@ -17,7 +17,6 @@ from gateway.home_assistant.section import HomeAssistantSection
 from gateway.home_assistant.units import _KNOWN
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import MqttForm
-from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.switch import Switch
 
@@ -170,14 +169,14 @@ def test_a_table_says_what_a_unit_does_not() -> None:
     ],
 )
 def test_what_a_table_may_not_say_is_named(more: dict[str, Any], named: str) -> None:
-    with pytest.raises(SensorConfigError) as raised:
+    with pytest.raises(ConfigError) as raised:
         announced(configured(Sensor("a"), **more))
     assert str(raised.value).startswith(named)
 
 
 @pytest.mark.parametrize("name", ["availability", "pump/set"])
 def test_a_sensor_may_not_have_a_topic_that_is_needed(name: str) -> None:
-    with pytest.raises(SensorConfigError, match=r"sensors\[0\].name: .* its topic is"):
+    with pytest.raises(ConfigError, match=r"sensors\[0\].name: .* its topic is"):
         announced(configured(Switch("pump")), configured(Sensor(name)))
 
 

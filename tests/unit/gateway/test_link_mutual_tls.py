@@ -12,12 +12,13 @@ import pytest
 from authority import Authority, Issued
 from fleet_gateway import LIMIT_S, Fleet, until
 
+from gateway.certificate_files import TlsFileError
 from gateway.config import ConfigError
 from gateway.links import handshake, wire
 from gateway.links.greeting import dial
 from gateway.links.handshake import Acceptor, Credentials, HandshakeError
 from gateway.links.link_tls import LinkTls
-from gateway.tls.context import ClientCertificate, TlsFileError, TlsFiles
+from gateway.tls.context import ClientCertificate, TlsFiles
 
 CREDENTIALS = Credentials("gw-b", "hedgerow", bytes.fromhex("ab" * 32))
 NOT_AUTHORIZED = b"\x20\x02\x00\x05"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from authority import Authority, Issued
 
-from gateway.tls.context import ClientCertificate, Tls, TlsFileError, TlsFiles
+from gateway.certificate_files import TlsFileError
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 
 @pytest.fixture

@@ -1,0 +1,62 @@
+"""What is wrong with a file about access, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What stands for a byte that is not UTF-8."""
+
+
+class AccessFileError(ValueError):
+    """A file about access is wrong: ``str(error)`` is one line that names file and line.
+
+    Args:
+        file: its name.
+        line: the line, from 1; 0 if it is none in particular.
+        why: what is wrong. It never holds a hash or a password.
+        more: what else is wrong with it.
+
+    """
+
+    def __init__(
+        self, file: str, line: int, why: str, more: Iterable[AccessFileError] = ()
+    ) -> None:
+        super().__init__(f"{file}:{line}: {why}" if line else f"{file}: {why}")
+        self.file = file
+        self.line = line
+        self.why = why
+        self.more = tuple(more)
+
+
+def hold(faults: Iterable[AccessFileError]) -> None:
+    """See to it that there are none.
+
+    Raises:
+        AccessFileError: the first, with all others.
+
+    """
+    for first in (found := iter(faults)):
+        raise AccessFileError(first.file, first.line, first.why, found)
+
+
+def read_access_file(path: Path) -> str:
+    """The text of a policy or password file.
+
+    Raises:
+        AccessFileError: it can't be read or is not UTF-8.
+
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise AccessFileError(str(path), 0, error.strerror or "can't be read") from error
+    text = data.decode(errors="surrogateescape")
+    hold(
+        AccessFileError(str(path), number, "not UTF-8")
+        for number, line in enumerate(text.split("\n"), 1)
+        if _SURROGATE.search(line)
+    )
+    return text

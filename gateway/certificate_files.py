@@ -1,0 +1,119 @@
+"""Files of certificates and revocation lists in PEM, and all that is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from cryptography import x509
+
+_CERTIFICATE = re.compile(rb"-----BEGIN (?:X509 )?CERTIFICATE-----")
+_CRL = re.compile(rb"-----BEGIN X509 CRL-----")
+
+T = TypeVar("T")
+
+
+class TlsFileError(ValueError):
+    """A file of certificates is not usable: ``str(error)`` is one line.
+
+    Args:
+        field: which: ``certificate_file``, ``key_file``, ``client_ca_file``, ``client_crl_file``.
+        path: of the file.
+        why: what is wrong with it.
+        line: where, from 1; 0 if it is no line in particular.
+        more: what else is wrong, with this file or another.
+
+    """
+
+    def __init__(
+        self, field: str, path: Path, why: str, line: int = 0, more: Iterable[TlsFileError] = ()
+    ) -> None:
+        super().__init__(f"{path}:{line}: {why}" if line else f"{path}: {why}")
+        self.field = field
+        self.path = path
+        self.why = why
+        self.line = line
+        self.more = tuple(more)
+
+
+class TlsFaults:
+    """What is wrong with files, so far: looking goes on behind it."""
+
+    def __init__(self) -> None:
+        self._found: list[TlsFileError] = []
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what is raised within."""
+        try:
+            yield
+        except TlsFileError as error:
+            self._found += (error, *error.more)
+
+    def hold(self) -> None:
+        """See to it that there are none.
+
+        Raises:
+            TlsFileError: the first, with all others.
+
+        """
+        for one in (others := iter(self._found)):
+            raise TlsFileError(one.field, one.path, one.why, one.line, others)
+
+
+def read(field: str, path: Path) -> bytes:
+    """What a file holds.
+
+    Raises:
+        TlsFileError: it can't be read.
+
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TlsFileError(field, path, error.strerror or "can't be read") from error
+
+
+def certificates(field: str, path: Path) -> list[x509.Certificate]:
+    """The certificates of a file, one or more.
+
+    Raises:
+        TlsFileError: it can't be read, has none, or one in it is none.
+
+    """
+    found = _each(field, path, _CERTIFICATE, x509.load_pem_x509_certificate, "a certificate")
+    if not found:
+        raise TlsFileError(field, path, "no certificate in PEM")
+    return [certificate for _, certificate in found]
+
+
+def revocation_lists(field: str, path: Path) -> list[tuple[int, x509.CertificateRevocationList]]:
+    """The revocation lists of a file, each with the number of its first line.
+
+    Raises:
+        TlsFileError: it can't be read, or one in it is none.
+
+    """
+    return _each(field, path, _CRL, x509.load_pem_x509_crl, "a list")
+
+
+def _each(
+    field: str, path: Path, begin: re.Pattern[bytes], load: Callable[[bytes], T], what: str
+) -> list[tuple[int, T]]:
+    data = read(field, path)
+    starts = [found.start() for found in begin.finditer(data)]
+    faults = TlsFaults()
+    found: list[tuple[int, T]] = []
+    for start, end in pairwise((*starts, len(data))):
+        line = data.count(b"\n", 0, start) + 1
+        with faults.noting():
+            try:
+                found.append((line, load(data[start:end])))
+            except ValueError as error:
+                raise TlsFileError(field, path, f"{what} that can't be read", line) from error
+    faults.hold()
+    return found
