@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 
 from gateway.broker.hooks import Client
+from gateway.printable import printable
 from gateway.timers import Alarm, Timers
 from tree_handler.rate_limit import RateLimit
 
@@ -51,7 +52,8 @@ class ClientLog:
     def disconnected(self, client: Client, why: str) -> None:
         """A client has gone."""
         if self._may_say("disconnected", client):
-            _log.info("%s: disconnected, %s", client.introduced(), _in_one_line(why))
+            told = printable(why[:WHY_CHARACTERS_MAX])
+            _log.info("%s: disconnected, %s", client.introduced(), told)
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
         """Nothing is said of subscriptions."""
@@ -82,9 +84,3 @@ class ClientLog:
         self._unsaid.clear()
         self._summary = None
         _log.info("more clients than lines: another %s", counts)
-
-
-def _in_one_line(why: str) -> str:
-    return "".join(
-        one if one.isprintable() else ascii(one)[1:-1] for one in why[:WHY_CHARACTERS_MAX]
-    )

@@ -19,6 +19,7 @@ from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
+from gateway.commands.own_gateway import OwnGateway
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
@@ -253,29 +254,9 @@ def _gateway(options: argparse.Namespace) -> str:
 
 
 def _listener(file: Path, scheme: str) -> str:
-    from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
-
-    try:
-        settings = config.load(file, config.GatewaySettings)
-    except config.ConfigError as error:
-        raise WrongUseError(str(error)) from error
-    own_id, state_dir = settings.gateway.id, settings.gateway.state_dir
-    try:
-        near = listeners_file.near(listeners_file.read(state_dir), scheme)
-    except PermissionError as error:
-        where = f"where {own_id} listens: ask as {_owner(state_dir)}, or HOST:PORT"
-        raise FailedError(f"{error.filename}: permission denied to read {where}") from error
-    except (OSError, ValueError) as error:
-        why = f"{own_id} is not running ({state_dir / listeners_file.NAME})"
-        raise FailedError(why) from error
+    own = OwnGateway.of(file)
+    near = own.near(scheme)
     if near is None:
         hint = ", and over coaps this needs --psk-file" if scheme == "coap" else ""
-        raise FailedError(f"{own_id} has no {scheme} listener{hint}")
+        raise FailedError(f"{own.id} has no {scheme} listener{hint}")
     return join_host_port(*near)
-
-
-def _owner(folder: Path) -> str:
-    try:
-        return folder.owner()
-    except (OSError, KeyError):
-        return "its user"

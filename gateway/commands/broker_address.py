@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gateway import config_place
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.own_gateway import OwnGateway
 
 PORT, TLS_PORT = 1883, 8883
 
@@ -86,29 +87,16 @@ async def connect(
 
 
 def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:
-    from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
-
-    try:
-        settings = config.load(file, config.GatewaySettings)
-    except config.ConfigError as error:
-        raise WrongUseError(str(error)) from error
-    own_id, state_dir = settings.gateway.id, settings.gateway.state_dir
-    try:
-        told = listeners_file.read(state_dir)
-    except PermissionError as error:
-        why = f"{state_dir / listeners_file.NAME}: {error.strerror}"
-        raise FailedError(f"{own_id} belongs to another user ({why})") from error
-    except (OSError, ValueError) as error:
-        raise FailedError(f"{own_id} is not running ({state_dir / listeners_file.NAME})") from error
-    if (plain := listeners_file.near(told, "mqtt")) is not None:
+    own = OwnGateway.of(file)
+    if (plain := own.near("mqtt")) is not None:
         return BrokerAddress(*plain)
-    secure = listeners_file.near(told, "mqtts")
-    if secure is None or settings.mqtt.certificate_file is None:
-        raise FailedError(f"{own_id} has no MQTT listener")
+    secure, certificate = own.near("mqtts"), own.settings.mqtt.certificate_file
+    if secure is None or certificate is None:
+        raise FailedError(f"{own.id} has no MQTT listener")
     return BrokerAddress(
         *secure,
         _context(options, verifies=False),
-        _certificate(settings.mqtt.certificate_file),
+        _certificate(certificate),
     )
 
 

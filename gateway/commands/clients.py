@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from gateway.printable import printable
+
 _COLUMNS = (
     *("client", "user", "address", "protocol", "connected since"),
     *("subs", "queued", "in flight", "dropped"),
@@ -83,14 +85,14 @@ def as_text(one: Mapping[str, Any]) -> str:
     proof = " (by certificate)" if one["by_certificate"] else ""
     expiry = "never" if one["expiry_s"] is None else f"{one['expiry_s']} s after it left"
     rows = {
-        "client": f"{shown(one['id'])}{', a bridge' if one['is_bridge'] else ''}",
-        "user": f"{shown(one['user'] or '-')}{proof}",
-        "roles": ", ".join(map(shown, one["roles"] or ())) or "-",
+        "client": f"{printable(one['id'])}{', a bridge' if one['is_bridge'] else ''}",
+        "user": f"{printable(one['user'] or '-')}{proof}",
+        "roles": ", ".join(map(printable, one["roles"] or ())) or "-",
         "address": one["address"] or "-",
         "protocol": one["protocol"],
         "connected": f"since {when}" if one["is_connected"] else f"no, away since {when}",
         "session ends": expiry,
-        "will": shown(one["will"] or "-"),
+        "will": printable(one["will"] or "-"),
         "queued": f"{one['queued']} ({one['queued_bytes']} bytes in memory)",
         "in flight": f"{one['inflight']} ({one['inflight_bytes']} bytes)",
         "not released": f"{one['unreleased']} of its QoS 2 messages",
@@ -105,21 +107,16 @@ def as_text(one: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             *(f"{name.ljust(width)}  {value}" for name, value in rows.items()),
-            *(f"  QoS {each['qos']}  {shown(each['filter'])}" for each in one["filters"]),
+            *(f"  QoS {each['qos']}  {printable(each['filter'])}" for each in one["filters"]),
         ]
     )
-
-
-def shown(text: str) -> str:
-    """What a client chose, as a terminal may be given it."""
-    return text if text.isprintable() else repr(text)
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     since = _time(one["since_s"])
     return (
-        shown(one["id"]),
-        shown(one["user"] or "-"),
+        printable(one["id"]),
+        printable(one["user"] or "-"),
         one["address"] or "-",
         one["protocol"],
         since if one["is_connected"] else f"away since {since}",

@@ -26,13 +26,14 @@ from gateway.mqtt import (
     PubRec,
     PubRel,
     ReasonCode,
+    Scanner,
     SubAck,
     Subscribe,
     SubscriptionRequest,
     Version,
+    body_at,
     decode,
     encode,
-    packet_end,
 )
 from gateway.mqtt.reason_codes import reason_text
 
@@ -74,7 +75,7 @@ class MqttClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._data = b""
+        self._scanner = Scanner(PACKET_BYTES_MAX)
         self._keep_alive_s = 0
         self._packet_id = 0
         self._unreleased: set[int] = set()
@@ -221,7 +222,7 @@ class MqttClient:
     async def _read(self) -> Packet:
         has_pinged = False
         try:
-            while (found := packet_end(self._data, 0, PACKET_BYTES_MAX)) is None:
+            while not (taken := self._scanner.take(1)):
                 try:
                     async with asyncio.timeout(self._keep_alive_s / 2 or None):
                         more = await self._reader.read(1 << 16)
@@ -233,14 +234,13 @@ class MqttClient:
                     continue
                 if not more:
                     raise MqttClientError("the connection was closed")
-                self._data += more
-            packet = decode(self._data[0], self._data[found[0] : found[1]], Version.V5)
+                self._scanner.feed(more)
+            (raw,) = taken
+            return decode(raw[0], raw[body_at(raw) :], Version.V5)
         except (OSError, ssl.SSLError) as error:
             raise MqttClientError(f"the connection was lost: {error}") from error
         except PacketError as error:
             raise MqttClientError(f"what came is no MQTT: {error}") from error
-        self._data = self._data[found[1] :]
-        return packet
 
 
 def _why(packet: ConnAck | Disconnect) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cloud_ingest.record import Record, RecordError, decode
+from gateway.printable import printable
 
 _TOPIC_WIDTH_MAX = 60
 
@@ -38,7 +39,7 @@ class Table:
         """A message: when it came or was measured, its topic, and what it says."""
         said = _said(payload)
         time_s = said.time_s if isinstance(said, Record) else received_s
-        shown = topic if topic.isprintable() else repr(topic)
+        shown = printable(topic)
         self._width = max(self._width, min(len(shown), _TOPIC_WIDTH_MAX))
         return f"{_clock(time_s)}  {shown.ljust(self._width)}  {_text(said)}"
 
@@ -73,7 +74,7 @@ def _text(said: Record | tuple[Any] | str | bytes) -> str:
         shown = said
     else:
         shown = json.dumps(said[0], ensure_ascii=False)
-    return shown if shown.isprintable() else repr(shown)[1:-1]
+    return printable(shown)
 
 
 def _clock(time_s: float) -> str:
