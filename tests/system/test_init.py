@@ -163,6 +163,7 @@ async def test_from_nothing_to_three_gateways_in_tls_by_one_command(tmp_path: Pa
                 shown = await hedgerow(*typed(tree))
         assert "silent" not in shown
         assert '"n":"host/load1"' in await hedgerow(*typed(get))
+        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
         user = ["--user", "operator", "--password-file", str(folder / "operator.password")]
         listening = asyncio.create_task(
             hedgerow("sub", "--config", configurations[2], *user, "-t", "door", "-C", "1")
@@ -170,7 +171,6 @@ async def test_from_nothing_to_three_gateways_in_tls_by_one_command(tmp_path: Pa
         publish = ("pub", "--config", configurations[1], *user, "-t", "door", "-m", "open", "-r")
         await hedgerow(*publish)
         assert "open" in await listening
-        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
     for file in configurations:
         written = tomllib.loads(file.read_text())
         assert written["tree"].get("tls", "required") == "required"
