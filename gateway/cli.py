@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build, config_place
-from gateway.commands import clients, completion, messages, output, simulating
+from gateway.commands import clients, completion, init, messages, output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -156,6 +156,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version_line)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     adders = (
+        init.add,
         _add_run,
         _add_check,
         _add_status,

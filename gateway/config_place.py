@@ -25,15 +25,24 @@ def find(environment: Mapping[str, str] = os.environ, system: Path = SYSTEM) -> 
         NoConfigError: there is neither.
 
     """
-    places = [system]
-    home = Path(environment.get("HOME", "/")) / ".config"
-    given = Path(environment.get("XDG_CONFIG_HOME", ""))
-    # One that is relative is invalid, and to be ignored.
-    places.append((given if given.is_absolute() else home) / "hedgerow" / "hedgerow.toml")
+    places = [system, own(environment)]
     for place in places:
         if _is_there(place):
             return place
     raise NoConfigError(f"neither {places[0]} nor {places[1]} is there")
+
+
+def own(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the user's own configuration is, or would be.
+
+    Args:
+        environment: XDG_CONFIG_HOME and HOME of it are used (XDG Base Directory Specification).
+
+    """
+    home = Path(environment.get("HOME", "/")) / ".config"
+    given = Path(environment.get("XDG_CONFIG_HOME", ""))
+    # One that is relative is invalid, and to be ignored.
+    return (given if given.is_absolute() else home) / "hedgerow" / "hedgerow.toml"
 
 
 def _is_there(path: Path) -> bool:

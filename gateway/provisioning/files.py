@@ -1,0 +1,142 @@
+"""The files of a new gateway, and of a new fleet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway import config_place
+from gateway.certificates.authority import Authority
+from gateway.provisioning import texts
+from gateway.provisioning.new_folder import write
+from gateway.provisioning.plan import GatewayPlan
+from gateway.provisioning.secret import MODE, Secrets
+from gateway.provisioning.unit import ServicePlan, unit
+
+AUTHORITY = "authority"
+CONFIGURATION = "hedgerow.toml"
+OPEN_MODE = 0o644
+SYSTEM_USER = "hedgerow"
+"""Whom a gateway of the system runs as; deploy/ansible's name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What runs gateways.
+
+    Attributes:
+        command: the program, with arguments that come before ``run``.
+        user: who runs them, but for those of the system.
+
+    """
+
+    command: tuple[str, ...]
+    user: str
+
+
+def write_one(
+    fresh: Path, folder: Path, plan: GatewayPlan, secrets: Secrets, machine: Machine
+) -> None:
+    """Write all files of one gateway.
+
+    Args:
+        fresh: where they are written.
+        folder: where they will be.
+        plan: of the gateway.
+        secrets: of its user.
+        machine: what runs it.
+
+    Raises:
+        OSError: a file can't be written.
+
+    """
+    secrets.write_password(fresh)
+    authority = _authority(fresh / AUTHORITY, [plan]) if plan.has_tls else None
+    _write_gateway(fresh, folder, plan, secrets, machine)
+    if authority is not None:
+        _write_certificates(fresh, authority, plan)
+
+
+def write_fleet(
+    fresh: Path, folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets, machine: Machine
+) -> None:
+    """Write a folder for each gateway of a fleet, and what they have in common.
+
+    Those that other machines reach are to be copied to /etc/hedgerow there.
+
+    Args:
+        fresh: where the files are written.
+        folder: where they will be.
+        plans: of the gateways.
+        secrets: that they share.
+        machine: what runs them.
+
+    Raises:
+        OSError: a file can't be written.
+
+    """
+    secrets.write_password(fresh)
+    authority = _authority(fresh / AUTHORITY, plans)
+    for plan in plans:
+        own = fresh / plan.id
+        own.mkdir()
+        own.chmod(0o755)
+        home = folder / plan.id if plan.is_local else config_place.SYSTEM.parent
+        _write_gateway(own, home, plan, secrets, machine)
+        _write_certificates(own, authority, plan)
+
+
+def names_of_one(plan: GatewayPlan, secrets: Secrets) -> list[str]:
+    """What `write_one` writes into a folder, the telling ones first."""
+    names = [CONFIGURATION, "access.toml", "passwords", "psk", "tree.key", secrets.password_name]
+    return [*names, "hedgerow.service", "state", *(("tls", AUTHORITY) if plan.has_tls else ())]
+
+
+def names_of_fleet(plans: Sequence[GatewayPlan], secrets: Secrets) -> list[str]:
+    """What `write_fleet` writes into a folder."""
+    return [*(plan.id for plan in plans), AUTHORITY, secrets.password_name]
+
+
+def _write_gateway(
+    fresh: Path, home: Path, plan: GatewayPlan, secrets: Secrets, machine: Machine
+) -> None:
+    is_systems = home == config_place.SYSTEM.parent
+    text = texts.configuration(plan, secrets.user, is_systems=is_systems)
+    write(fresh / CONFIGURATION, text, OPEN_MODE)
+    write(fresh / "access.toml", texts.policy(secrets.user), OPEN_MODE)
+    secrets.write_hidden(fresh)
+    state_dir = texts.SYSTEM_STATE_DIR if is_systems else home / "state"
+    if not is_systems:  # what the unit lets the service write to has to be there
+        (fresh / "state").mkdir(mode=0o700)
+    user = SYSTEM_USER if is_systems else machine.user
+    service = ServicePlan(plan.id, machine.command, user, home, state_dir)
+    write(fresh / unit_name(plan), unit(service), OPEN_MODE)
+
+
+def unit_name(plan: GatewayPlan) -> str:
+    """The name of a gateway's unit; several on one machine have several."""
+    return f"hedgerow-{plan.id}.service" if plan.has_neighbours_here else "hedgerow.service"
+
+
+def _authority(folder: Path, plans: Sequence[GatewayPlan]) -> Path:
+    authority = Authority(folder)
+    for plan in plans:
+        authority.issue(plan.id, [plan.address])
+    authority.revoke()
+    return folder
+
+
+def _write_certificates(fresh: Path, authority: Path, plan: GatewayPlan) -> None:
+    folder = fresh / "tls"
+    folder.mkdir()
+    folder.chmod(0o755)
+    for source, name in (
+        ("ca.pem", "ca.pem"),
+        ("revoked.pem", "revoked.pem"),
+        (f"{plan.id}.pem", "gateway.pem"),
+        (f"{plan.id}.key.pem", "gateway.key.pem"),
+    ):
+        shutil.copyfile(authority / source, folder / name)
+        (folder / name).chmod(MODE if ".key" in name else OPEN_MODE)

@@ -1,0 +1,106 @@
+"""The configuration and the access policy of a new gateway, as text for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gateway.provisioning.plan import GatewayPlan
+
+SYSTEM_STATE_DIR = Path("/var/lib/hedgerow")
+"""The state of a gateway that systemd runs; its unit makes the folder."""
+
+
+def configuration(plan: GatewayPlan, user: str, *, is_systems: bool) -> str:
+    """The configuration; paths in it start at its folder.
+
+    Args:
+        plan: whose.
+        user: who may write, for the comments.
+        is_systems: whether it will be in /etc/hedgerow.
+
+    """
+    state = str(SYSTEM_STATE_DIR) if is_systems else "state"
+    parts = (
+        f"""\
+# A gateway of Hedgerow. docs/configuration.md has every key, `hedgerow check` says what is wrong,
+# and `systemctl reload` (SIGHUP) reads certificates, passwords, policy and neighbours again.
+[gateway]
+id = {json.dumps(plan.id)}
+domain = {json.dumps(plan.domain)}
+group = {json.dumps(plan.group)}
+state_dir = {json.dumps(state)}
+""",
+        _mqtt(plan),
+        f"""\
+[coap]
+host = {json.dumps(plan.address)}
+port = {plan.ports.coap}                  # reading, open to all who reach it
+dtls_port = {plan.ports.coaps}             # writing, for who has a key
+psk_file = "psk"             # {user}'s key
+""",
+        _tree(plan),
+        """\
+[access]
+password_file = "passwords"  # `hedgerow passwd --file passwords NAME` adds a user
+policy_file = "access.toml"
+""",
+        """\
+[[sensors]]
+type = "host"                # load, memory, disk and network of this machine (docs/sensors.md)
+interval_s = 10.0
+format = "json"
+retain = true                # a new subscriber gets the last reading at once
+""",
+    )
+    return "\n".join(parts)
+
+
+def policy(user: str) -> str:
+    """The access policy: one user may write, and who may connect may read.
+
+    Args:
+        user: the one.
+
+    """
+    return f"""\
+# Who may use which topics: what no rule allows is refused (docs/access.md).
+[default]                    # whoever may connect
+subscribe = ["#", "$SYS/#"]
+
+[users.{json.dumps(user)}]
+publish = ["#"]
+"""
+
+
+def _mqtt(plan: GatewayPlan) -> str:
+    text = f"[mqtt]\nhost = {json.dumps(plan.address)}\n"
+    if plan.is_local:
+        text += f"port = {plan.ports.mqtt}\n"
+    else:
+        text += (
+            'port = "off"                 # 1883: without TLS too, where passwords can be read\n'
+        )
+    if plan.has_tls:
+        text += f"""\
+tls_port = {plan.ports.mqtts}
+certificate_file = "tls/gateway.pem"
+key_file = "tls/gateway.key.pem"
+client_certificate = "optional"  # clients may come with passwords; links need a certificate
+client_ca_file = "tls/ca.pem"
+client_crl_file = "tls/revoked.pem"
+"""
+    return text
+
+
+def _tree(plan: GatewayPlan) -> str:
+    if plan.neighbours:
+        rows = "".join(f"  {json.dumps(one)},\n" for one in plan.neighbours)
+        neighbours = f"neighbours = [                 # where the others take links\n{rows}]\n"
+    else:
+        neighbours = '# neighbours = ["10.0.0.2:8883"]   # other gateways: docs/tree.md\n'
+    return f"""\
+[tree]
+key_file = "tree.key"        # the same on all gateways of a tree
+discovery = false            # true: look for others by multicast
+{neighbours}"""

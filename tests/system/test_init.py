@@ -1,0 +1,403 @@
+"""Goal: from nothing to the first reading, and to three gateways in TLS, by one command each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import pty
+import re
+import shlex
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ports import free_port
+
+from gateway import cli
+from gateway.commands import check
+from gateway.provisioning import new_folder
+
+HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+FLEET_CERTIFICATES = Path(__file__).parents[2] / "deploy" / "fleet-certificates"
+LIMIT_S = 60.0
+KEYS = re.compile(r"passwords|psk|tree\.key|.*\.password|.*\.key\.pem")
+
+
+def ports(count: int) -> int:
+    """The first of so many free ports in a row, of this worker's own."""
+    while True:
+        first = free_port()
+        if first % 1000 + count <= 1000 and all(_is_free(first + i) for i in range(count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+    try:
+        for kind in kinds:
+            with socket.socket(type=kind) as probe:
+                probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
+
+
+def init(*arguments: str | Path) -> tuple[int, str, str]:
+    """Run it without a terminal: exit code, output and complaints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main(["init", "-y", *map(str, arguments)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+async def hedgerow(*arguments: str | Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *HEDGEROW,
+        *map(str, arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    async with asyncio.timeout(LIMIT_S):
+        out, err = await process.communicate()
+    assert process.returncode == 0, (arguments, err)
+    return out.decode()
+
+
+@asynccontextmanager
+async def running(*configurations: Path) -> AsyncIterator[None]:
+    """Have `hedgerow run` run them all."""
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *HEDGEROW, "run", "--config", str(one), stderr=subprocess.PIPE
+        )
+        for one in configurations
+    ]
+    readers = []
+    try:
+        for process in processes:
+            assert process.stderr is not None
+            async with asyncio.timeout(LIMIT_S):
+                while line := await process.stderr.readline():
+                    if b" is up: " in line:
+                        break
+            readers.append(asyncio.create_task(process.stderr.read()))
+            assert line, "it has ended"
+        yield
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                process.terminate()
+        for process in processes:
+            async with asyncio.timeout(LIMIT_S):
+                await process.wait()
+        await asyncio.gather(*readers)
+
+
+def files(folder: Path) -> dict[str, int]:
+    """Each file of a folder with its mode."""
+    return {
+        str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def commands(out: str) -> list[list[str]]:
+    """What is printed to be typed."""
+    return [shlex.split(line) for line in out.splitlines() if line.startswith("  hedgerow")]
+
+
+def typed(words: Sequence[str]) -> list[str]:
+    return list(words[1:])
+
+
+def faults(file: Path) -> list[Any]:
+    return check.faults_of(file.read_bytes(), file)
+
+
+# -- the first reading, and three gateways ---------------------------------------------------------
+
+
+@pytest.mark.peer("mosquitto_sub", "mosquitto-clients")
+async def test_from_nothing_to_the_first_reading_by_what_is_printed(tmp_path: Path) -> None:
+    folder, port = tmp_path / "gw", ports(4)
+    run, sub, get = commands(await hedgerow("init", folder, "--port", str(port)))
+    assert run == ["hedgerow", "run", "--config", str(folder / "hedgerow.toml")]
+    password = (folder / "operator.password").read_text().strip()
+    who = ("-p", str(port), "-u", "operator", "-P", password)
+    async with running(folder / "hedgerow.toml"):
+        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
+        assert '"n":"host/load1"' in await hedgerow(*typed(get))
+        process = await asyncio.create_subprocess_exec(
+            *("mosquitto_sub", *who, "-t", "#", "-C", "1", "-v"), stdout=subprocess.PIPE
+        )
+        async with asyncio.timeout(LIMIT_S):
+            out, _ = await process.communicate()
+    assert b'"n":' in out
+
+
+async def test_from_nothing_to_three_gateways_in_tls_by_one_command(tmp_path: Path) -> None:
+    folder, names = tmp_path / "fleet", ["gw-a", "gw-b", "gw-c"]
+    made = await hedgerow("init", folder, "--port", str(ports(12)), "--fleet", *names)
+    *runs, sub, get, tree = commands(made)
+    configurations = [folder / name / "hedgerow.toml" for name in names]
+    assert [run[-1] for run in runs] == [str(file) for file in configurations]
+    async with running(*configurations):
+        async with asyncio.timeout(LIMIT_S):
+            shown = ""
+            while not all(name in shown for name in names):
+                shown = await hedgerow(*typed(tree))
+        assert "silent" not in shown
+        assert '"n":"host/load1"' in await hedgerow(*typed(get))
+        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
+        user = ["--user", "operator", "--password-file", str(folder / "operator.password")]
+        listening = asyncio.create_task(
+            hedgerow("sub", "--config", configurations[2], *user, "-t", "door", "-C", "1")
+        )
+        publish = ("pub", "--config", configurations[1], *user, "-t", "door", "-m", "open", "-r")
+        await hedgerow(*publish)
+        assert "open" in await listening
+    for file in configurations:
+        written = tomllib.loads(file.read_text())
+        assert written["tree"].get("tls", "required") == "required"
+
+
+# -- what is written -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.7", "fd00::7"])
+def test_what_is_written_passes_check_and_shows_no_secret(tmp_path: Path, address: str) -> None:
+    folder = tmp_path / "gw"
+    code, out, _ = init(
+        folder, "--name", "gw-7", "--place", "campus/north", "--address", address, "--user", "anna"
+    )
+    assert code == 0
+    assert faults(folder / "hedgerow.toml") == []
+    written = tomllib.loads((folder / "hedgerow.toml").read_text())
+    assert written["gateway"] == {
+        "id": "gw-7",
+        "domain": "campus",
+        "group": "north",
+        "state_dir": "state",
+    }
+    assert written["mqtt"]["host"] == address
+    # Beyond this machine nothing goes in the clear.
+    assert (written["mqtt"]["port"] == "off") == (address != "127.0.0.1")
+    policy = tomllib.loads((folder / "access.toml").read_text())
+    assert "publish" not in policy["default"]
+    assert policy["users"] == {"anna": {"publish": ["#"]}}
+    modes = files(folder)
+    assert {name for name, mode in modes.items() if mode == 0o600} >= {
+        name for name in modes if KEYS.fullmatch(Path(name).name)
+    }
+    for name in ("anna.password", "passwords", "psk", "tree.key"):
+        assert (folder / name).read_text().strip() not in out
+    assert str(folder / "anna.password") in out
+
+
+def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    code, out, err = init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2", "gw-c=fd00::3")
+    assert (code, err) == (0, "")
+    assert "scp -rp" in out
+    for name in ("gw-a", "gw-b", "gw-c"):
+        assert faults(folder / name / "hedgerow.toml") == []
+        assert (
+            "--config /etc/hedgerow/hedgerow.toml"
+            in (folder / name / "hedgerow.service").read_text()
+        )
+        # What makes gateways, and the password in clear, are on none.
+        assert not {"authority/ca.key.pem", "operator.password"} & files(folder / name).keys()
+    written = tomllib.loads((folder / "gw-a" / "hedgerow.toml").read_text())
+    assert written["tree"]["neighbours"] == ["10.0.0.2:8883", "[fd00::3]:8883"]
+    assert written["gateway"]["state_dir"] == "/var/lib/hedgerow"
+    shared = {(folder / name / "tree.key").read_text() for name in ("gw-a", "gw-b", "gw-c")}
+    assert len(shared) == 1
+    added = subprocess.run(
+        [sys.executable, FLEET_CERTIFICATES, folder / "authority", "gw-d=10.0.0.4"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert added.stdout == f"{folder}/authority/gw-d.pem\n"
+
+
+def test_without_a_terminal_defaults_are_taken_where_every_command_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert cli.main(["init"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert (tmp_path / ".config" / "hedgerow" / "hedgerow.toml").is_file()
+    assert commands(out)[0] == ["hedgerow", "run"]
+
+
+# -- what is there stays ---------------------------------------------------------------------------
+
+
+def test_what_is_there_is_named_and_stays_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "psk").write_text("mine")
+    before = files(tmp_path)
+    assert init(tmp_path) == (
+        2,
+        "",
+        f"hedgerow: {tmp_path}/psk is there already, and stays as it is\n",
+    )
+    assert files(tmp_path) == before
+
+
+def test_what_has_other_names_stays_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text("mine")
+    assert init(tmp_path)[0] == 0
+    assert (tmp_path / "driver.py").read_text() == "mine"
+    code, _, err = init(tmp_path)
+    assert (code, err) == (
+        2,
+        f"hedgerow: {tmp_path}/hedgerow.toml is there already, and stays as it is\n",
+    )
+
+
+def test_if_a_file_can_not_be_written_there_is_none(tmp_path: Path) -> None:
+    def fill(fresh: Path) -> None:
+        new_folder.write(fresh / "one", "1", 0o600)
+        raise OSError(28, "No space left on device", str(fresh / "two"))
+
+    with pytest.raises(OSError, match="No space"):
+        new_folder.make(tmp_path / "a" / "b" / "gw", fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--name", "GW 1"], "name: 'GW 1' is not 1 to 63 lower-case letters, digits and hyphens"),
+        (["--place", "a/b/c"], "place: 'a/b/c' is not DOMAIN or DOMAIN/GROUP"),
+        (["--place", "A"], "place: 'A' is not 1 to 63"),
+        (["--address", "nowhere"], "address: 'nowhere' is not an IP address"),
+        (["--address", "0.0.0.0"], "address: '0.0.0.0' is no address that others reach"),
+        (["--user", "../x"], "--user: '../x' is not 1 to 64"),
+        (["--port", "0"], "init: argument --port: '0' is no port"),
+        (["--port", "65534"], "port: 65537 is no port"),
+        (["--fleet", "a", "a"], "name: 'a' stands twice"),
+        (["--fleet", "a=10.0.0.1", "b"], "--fleet: b: no address, and others have one"),
+        (["--fleet", "a=10.0.0.1", "b=127.0.0.1"], "--fleet: b: other machines do not reach"),
+        (["--fleet", "a="], "init: argument --fleet: 'a=': no address behind '='"),
+        (["--fleet", "authority"], "--fleet: 'authority' is the name of another file"),
+        (["--fleet", "a", "--name", "b"], "--name: of no use with --fleet"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(
+    tmp_path: Path, arguments: list[str], why: str
+) -> None:
+    code, out, err = init(tmp_path / "gw", *arguments)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.removeprefix("hedgerow ").removeprefix("hedgerow: ").startswith(why)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """One on which the command asks."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self._ours, theirs = pty.openpty()
+        self._process = subprocess.Popen(
+            [*HEDGEROW, "init", *map(str, arguments)],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.shown = b""
+
+    def until(self, text: bytes) -> None:
+        while not self.shown.endswith(text):
+            self.shown += os.read(self._ours, 1000)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        self._process.communicate(timeout=LIMIT_S)
+        while True:
+            try:
+                more = os.read(self._ours, 1000)
+            except OSError:  # nobody has the other end any more
+                break
+            self.shown += more
+        os.close(self._ours)
+        return self._process.returncode
+
+
+def test_a_terminal_is_asked_three_questions_each_with_a_default(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "gw")
+    terminal.until(b"]: ")
+    terminal.type(b"GW\n")
+    terminal.until(
+        b"letters, digits and hyphens\r\nName of this gateway [%s]: " % _default(terminal)
+    )
+    terminal.type(b"gw-7\n")
+    terminal.until(b"[the top]: ")
+    terminal.type(b"campus\n")
+    terminal.until(b"[127.0.0.1: this machine alone]: ")
+    terminal.type(b"\n")
+    assert terminal.end() == 0
+    written = tomllib.loads((tmp_path / "gw" / "hedgerow.toml").read_text())
+    assert written["gateway"]["id"] == "gw-7"
+    assert written["gateway"]["domain"] == "campus"
+    assert written["mqtt"]["host"] == "127.0.0.1"
+
+
+def _default(terminal: Terminal) -> bytes:
+    return terminal.shown.partition(b"[")[2].partition(b"]")[0]
+
+
+def test_on_a_terminal_yes_asks_nothing(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "gw", "-y")
+    assert terminal.end() == 0
+    assert terminal.shown == b""
+
+
+def test_at_ctrl_d_it_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "gw")
+    terminal.until(b"]: ")
+    terminal.type(b"\x04")
+    assert terminal.end() == 2
+    said = terminal.shown.partition(b"\r\n")[2]
+    assert said == b"hedgerow: init: the input has ended, and nothing is written\r\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_at_ctrl_c_it_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "gw")
+    terminal.until(b"]: ")
+    terminal.interrupt()
+    assert terminal.end() == 130
+    said = terminal.shown.partition(b"\r\n")[2]
+    assert said == b"hedgerow: init: interrupted, and nothing is written\r\n"
+    assert list(tmp_path.iterdir()) == []
