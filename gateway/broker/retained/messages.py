@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from gateway.broker.topics.index import TopicIndex
 from tree_handler.routing.topic_filters import is_exact
@@ -32,7 +32,7 @@ class RetainedLimitError(ValueError):
 
     """
 
-    counted = "retained"
+    counted: ClassVar[str] = "retained"
 
     def __init__(self, topic: str, value: int, limit: int) -> None:
         shown = topic if len(topic) <= 80 else topic[:77] + "..."
@@ -45,13 +45,13 @@ class RetainedLimitError(ValueError):
 class RetainedMessagesLimitError(RetainedLimitError):
     """There would be too many retained messages."""
 
-    counted = "retained messages"
+    counted: ClassVar[str] = "retained messages"
 
 
 class RetainedBytesLimitError(RetainedLimitError):
     """The retained messages would take too many bytes."""
 
-    counted = "bytes of retained messages"
+    counted: ClassVar[str] = "bytes of retained messages"
 
 
 class _Held(Generic[M]):
