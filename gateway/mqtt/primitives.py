@@ -6,7 +6,7 @@ PacketError for a value that could not be read again.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from gateway.mqtt.errors import malformed, protocol_error
 from gateway.mqtt.kinds import packet_name
@@ -179,7 +179,7 @@ def encode_string(what: str, text: str) -> bytes:
         raise malformed(f"{what} is not UTF-8", text, "MQTT-1.5.4-1") from None
 
 
-def encode_pair(what: str, pair: tuple[str, str]) -> bytes:
+def encode_pair(what: str, pair: tuple[Any, ...]) -> bytes:
     """A pair of strings."""
     if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
         raise malformed(f"{what} is not a pair of strings")

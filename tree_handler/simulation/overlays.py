@@ -57,7 +57,7 @@ class OverlayOptions(Options):
         """The options of a seed, those of `Options` included."""
         chance = random.Random(f"overlays {seed} {gateways}")  # a seed, no secret
         return replace(
-            super().drawn(seed, gateways),
+            cls.any_network(seed, gateways),
             traffic_per_s=0.0,
             quiet_s=QUIET_S,
             topics=chance.choice((1, 4, 12)),

@@ -16,7 +16,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 from tree_handler.batch import Header
 from tree_handler.replication.replication import Lost
@@ -167,7 +167,7 @@ class RetainedTraffic(SimulatedTraffic):
 class RetainedSimulation(Simulation):
     """A network whose gateways retain messages, and newcomers at the end of the storm."""
 
-    traffic_of = RetainedTraffic
+    traffic_of: ClassVar[type[Traffic]] = RetainedTraffic
 
     def storm(self) -> None:
         """See `Simulation`."""

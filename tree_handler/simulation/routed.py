@@ -14,7 +14,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from tree_handler.batch import CONTROL_PREFIX, Entry, Flags
 from tree_handler.intervals import Intervals
@@ -52,7 +52,7 @@ class RoutedTraffic(SimulatedTraffic):
     subscriptions: dict[str, list[str]] = field(
         default_factory=lambda: defaultdict(list), init=False
     )
-    most_batches: float = field(default=math.inf, init=False)
+    most_batches: float = field(default_factory=lambda: math.inf, init=False)
 
     def gateway(self, start: Start) -> RoutedGateway:
         """See `SimulatedTraffic`."""
@@ -152,7 +152,7 @@ class RoutedTraffic(SimulatedTraffic):
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    traffic_of = RoutedTraffic
+    traffic_of: ClassVar[type[Traffic]] = RoutedTraffic
 
     def __init__(self, options: RoutedOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
@@ -178,9 +178,14 @@ class RoutedOptions(Options):
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
         """The options of a seed, those of `Options` included."""
+        return cls.routed_network(seed, gateways)
+
+    @classmethod
+    def routed_network(cls, seed: int, gateways: int) -> Self:
+        """What is drawn alike for all subjects in which messages are routed."""
         chance = random.Random(f"routed {seed} {gateways}")  # a seed, no secret
         most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
-        return replace(super().drawn(seed, gateways), most_batches=most_batches)
+        return replace(cls.any_network(seed, gateways), most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
         """See `Options`."""

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import ClassVar, Self
 
+from mypy_extensions import mypyc_attr
+
 from tree_handler.simulation.checks import (
     Checks,
     astray,
@@ -109,6 +111,11 @@ class Options:
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
         """The options of a seed: sparse or dense, near or far, calm or stormy."""
+        return cls.any_network(seed, gateways)
+
+    @classmethod
+    def any_network(cls, seed: int, gateways: int) -> Self:
+        """What is drawn alike for subjects that do not draw all of it themselves."""
         chance = random.Random(f"options {seed} {gateways}")  # a seed, no secret
         delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
         mesh = gateways <= FULL_MESH_AT_MOST and chance.random() < 0.5
@@ -180,6 +187,7 @@ def run_many(
         yield run(subject.drawn(number, gateways))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Simulation:
     """One network; `run` goes through its phases, a test may do other things in between.
 

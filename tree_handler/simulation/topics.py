@@ -8,7 +8,7 @@ astray, each origin in its order), and of overlays what `simulation.overlay_chec
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 from tree_handler.batch import Entry, Header
 from tree_handler.overlays.overlays import Overlays, Settings
@@ -25,6 +25,7 @@ from tree_handler.simulation.routed import (
     RoutedTraffic,
 )
 from tree_handler.simulation.routed_gateway import RoutedGateway
+from tree_handler.simulation.traffic import Traffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03
@@ -45,7 +46,7 @@ class TopicTraffic(RoutedTraffic):
     """
 
     overlay_checks: OverlayChecks = field(init=False)
-    in_overlays: int = field(default=0, init=False)
+    in_overlays: int = field(default_factory=int, init=False)
     settings: Settings = field(default_factory=Settings, init=False)
 
     def __post_init__(self) -> None:
@@ -128,7 +129,7 @@ class TopicGateway(RoutedGateway):
 class TopicSimulation(RoutedSimulation):
     """A network in topic mode; see `Simulation`."""
 
-    traffic_of = TopicTraffic
+    traffic_of: ClassVar[type[Traffic]] = TopicTraffic
 
     def __init__(self, options: TopicOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
@@ -153,7 +154,7 @@ class TopicOptions(RoutedOptions):
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
         """The options of a seed, as `Options` draws them, but with less faults for longer."""
-        base = super().drawn(seed, gateways)
+        base = cls.routed_network(seed, gateways)
         rate_per_s = min(base.faults.rate_per_s, MOST_FAULTS_PER_S)
         faults = replace(base.faults, rate_per_s=rate_per_s)
         return replace(base, faults=faults, faults_s=10.0, traffic_per_s=4.0)

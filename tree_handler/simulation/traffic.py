@@ -56,11 +56,11 @@ class SimulatedTraffic:
     rate_per_s: float
     chance: random.Random
     disks: dict[str, Disk] = field(default_factory=lambda: defaultdict(Disk), init=False)
-    published: int = field(default=0, init=False)
-    sent: int = field(default=0, init=False)
-    given_up: int = field(default=0, init=False)
-    forgotten: int = field(default=0, init=False)
-    log_batches: int = field(default=0, init=False)
+    published: int = field(default_factory=int, init=False)
+    sent: int = field(default_factory=int, init=False)
+    given_up: int = field(default_factory=int, init=False)
+    forgotten: int = field(default_factory=int, init=False)
+    log_batches: int = field(default_factory=int, init=False)
     _lost_disks: set[str] = field(default_factory=set, init=False)
     _gateways: dict[str, Gateway] = field(default_factory=dict, init=False)
 

@@ -56,6 +56,7 @@ class DamagedStoreError(StoreError):
     """The file is there and holds no checkpoint that can be read."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Store:
     """The SQLite file of one broker, for any thread; one call waits for another to end.
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import tomllib
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from compiled_sources import PROJECT, compiled_sources
 
 from gateway import build, cli
 from gateway.mqtt import publish
 from tree_handler import batch
-
-PROJECT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -41,17 +38,6 @@ def test_version_says_which_build_runs(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.endswith(f" ({build.running()})\n")
 
 
-def compiled_sources() -> set[Path]:
-    table = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hedgerow"]["compiled"]
-    found = {
-        path
-        for name in table["sources"]
-        for path in ([PROJECT / name] if name.endswith(".py") else (PROJECT / name).rglob("*.py"))
-        if path.name != "__init__.py"
-    }
-    return found - {PROJECT / name for name in table["interpreted"]}
-
-
 def test_each_module_that_runs_is_of_the_build_that_was_asked_for() -> None:
     asked = os.environ.get("HEDGEROW_BUILD", "interpreted")
     assert build.running() == asked
@@ -68,43 +54,3 @@ def test_what_stays_interpreted_is_there_and_has_a_reason() -> None:
     for name, reason in table["interpreted"].items():
         assert (PROJECT / name).is_file()
         assert len(reason) > 20
-
-
-def is_left_while_it_runs(block: list[ast.stmt]) -> bool:
-    leaves = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.Yield | ast.YieldFrom
-    return any(isinstance(node, leaves) for statement in block for node in ast.walk(statement))
-
-
-def test_what_is_compiled_neither_waits_nor_yields_while_it_handles_an_exception() -> None:
-    """All compiled coroutines share the exception that is handled: see decision 0018."""
-    wrong = [
-        f"{path.relative_to(PROJECT)}:{block[0].lineno}"
-        for path in sorted(compiled_sources())
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Try)
-        for block in (*(handler.body for handler in node.handlers), node.finalbody)
-        if is_left_while_it_runs(block)
-    ]
-    assert wrong == []
-
-
-def caught_as(function: ast.AST) -> dict[str, set[str]]:
-    """The types of exceptions that a function calls by each name."""
-    found: dict[str, set[str]] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.ExceptHandler) and node.name and node.type:
-            found.setdefault(node.name, set()).add(ast.unparse(node.type))
-    return found
-
-
-def test_in_what_is_compiled_a_name_stands_for_exceptions_of_one_type() -> None:
-    """A second one is a TypeError there, and what was to be handled is not: see decision 0018."""
-    wrong = [
-        f"{path.relative_to(PROJECT)}:{node.lineno}: {name} is {types}"
-        for path in sorted(compiled_sources())
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for name, types in caught_as(node).items()
-        if len(types) > 1
-    ]
-    assert wrong == []

@@ -1,0 +1,92 @@
+"""What mypyc compiles into something else than Python runs: see docs/decisions/0018.
+
+mypy accepts all of it, and it runs as it should uncompiled. So it is looked for in the sources.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+from compiled_sources import PROJECT, compiled_sources
+
+
+@cache
+def nodes() -> tuple[tuple[str, ast.AST], ...]:
+    """All that stands in what is compiled, and in which file."""
+    return tuple(
+        (str(path.relative_to(PROJECT)), node)
+        for path in sorted(compiled_sources())
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def is_left_while_it_runs(block: list[ast.stmt]) -> bool:
+    leaves = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.Yield | ast.YieldFrom
+    return any(isinstance(node, leaves) for statement in block for node in ast.walk(statement))
+
+
+def test_nothing_waits_or_yields_while_it_handles_an_exception() -> None:
+    """All compiled coroutines share the exception that is handled."""
+    assert not [
+        f"{file}:{block[0].lineno}"
+        for file, node in nodes()
+        if isinstance(node, ast.Try)
+        for block in (*(handler.body for handler in node.handlers), node.finalbody)
+        if is_left_while_it_runs(block)
+    ]
+
+
+def caught_as(function: ast.AST) -> dict[str, set[str]]:
+    """The types of exceptions that a function calls by each name."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+            found.setdefault(node.name, set()).add(ast.unparse(node.type))
+    return found
+
+
+def test_a_name_stands_for_exceptions_of_one_type_in_a_function() -> None:
+    """An exception of a second type is a TypeError, and is not handled."""
+    assert not [
+        f"{file}:{node.lineno}: {name} is {types}"
+        for file, node in nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name, types in caught_as(node).items()
+        if len(types) > 1
+    ]
+
+
+def test_no_class_method_calls_that_of_its_base() -> None:
+    """`super()` gives the base's method the metaclass instead of the class."""
+    assert not [
+        f"{file}:{node.lineno}: {node.name}"
+        for file, node in nodes()
+        if isinstance(node, ast.FunctionDef)
+        if "classmethod" in map(ast.unparse, node.decorator_list)
+        if "super()" in ast.unparse(node)
+    ]
+
+
+def test_a_field_that_is_no_argument_has_a_factory() -> None:
+    """A mere default of it stands in the class alone, where nothing compiled looks."""
+    assert not [
+        f"{file}:{node.lineno}: {ast.unparse(node)}"
+        for file, node in nodes()
+        if isinstance(node, ast.AnnAssign) and node.value is not None
+        for value in [ast.unparse(node.value)]
+        if value.startswith("field(") and "init=False" in value and "default=" in value
+    ]
+
+
+def test_what_all_objects_of_a_class_share_is_declared_as_that() -> None:
+    """Without `ClassVar` it would be an attribute of each object, and may never be set."""
+    assert not [
+        f"{file}:{statement.lineno}: {ast.unparse(statement)}"
+        for file, node in nodes()
+        if isinstance(node, ast.ClassDef)
+        if not any(one in " ".join(map(ast.unparse, node.bases)) for one in ("Enum", "Flag"))
+        for statement in node.body
+        if isinstance(statement, ast.Assign)
+        if not ast.unparse(statement).startswith("__")
+    ]
