@@ -94,28 +94,21 @@ class AccessControl:
     Args:
         policy: the rules.
         principals_max: so many principals' decisions are remembered.
-        decisions_max: and of each so many on topics that it may receive.
 
     """
 
-    __slots__ = ("_decisions_max", "_policy", "_principals", "_principals_max")
+    __slots__ = ("_policy", "_principals", "_principals_max")
 
-    def __init__(
-        self,
-        policy: AccessPolicy,
-        principals_max: int = PRINCIPALS_MAX,
-        decisions_max: int = DECISIONS_MAX,
-    ) -> None:
+    def __init__(self, policy: AccessPolicy, principals_max: int = PRINCIPALS_MAX) -> None:
         self._policy = policy
         self._principals_max = principals_max
-        self._decisions_max = decisions_max
         self._principals: OrderedDict[Principal, ClientAccess] = OrderedDict()
 
     def of(self, principal: Principal) -> ClientAccess:
         """What a principal may do."""
         access = self._principals.get(principal)
         if access is None:
-            access = self._policy.client_access(principal, self._decisions_max)
+            access = self._policy.client_access(principal)
             if len(self._principals) >= self._principals_max:
                 self._principals.popitem(last=False)
             self._principals[principal] = access
