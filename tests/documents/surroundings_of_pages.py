@@ -238,6 +238,8 @@ def full_disk(session: Session) -> None:
     """Nothing more has room there, not even in the block that is half full."""
     session.do("! cat /dev/zero >state/other")
     session.do("yes on | head -n 500 | mosquitto_pub -V 5 -q 1 -l -t campus/lamp || true")
+    one = "mosquitto_pub -V 5 -q 1 -t campus/lamp -m on 2>&1"
+    session.do(f"until {one} | grep -q Quota; do :; done")
 
 
 def room(session: Session) -> None:
