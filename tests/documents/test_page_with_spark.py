@@ -12,6 +12,7 @@ from surroundings_of_pages import PARTS, SURROUNDINGS
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_what_the_page_of_the_tables_says_works_as_it_stands(
     installation: Path, tmp_path: Path
 ) -> None:
