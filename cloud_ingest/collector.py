@@ -4,7 +4,7 @@ It dials gateways and accepts no links, has capability 0 and so is never root, a
 batch to the spool, byte for byte, before anybody can learn that it has it. What it missed while
 it was away comes by repair, like everywhere.
 
-    python -m cloud_ingest.collector --config collector.toml
+    hedgerow collector --config collector.toml
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cloud_ingest.arguments import add_collector
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
 from gateway.certificate_files import TlsFileError
@@ -188,9 +189,18 @@ class Collector:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a collector until SIGTERM or SIGINT; 2 on a wrong configuration."""
     parser = argparse.ArgumentParser(prog="python -m cloud_ingest.collector", description=__doc__)
-    parser.add_argument("--config", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning"])
-    options = parser.parse_args(arguments)
+    add_collector(parser)
+    return run_with(parser.parse_args(arguments), "collector")
+
+
+def run_with(options: argparse.Namespace, program: str) -> int:
+    """Run a collector until SIGTERM or SIGINT; 2 on a wrong configuration.
+
+    Args:
+        options: as `cloud_ingest.arguments.add_collector` reads them.
+        program: what an error begins with.
+
+    """
     logging.basicConfig(
         level=options.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -198,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         event_loop.run(_serve(load(options.config, CollectorSettings)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:
-        sys.stderr.write(f"collector: {error}\n")
+        sys.stderr.write(f"{program}: {error}\n")
         return 2
     return 0
 

@@ -1,6 +1,6 @@
 """The Spark job: the collector's spool -> the tables `telemetry` and `fleet`.
 
-    python -m cloud_ingest.job --spool DIR --tables DIR [--json FILE]
+    hedgerow ingest --spool DIR --tables DIR [--json FILE]
 
 Each run reads the whole spool and writes a new version of both tables
 (`cloud_ingest.versions`). Exit codes: 0 done, 1 damaged spool or tables that can't be written,
@@ -25,8 +25,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cloud_ingest import fleet, java, report, source, tables
+from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import FleetRow
-from cloud_ingest.session import MASTER, session
+from cloud_ingest.session import session
 from cloud_ingest.spool import SpoolError, SpoolMark, SpoolSegment, read_mark, segments
 from cloud_ingest.versions import LINK_NAME, VersionError, next_version
 
@@ -75,7 +76,25 @@ def run(spark: SparkSession, spool: Path, mark: SpoolMark | None, target: Path) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job from the command line and return its exit code."""
-    options = _parse(arguments)
+    parser = _Parser(prog="cloud_ingest.job", description="Read a spool into tables.")
+    add_ingest(parser)
+    options = parser.parse_args(arguments)
+    if (wrong := _wrong(options)) is not None:
+        parser.error(f"argument {wrong}")
+    return run_with(options, "cloud_ingest.job")
+
+
+def run_with(options: argparse.Namespace, program: str) -> int:
+    """Run the job and return its exit code.
+
+    Args:
+        options: as `cloud_ingest.arguments.add_ingest` reads them.
+        program: what an error about an argument begins with.
+
+    """
+    wrong = _wrong(options)
+    if wrong is not None:
+        return _fail(EXIT_BAD_ARGUMENT, f"{program}: argument {wrong}")
     try:
         runtime = java.provide(os.environ)
     except java.JavaChoiceError as error:
@@ -107,22 +126,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_BAD_ARGUMENT, f"{self.prog}: {message}\n")
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="cloud_ingest.job", description="Read a spool into tables.")
-    parser.add_argument("--spool", type=Path, required=True, help="folder the collector fills")
-    parser.add_argument("--tables", type=Path, required=True, help="folder of tables to write")
-    parser.add_argument("--json", type=Path, help="file to write the fleet and its totals to")
-    parser.add_argument("--master", default=MASTER, help=f"Spark master (default {MASTER})")
-    options = parser.parse_args(arguments)
+def _wrong(options: argparse.Namespace) -> str | None:
+    """The first argument that can't be used, and why."""
     if not options.spool.is_dir():
-        parser.error(f"argument --spool: no such folder: {options.spool}")
+        return f"--spool: no such folder: {options.spool}"
     if options.tables.exists() and not options.tables.is_dir():
-        parser.error(f"argument --tables: not a folder: {options.tables}")
+        return f"--tables: not a folder: {options.tables}"
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
-        parser.error(f"argument --json: not a file in an existing folder: {options.json}")
+        return f"--json: not a file in an existing folder: {options.json}"
     if not _MASTER.fullmatch(options.master):
-        parser.error(f"argument --master: not local[N] or local[*]: {options.master}")
-    return options
+        return f"--master: not local[N] or local[*]: {options.master}"
+    return None
 
 
 def _size(readable: Sequence[SpoolSegment]) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from cloud_ingest.arguments import MASTER
 from cloud_ingest.java import Java
 
-MASTER = "local[2]"
 LOOPBACK = "127.0.0.1"
 JAVA_ENDS_WITHIN_S = 20.0
 

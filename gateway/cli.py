@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build, config_place
-from gateway.commands import clients, completion, init, messages, output, simulating
+from gateway.commands import clients, cloud, completion, init, messages, output, simulating
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -163,6 +163,7 @@ def command_line() -> argparse.ArgumentParser:
         _add_tree,
         _add_drain,
         _add_get,
+        _add_put,
         _add_passwd,
         _add_demo,
     )
@@ -170,6 +171,7 @@ def command_line() -> argparse.ArgumentParser:
         add(commands)
     clients.add(commands, _add_gateway, _asks("clients"))
     messages.add(commands)
+    cloud.add(commands)
     completion.add(commands, parser)
     return parser
 
@@ -242,6 +244,20 @@ def _add_get(commands: _Commands) -> None:
     get.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
     _add_client_options(get)
     get.set_defaults(command=_asks("get"))
+
+
+def _add_put(commands: _Commands) -> None:
+    put = commands.add_parser(
+        "put",
+        help="set an actuator over CoAP",
+        description="Set a resource's value: a gateway's own actuator (/sensors/...) or, through "
+        "it, another one's (/q/DOMAIN/GROUP/GATEWAY/sensors/..., with - for no domain or group). "
+        "Needs the right to write (--psk-file).",
+    )
+    put.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
+    put.add_argument("value", metavar="VALUE", help="a number, or SenML JSON (RFC 8428)")
+    _add_client_options(put)
+    put.set_defaults(command=_asks("put"))
 
 
 def _add_passwd(commands: _Commands) -> None:

@@ -75,6 +75,7 @@ class GatewayStatus:
             "places": {record.id: str(record.place) for record in self.members},
             "dialling": self.attachment.neighbours.status()
             | {"duplicate_links": self.node.pairing.duplicates},
+            "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
@@ -82,6 +83,14 @@ class GatewayStatus:
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),
         }
+
+    def _free_bytes(self) -> int | None:
+        """What the disk of its log still takes; None if it does not say."""
+        try:
+            disk = os.statvfs(self.own.state_dir)
+        except OSError:
+            return None
+        return disk.f_bavail * disk.f_frsize
 
     def _hierarchy(self) -> dict[str, Any]:
         """Where it stands among domains and groups (A1, A2)."""

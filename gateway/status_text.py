@@ -11,6 +11,8 @@ from gateway.links_text import without_links
 
 MOST_TOLD = 6
 """Of a list in one line: the greatest."""
+FULL_BYTES = 1_000_000
+"""With less room than that, what is small may still be taken while the rest is refused."""
 _COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", "address")
 
 
@@ -30,6 +32,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"log {status['log_bytes']} bytes, hedgerow {status.get('version', 'before 0.2')}",
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
+        *_disk(status.get("disk", {})),
         *(_broker(status["broker"]) if "broker" in status else ()),
         *(_routed(routed) if (routed := status.get("routed")) else ()),
         *_edge(status),
@@ -38,6 +41,16 @@ def as_text(status: Mapping[str, Any]) -> str:
         *without_links(status),
     ]
     return "\n".join(lines)
+
+
+def _disk(disk: Mapping[str, Any]) -> list[str]:
+    failure, free_bytes = disk.get("failure"), disk.get("free_bytes")
+    if not failure and free_bytes is not None and free_bytes < FULL_BYTES:
+        failure = "full"
+    told = [f"{failure}, so that messages are refused"] if failure else []
+    if free_bytes is not None:
+        told.append(f"{free_bytes / 1e6:.1f} MB free")
+    return [f"disk: {'; '.join(told)}"] if told else []
 
 
 def _broker(broker: Mapping[str, Any]) -> list[str]:

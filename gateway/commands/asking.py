@@ -1,4 +1,4 @@
-"""Commands that ask running gateways over CoAP: get, status, tree, clients and drain."""
+"""Commands that ask running gateways over CoAP: get, put, status, tree, clients and drain."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 from gateway.commands.own_gateway import OwnGateway
+from gateway.sensors import senml
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
+
+_TEXT = 0
+"""The content format text/plain (RFC 7252, section 12.3)."""
+
+_UNAUTHORIZED = "4.01"
 
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
@@ -32,20 +38,38 @@ T = TypeVar("T")
 
 def get(options: argparse.Namespace) -> int:
     """Read a resource."""
-    answer = _run(_ask(options, "GET", options.uri), options)
+    return _tell(_run(_ask(options, "GET", options.uri), options), options)
+
+
+def put(options: argparse.Namespace) -> int:
+    """Set a resource's value, and say what the answer is."""
+    is_record = options.value.lstrip().startswith("[")
+    content_format = senml.CONTENT_FORMAT if is_record else _TEXT
+
+    async def ask() -> Response:
+        async with _client(options, options.uri) as asker:
+            return await asker.request(
+                "PUT",
+                options.uri,
+                payload=options.value.encode(),
+                content_format=content_format,
+                timeout_s=options.timeout,
+            )
+
+    answer = _run(ask(), options)
+    if answer.code == _UNAUTHORIZED:
+        raise FailedError(f"{options.uri}: {answer.code} writing needs coaps:// with --psk-file")
+    return _tell(answer, options)
+
+
+def _tell(answer: Response, options: argparse.Namespace) -> int:
+    text = answer.payload.decode(errors="replace")
     if options.json:
-        print_json(
-            {
-                "code": answer.code,
-                "content_format": answer.content_format,
-                "payload": answer.payload.decode(errors="replace"),
-            }
-        )
-    elif answer.ok:
-        sys.stdout.write(answer.payload.decode(errors="replace").rstrip("\n") + "\n")
+        print_json({"code": answer.code, "content_format": answer.content_format, "payload": text})
+    elif answer.ok and text:
+        sys.stdout.write(text.rstrip("\n") + "\n")
     if not answer.ok:
-        diagnostic = answer.payload.decode(errors="replace")
-        raise FailedError(f"{options.uri}: {answer.code} {diagnostic}".rstrip())
+        raise FailedError(f"{options.uri}: {answer.code} {text}".rstrip())
     return 0
 
 

@@ -8,6 +8,7 @@ that by the answer's MAC.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import os
 import socket
@@ -79,12 +80,20 @@ def reason(error: Exception) -> str:
         case socket.gaierror():
             return f"unknown host name ({error.strerror})"
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not accepted here: {error.verify_message}"
+            why = f"its certificate is not accepted here: {error.verify_message}"
+            return f"{why}{_what_the_clock_says(error.verify_message)}"
         case ssl.SSLError():
             return _of_tls(error)
         case OSError() if error.errno:
             return os.strerror(error.errno)
     return str(error) or type(error).__name__
+
+
+def _what_the_clock_says(verify_message: str) -> str:
+    """Name the day where a clock that is wrong makes a good certificate a bad one."""
+    if not verify_message.endswith(("not yet valid", "has expired")):
+        return ""
+    return f" (by this machine's clock it is {datetime.datetime.now(datetime.UTC):%Y-%m-%d})"
 
 
 def _of_tls(error: ssl.SSLError) -> str:

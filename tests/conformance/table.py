@@ -27,10 +27,13 @@ date. Each normative statement of the standards that binds a server has a row: i
 asks in short (the standards hold the wording), and the tests that cover it. The tests speak to the
 broker over sockets with a client of their own:
 
-    pytest tests/conformance                                # this project's gateway
-    pytest tests/conformance --broker=127.0.0.1:1883        # any other broker that takes everybody
-    pytest tests/conformance --broker=127.0.0.1:1883 --broker-name=mosquitto-2.0
-    pytest tests/conformance --broker=127.0.0.1:1883 --websocket=127.0.0.1:9001
+<!-- not run: these are tests themselves -->
+```sh
+pytest tests/conformance                                # this project's gateway
+pytest tests/conformance --broker=127.0.0.1:1883        # any other broker that takes everybody
+pytest tests/conformance --broker=127.0.0.1:1883 --broker-name=mosquitto-2.0
+pytest tests/conformance --broker=127.0.0.1:1883 --websocket=127.0.0.1:9001
+```
 
 The third expects what that broker is known to do otherwise; see the end.
 
@@ -44,11 +47,12 @@ Suites such as Eclipse Paho's interoperability tests bring client identifiers an
 own, want everybody let in, and one topic that nobody may subscribe to. This is all they need;
 `hedgerow run --config gateway.toml` starts it:
 
+<!-- run with: files -->
 ```toml
 # gateway.toml
 [gateway]
 id = "gw"
-state_dir = "/tmp/gw/state"
+state_dir = "state"
 
 [mqtt]
 host = "127.0.0.1"
@@ -58,12 +62,12 @@ port = 1883
 port = 0
 
 [tree]
-key_file = "/tmp/gw/tree.key"           # made by: openssl rand -hex 32
+key_file = "tree.key"                   # made by: openssl rand -hex 32
 discovery = false
 
 [access]
 anonymous = true
-policy_file = "/tmp/gw/access.toml"
+policy_file = "access.toml"
 ```
 
 ```toml
@@ -87,7 +91,10 @@ connection, with a reason in 5.0, and nobody else's. `make soak` fuzzes the pack
 whole connection, guided by coverage (x86_64 only, where atheris has wheels), and a few seconds of
 it run with the unit tests. An input that breaks something is printed as a command:
 
-    .venv/bin/python tests/fuzz connection --replay 041f10...
+<!-- not run: needs an input that breaks something -->
+```sh
+.venv/bin/python tests/fuzz connection --replay 041f10...
+```
 """
 
 

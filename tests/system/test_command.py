@@ -49,6 +49,9 @@ discovery = false
 type = "replay"
 series = "module-temperature"
 speed = 900.0
+[[sensors]]
+type = "switch"
+name = "valve"
 """
     )
     process = subprocess.Popen(
@@ -119,6 +122,32 @@ def test_get_over_dtls_takes_its_key_from_a_file(gateway: Running) -> None:
     done = hedgerow("get", "--json", "--psk-file", str(gateway.psk_file), uri)
     answer = json.loads(done.stdout)
     assert (answer["code"], answer["content_format"]) == ("2.05", 110)
+
+
+@pytest.mark.parametrize("value", ["1", '[{"v": 1}]'])
+def test_put_sets_an_actuator(gateway: Running, value: str) -> None:
+    uri = f"coaps://{gateway.listeners['coaps']}/sensors/valve"
+    keys = ("--psk-file", str(gateway.psk_file))
+    assert hedgerow("put", uri, "0", *keys).returncode == 0
+    done = hedgerow("put", uri, value, *keys)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (reading,) = json.loads(hedgerow("get", uri, *keys).stdout)
+    assert reading["v"] == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "value", "why"),
+    [("coap", "1", "4.01 writing needs coaps:// with --psk-file"), ("coaps", "open", "4.00 ")],
+)
+def test_put_says_why_an_actuator_is_not_set(
+    gateway: Running, scheme: str, value: str, why: str
+) -> None:
+    uri = f"{scheme}://{gateway.listeners[scheme]}/sensors/valve"
+    keys = ("--psk-file", str(gateway.psk_file)) if scheme == "coaps" else ()
+    done = hedgerow("put", uri, value, *keys)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"hedgerow: {uri}: {why}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_what_is_not_there_is_one_line_and_exit_code_1(gateway: Running) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from fleet_gateway import Fleet, FleetGateway, until
 
 from gateway.coap.client import Response
 from gateway.links import wire
-from gateway.links.refusal import Refusal, RefusedError
+from gateway.links.refusal import Refusal, RefusedError, reason
 from gateway.status_text import as_text
 from gateway.tree_view import collect
 
@@ -181,3 +183,13 @@ async def test_the_tree_names_who_is_dialled_in_vain(fleet: Fleet) -> None:
 
 def test_a_code_that_is_not_known_is_told_as_a_number() -> None:
     assert str(RefusedError(200)) == "refused by the neighbour, code 200"
+
+
+@pytest.mark.parametrize("of_time", ["CRL is not yet valid", "certificate has expired"])
+def test_a_certificate_out_of_its_time_is_named_with_the_day_that_the_clock_shows(
+    of_time: str,
+) -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = of_time
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    assert reason(error).endswith(f": {of_time} (by this machine's clock it is {today})")

@@ -106,3 +106,15 @@ def test_in_topic_mode_overlays_are_counted() -> None:
     }
     line = "overlays: in 2, 1 settled, root of 1, 4 left out, routed_instead 7"
     assert told(ROUTED | {"overlays": overlays})[1:] == [line]
+
+
+def test_a_full_disk_is_told_with_the_room_that_it_has() -> None:
+    disk = {"failure": "No space left on device", "free_bytes": 40960}
+    told = "disk: No space left on device, so that messages are refused; 0.0 MB free"
+    assert told in as_text(status() | {"disk": disk})
+    nearly = {"failure": "", "free_bytes": 40960}
+    assert "disk: full, so that messages are refused; 0.0 MB" in as_text(
+        status() | {"disk": nearly}
+    )
+    room = {"failure": "", "free_bytes": 52_300_000}
+    assert "disk: 52.3 MB free\n" in as_text(status() | {"disk": room})
