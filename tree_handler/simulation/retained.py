@@ -167,7 +167,7 @@ class RetainedTraffic(SimulatedTraffic):
 class RetainedSimulation(Simulation):
     """A network whose gateways retain messages, and newcomers at the end of the storm."""
 
-    traffic_of: ClassVar[type[Traffic]] = RetainedTraffic
+    traffic_of: ClassVar[type[SimulatedTraffic]] = RetainedTraffic
 
     def storm(self) -> None:
         """See `Simulation`."""

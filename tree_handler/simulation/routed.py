@@ -152,7 +152,7 @@ class RoutedTraffic(SimulatedTraffic):
 class RoutedSimulation(Simulation):
     """A network in routed mode; see `Simulation`."""
 
-    traffic_of: ClassVar[type[Traffic]] = RoutedTraffic
+    traffic_of: ClassVar[type[SimulatedTraffic]] = RoutedTraffic
 
     def __init__(self, options: RoutedOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)

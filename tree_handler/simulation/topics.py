@@ -25,7 +25,7 @@ from tree_handler.simulation.routed import (
     RoutedTraffic,
 )
 from tree_handler.simulation.routed_gateway import RoutedGateway
-from tree_handler.simulation.traffic import Traffic
+from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 RESTLESS = 0.03
@@ -129,7 +129,7 @@ class TopicGateway(RoutedGateway):
 class TopicSimulation(RoutedSimulation):
     """A network in topic mode; see `Simulation`."""
 
-    traffic_of: ClassVar[type[Traffic]] = TopicTraffic
+    traffic_of: ClassVar[type[SimulatedTraffic]] = TopicTraffic
 
     def __init__(self, options: TopicOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
