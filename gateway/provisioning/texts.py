@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gateway.provisioning.plan import GatewayPlan
+from gateway.provisioning.plan import LOOPBACK, GatewayPlan
 
 SYSTEM_STATE_DIR = Path("/var/lib/hedgerow")
 """The state of a gateway that systemd runs; its unit makes the folder."""
@@ -29,12 +29,13 @@ def configuration(plan: GatewayPlan, user: str, *, is_systems: bool) -> str:
 id = {json.dumps(plan.id)}
 domain = {json.dumps(plan.domain)}
 group = {json.dumps(plan.group)}
+address = {json.dumps(plan.address)}        # where others reach it
 state_dir = {json.dumps(state)}
 """,
         _mqtt(plan),
         f"""\
 [coap]
-host = {json.dumps(plan.address)}
+host = {json.dumps(_hosts(plan))}
 port = {plan.ports.coap}                  # reading, open to all who reach it
 dtls_port = {plan.ports.coaps}             # writing, for who has a key
 psk_file = "psk"             # {user}'s key
@@ -74,13 +75,14 @@ publish = ["#"]
 
 
 def _mqtt(plan: GatewayPlan) -> str:
-    text = f"[mqtt]\nhost = {json.dumps(plan.address)}\n"
-    if plan.is_local:
-        text += f"port = {plan.ports.mqtt}\n"
-    else:
-        text += (
-            'port = "off"                 # 1883: without TLS too, where passwords can be read\n'
-        )
+    local = plan.address if plan.is_local else LOOPBACK
+    text = f"""\
+[mqtt]
+host = {json.dumps(local)}           # without TLS passwords can be read: this machine alone
+port = {plan.ports.mqtt}
+"""
+    if not plan.is_local:
+        text += f"tls_host = {json.dumps(plan.address)}\n"
     if plan.has_tls:
         text += f"""\
 tls_port = {plan.ports.mqtts}
@@ -91,6 +93,10 @@ client_ca_file = "tls/ca.pem"
 client_crl_file = "tls/revoked.pem"
 """
     return text
+
+
+def _hosts(plan: GatewayPlan) -> list[str]:
+    return [plan.address] if plan.is_local else [LOOPBACK, plan.address]
 
 
 def _tree(plan: GatewayPlan) -> str:

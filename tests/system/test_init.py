@@ -192,11 +192,13 @@ def test_what_is_written_passes_check_and_shows_no_secret(tmp_path: Path, addres
         "id": "gw-7",
         "domain": "campus",
         "group": "north",
+        "address": address,
         "state_dir": "state",
     }
-    assert written["mqtt"]["host"] == address
-    # Beyond this machine nothing goes in the clear.
-    assert (written["mqtt"]["port"] == "off") == (address != "127.0.0.1")
+    # Beyond this machine nothing of MQTT goes in the clear.
+    assert written["mqtt"]["host"] == "127.0.0.1"
+    assert written["mqtt"].get("tls_host", "127.0.0.1") == address
+    assert written["coap"]["host"] == list(dict.fromkeys(["127.0.0.1", address]))
     policy = tomllib.loads((folder / "access.toml").read_text())
     assert "publish" not in policy["default"]
     assert policy["users"] == {"anna": {"publish": ["#"]}}
