@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tomllib
@@ -151,7 +152,8 @@ class Session:
             return self.begin(line, " is up: ")
         if re.search(r"\b(mosquitto_sub|hedgerow sub)\b", line):
             host = re.search(r"-h(?:ost)? (\S+)", line)
-            where = host[1] if host else "--config gateway.toml"
+            config = re.search(r"--config \S+", line)
+            where = host[1] if host else config[0] if config else ""
             before = self._subscriptions(where)
             output = self.begin(line)
             until(lambda: self._subscriptions(where) > before, f"{line}: {output.read_text()}")
@@ -159,8 +161,8 @@ class Session:
         return self.begin(line)
 
     def _subscriptions(self, where: str) -> int:
-        told = self.do(f"hedgerow clients --json {where}")
-        return told.count('"filter"') + sum(map(int, re.findall(r'"subscriptions": (\d+)', told)))
+        told = json.loads(self.do(f"hedgerow status --json {where}"))
+        return int(told["broker"]["subscriptions"])
 
     def _run_python(self, block: Block) -> Done:
         self.write(".block.py", block.text)

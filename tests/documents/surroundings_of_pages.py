@@ -282,29 +282,27 @@ def tree_key(session: Session) -> None:
     session.do("mv elsewhere tree.key")
 
 
-def three_folders(session: Session) -> None:
-    """A clone of the project on another machine than the gateway of the page's first half."""
+def first_gateway_ended(session: Session) -> None:
+    """Another machine, on which there is no gateway yet."""
     session.end_all()
-    shutil.copytree(PROJECT / "deploy", session.folder / "hedgerow" / "deploy")
+    session.do("rm -r /etc/hedgerow /var/lib/hedgerow")
+    session.do("mkdir -p /etc/hedgerow /var/lib/hedgerow fleet-state/gw-root fleet-state/gw-south")
 
 
 def the_other_two(session: Session) -> None:
-    """gw-root and gw-south as the page says: as gw-north, but for names, addresses, neighbours."""
-    north = (session.folder / "gw-north" / "gateway.toml").read_text()
-    root = north.replace("gw-north", "gw-root").replace("10.0.0.2", "10.0.0.1")
-    root = root.replace('["10.0.0.1:8883"]', "[]").replace('group = "north"', 'group = ""')
-    south = north.replace("gw-north", "gw-south").replace("10.0.0.2", "10.0.0.3")
-    session.write("gw-root/gateway.toml", root)
-    session.write("gw-south/gateway.toml", south.replace('"north"', '"south"'))
-    session.begin("hedgerow run --config gw-root/gateway.toml", " is up: ")
-    session.begin("hedgerow run --config gw-south/gateway.toml", "link 1 to gw-root")
+    """gw-root and gw-south, running, each with a /var/lib/hedgerow of its own."""
+    for name in ("gw-root", "gw-south"):
+        own = f"mount --bind fleet-state/{name} /var/lib/hedgerow"
+        run = f"exec hedgerow run --config fleet/{name}/hedgerow.toml"
+        session.begin(f"unshare --mount sh -c '{own} && {run}'", " is up: ")
 
 
 def whole_tree(session: Session) -> None:
     """All three know one another."""
-    there = "coap://10.0.0.2/q/campus/south/gw-south/sensors/host/load1"
-    session.wait_for(f"hedgerow get {there}")
-    session.wait_for("test $(hedgerow tree 10.0.0.1 | grep -c cost) = 2")
+    there = "coaps://10.0.0.2/q/-/-/gw-south/sensors/host/load1"
+    for name in ("gw-south", "gw-root"):
+        uri = there.replace("gw-south", name)
+        session.wait_for(f"hedgerow get --psk-file fleet/gw-north/psk {uri}")
 
 
 SURROUNDINGS: Mapping[str, Surrounding] = {
@@ -316,7 +314,7 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
     "gateway again": linked,
     "secret": secret,
     "user": user,
-    "three folders": three_folders,
+    "first gateway ended": first_gateway_ended,
     "the other two": the_other_two,
     "a whole tree": whole_tree,
     "small disk": small_disk,
