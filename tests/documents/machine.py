@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LIMIT_S = 120
+LIMIT_S = 150
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 SEPARATE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 _OWN = ("/etc", "/srv", "/var/lib", "/var/spool")

@@ -290,11 +290,18 @@ def first_gateway_ended(session: Session) -> None:
 
 
 def the_other_two(session: Session) -> None:
-    """gw-root and gw-south, running, each with a /var/lib/hedgerow of its own."""
-    for name in ("gw-root", "gw-south"):
+    """gw-root and gw-south, running, each with a /var/lib/hedgerow of its own.
+
+    All three share this machine's loopback, which is gw-north's.
+    """
+    for name, address in (("gw-root", "10.0.0.1"), ("gw-south", "10.0.0.3")):
+        file = f"fleet/{name}/hedgerow.toml"
+        text = (session.folder / file).read_text().replace('["127.0.0.1", ', "[")
+        session.write(file, text.replace('host = "127.0.0.1"', f'host = "{address}"'))
         own = f"mount --bind fleet-state/{name} /var/lib/hedgerow"
-        run = f"exec hedgerow run --config fleet/{name}/hedgerow.toml"
-        session.begin(f"unshare --mount sh -c '{own} && {run}'", " is up: ")
+        session.begin(
+            f"unshare --mount sh -c '{own} && exec hedgerow run --config {file}'", " is up: "
+        )
 
 
 def whole_tree(session: Session) -> None:
