@@ -10,7 +10,9 @@ BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks.
 COMPILED = .venv-compiled
-SLICES = tests/unit/gateway tests/unit/tree_handler tests/conformance tests/simulation
+SLICES = tests/unit/gateway tests/conformance \
+	$(if $(CI),tests/simulation/test_expiry_over_crashes.py tests/simulation/test_checkpoints.py \
+	tests/simulation/test_catching_up.py,tests/unit/tree_handler tests/simulation)
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22

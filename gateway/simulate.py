@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -128,10 +129,29 @@ def time_faults(runs: int, seed: int, *, as_json: bool) -> None:
         sys.stdout.write(f"| {simulation_timing.TITLES[name]} | {times} | {cells} |\n")
 
 
+def _by_fields(value: Any) -> tuple[type[Any], tuple[Any, ...]]:
+    return type(value), tuple(getattr(value, each.name) for each in fields(value) if each.init)
+
+
+def _to_be_sent(value: _Item) -> _Item:
+    """Have its dataclasses sent between processes as the arguments that make them.
+
+    Compiled, frozen ones would be made without their fields, which can't be set any more.
+    """
+    if isinstance(value, tuple | list):
+        for one in value:
+            _to_be_sent(one)
+    elif is_dataclass(value) and not isinstance(value, type):
+        copyreg.pickle(type(value), _by_fields)
+        for each in fields(value):
+            _to_be_sent(getattr(value, each.name))
+    return value
+
+
 def _on_all_cores(
     work: Callable[[_Item], _Result], items: Iterable[_Item]
 ) -> Generator[_Result, None, None]:
-    rows = list(items)
+    rows = [_to_be_sent(item) for item in items]
     processes = min(os.cpu_count() or 1, len(rows))
     if processes <= 1:
         yield from map(work, rows)
@@ -144,7 +164,7 @@ def _on_all_cores(
 def _then_collect(work: Callable[[], _Result]) -> _Result:
     """Rubbish is collected between runs: to look for it within one costs a fifth of the time."""
     try:
-        return work()
+        return _to_be_sent(work())
     finally:
         gc.collect()
 

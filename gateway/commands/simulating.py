@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from gateway import build
 from gateway.commands.errors import WrongUseError
 
 EXIT_VIOLATED = 1
@@ -83,6 +84,8 @@ def _run(options: argparse.Namespace) -> int:
 
     held = True
     if options.exhaustive is not None:
+        if build.running() == "compiled":  # it stores trees, which mypyc's objects are not made for
+            raise WrongUseError("--exhaustive: not with the compiled build; run it interpreted")
         held = simulate.explore(options.exhaustive, options.states, as_json=options.json)
     elif options.growth is not None:
         simulate.grow(options.growth, options.seed, as_json=options.json)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
+from mypy_extensions import mypyc_attr
+
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.overlays.policy import RootPolicy
 from tree_handler.routing.interest import Interest
@@ -177,6 +179,7 @@ class OverlayGateway(Gateway):
         self._driver.records_changed(known)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OverlaySimulation(Simulation):
     """One network with overlays; see `Simulation`."""
 

@@ -189,7 +189,7 @@ class RoutedGateway(ReplicatingGateway):
         super()._follow_tree()
         for link in gone:
             self._tell_behind(self.locator.link_down(link))
-        self._tell_behind(self.locator.forwards(self.tree.forwarding & self.ends.keys()))
+        self._tell_behind(self.locator.forwards(self.tree.forwarding.intersection(self.ends)))
 
     def link_full(self, end: End) -> None:
         """See `Gateway`; the origin's log is the queue."""

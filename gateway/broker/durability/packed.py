@@ -15,9 +15,9 @@ from gateway.broker.durability.standing_wills import SavedWill
 
 def will(row: tuple[Any, ...]) -> SavedWill:
     """A will, of its row."""
-    saved = SavedWill(*row)
     roles = msgpack.unpackb(row[3], use_list=False)
-    return saved._replace(roles=roles, retain=bool(saved.retain), properties=properties(row[9]))
+    retain = bool(row[SavedWill._fields.index("retain")])  # SQLite has no bool
+    return SavedWill(*row)._replace(roles=roles, retain=retain, properties=properties(row[9]))
 
 
 def numbers(packed: bytes) -> tuple[int, ...]:

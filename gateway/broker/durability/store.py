@@ -240,6 +240,7 @@ class Store:
         numbers = dict(self._rows("SELECT name, value FROM checkpoint"))
         mark = None
         if "lasting_us" in numbers:
+            numbers["is_synchronised"] = bool(numbers["is_synchronised"])  # SQLite has no bool
             mark = Mark(*(numbers[name] for name in Mark._fields))
         away = dict(self._rows("SELECT session, since_us FROM away"))
         messages = {
