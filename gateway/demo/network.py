@@ -81,7 +81,7 @@ def network(statuses: Statuses, fleet: Iterable[str]) -> Network:
 def _gateway(who: str, status: Mapping[str, Any] | None) -> Node:
     if status is None:
         return Node(who, SILENT, "no answer")
-    capability = f"capability {status['capability']:g}"
+    capability = f"{status['capability']:g}"
     if status["root"] == who:
         return Node(who, ROOT, f"root · {capability}")
     return Node(who, GATEWAY, capability)

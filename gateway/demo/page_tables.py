@@ -31,7 +31,7 @@ def moments(result: Mapping[str, Any]) -> str:
     """What happened when."""
     told = result["timeline"].get("moments", {})
     items = "".join(
-        f"<dt>{told[name]:.1f} s</dt><dd>{html.escape(text.format_map(result))}</dd>"
+        f"<dt>{told[name]:.2f} s</dt><dd>{html.escape(text.format_map(result))}</dd>"
         for name, text in _MOMENTS
         if name in told
     )

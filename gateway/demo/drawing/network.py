@@ -13,10 +13,10 @@ from gateway.demo.drawing.chart import Point
 from gateway.demo.drawing.markup import drawing, element, label
 from gateway.demo.network import COLLECTOR, ROOT, SILENT, Network, Node
 
-_WIDTH, _HEIGHT = 330.0, 250.0
-_CARD, _CARD_HEIGHT = 126.0, 44.0
+_WIDTH, _HEIGHT = 270.0, 225.0
+_CARD, _CARD_HEIGHT = 100.0, 44.0
 _LEAF, _LEAF_HEIGHT = 84.0, 28.0
-_LETTERS = 16
+_LETTERS = 13
 """A longer name is cut in the drawing; its text has all of it."""
 
 

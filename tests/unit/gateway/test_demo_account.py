@@ -80,8 +80,8 @@ def status(root: str, **forwarding: bool) -> dict[str, Any]:
 def test_a_link_carries_messages_where_no_end_says_that_it_stands_by() -> None:
     told = network({"a": status("a", b=True, c=True), "b": status("a", a=False)}, ["a", "b"])
     assert told.nodes == (
-        Node("a", "root", "root · capability 2000"),
-        Node("b", "gateway", "capability 2000"),
+        Node("a", "root", "root · 2000"),
+        Node("b", "gateway", "2000"),
         Node("c", "collector"),
     )
     assert told.links == (Link("a", "b", False), Link("a", "c", True))
