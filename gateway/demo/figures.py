@@ -12,7 +12,7 @@ from gateway.demo.drawing import network as network_drawing
 from gateway.demo.drawing.chart import Scene
 from gateway.demo.drawing.markup import element, written
 from gateway.demo.drawing.readings import Curve
-from gateway.demo.network import COLLECTOR, Network
+from gateway.demo.network import COLLECTOR, ToldNetwork
 
 WIDE, NARROW = 800.0, 340.0
 """A chart is drawn twice, for a desktop and for a phone, so that its letters are as large."""
@@ -108,7 +108,7 @@ def latency_chart(result: Mapping[str, Any]) -> str:
 
 
 def _tree(result: Mapping[str, Any], name: str, title: str, text: str) -> str:
-    network = Network.from_json(result["networks"][name])
+    network = ToldNetwork.from_json(result["networks"][name])
     drawn = written(network_drawing.draw(f"tree-{name}", title, network))
     lines = html.escape("\n".join(result["trees"].get(name, ())))
     return (

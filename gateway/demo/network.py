@@ -12,7 +12,7 @@ ROOT, GATEWAY, COLLECTOR, SILENT = "root", "gateway", "collector", "silent"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ToldNode:
     """One process of the fleet.
 
     Attributes:
@@ -28,7 +28,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ToldLink:
     """A link that one of its ends told of; ``carries`` where no end says that it stands by."""
 
     one: str
@@ -37,22 +37,22 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ToldNetwork:
     """Nodes in the order of the fleet, then collectors; links by their ends."""
 
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
+    nodes: tuple[ToldNode, ...]
+    links: tuple[ToldLink, ...]
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Network:
+    def from_json(cls, told: Mapping[str, Any]) -> ToldNetwork:
         """From what `dataclasses.asdict` made of one."""
         return cls(
-            tuple(Node(**node) for node in told["nodes"]),
-            tuple(Link(**link) for link in told["links"]),
+            tuple(ToldNode(**node) for node in told["nodes"]),
+            tuple(ToldLink(**link) for link in told["links"]),
         )
 
 
-def network(statuses: Statuses, fleet: Iterable[str]) -> Network:
+def network(statuses: Statuses, fleet: Iterable[str]) -> ToldNetwork:
     """From what each gateway says of itself.
 
     Args:
@@ -68,20 +68,20 @@ def network(statuses: Statuses, fleet: Iterable[str]) -> Network:
             one, other = sorted((who, str(neighbour["id"])))
             carries[one, other] = carries.get((one, other), True) and bool(neighbour["forwarding"])
     others = {end for ends in carries for end in ends} - set(members)
-    nodes += [Node(who, COLLECTOR) for who in sorted(others)]
+    nodes += [ToldNode(who, COLLECTOR) for who in sorted(others)]
     gone = {node.id for node in nodes if node.kind == SILENT}
     links = (
-        Link(one, other, does)
+        ToldLink(one, other, does)
         for (one, other), does in sorted(carries.items())
         if not {one, other} & gone
     )
-    return Network(tuple(nodes), tuple(links))
+    return ToldNetwork(tuple(nodes), tuple(links))
 
 
-def _gateway(who: str, status: Mapping[str, Any] | None) -> Node:
+def _gateway(who: str, status: Mapping[str, Any] | None) -> ToldNode:
     if status is None:
-        return Node(who, SILENT, "no answer")
+        return ToldNode(who, SILENT, "no answer")
     capability = f"{status['capability']:g}"
     if status["root"] == who:
-        return Node(who, ROOT, f"root · {capability}")
-    return Node(who, GATEWAY, capability)
+        return ToldNode(who, ROOT, f"root · {capability}")
+    return ToldNode(who, GATEWAY, capability)

@@ -20,7 +20,7 @@ _ALWAYS = (ACKNOWLEDGED, UNACKNOWLEDGED, SENSORS)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AccountLine:
     """One kind of message, by the gateway that took it."""
 
     what: str
@@ -43,7 +43,7 @@ class Tally:
 
     """
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[AccountLine, ...] = ()
     in_table: Mapping[str, int] = field(default_factory=dict)
     control: int = 0
 
@@ -116,7 +116,7 @@ def tally(
             what = SENSORS if is_sensor(origin, topic) else OTHERS
             counts.setdefault(what, Counter())[origin] += count
     return Tally(
-        tuple(Line(what, dict(by_gateway)) for what, by_gateway in counts.items()),
+        tuple(AccountLine(what, dict(by_gateway)) for what, by_gateway in counts.items()),
         {row["gateway"]: row["messages"] for row in gateways},
         sum(row["control"] for row in gateways),
     )

@@ -15,7 +15,7 @@ ASK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Published:
     """One message of a device. Times are seconds since the devices began; None: never.
 
     Attributes:
@@ -70,7 +70,7 @@ class Timeline:
                 told.append((self._since(time.monotonic()), str(status["root"])))
             await asyncio.sleep(ASK_EVERY_S)
 
-    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Delivery]:
+    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Published]:
         """All messages of the devices, in the order in which they were published.
 
         Args:
@@ -79,7 +79,7 @@ class Timeline:
 
         """
         made = [
-            Delivery(
+            Published(
                 gateway,
                 self._since(sent.sent_s),
                 self._or_none(one.acknowledged_s.get(sent.number)),
@@ -98,7 +98,7 @@ class Timeline:
             if time_s is not None and value is not None
         ]
 
-    def as_json(self, deliveries: Iterable[Delivery]) -> dict[str, Any]:
+    def as_json(self, deliveries: Iterable[Published]) -> dict[str, Any]:
         """All of it, with the deliveries, ready for JSON."""
         return {
             "moments": self.moments,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.demo import tally as lines
-from gateway.demo.network import Link, Node, network
+from gateway.demo.network import ToldLink, ToldNode, network
 from gateway.demo.percentiles import percentile
 from gateway.demo.tally import Tally, tally
 
@@ -80,16 +80,16 @@ def status(root: str, **forwarding: bool) -> dict[str, Any]:
 def test_a_link_carries_messages_where_no_end_says_that_it_stands_by() -> None:
     told = network({"a": status("a", b=True, c=True), "b": status("a", a=False)}, ["a", "b"])
     assert told.nodes == (
-        Node("a", "root", "root · 2000"),
-        Node("b", "gateway", "2000"),
-        Node("c", "collector"),
+        ToldNode("a", "root", "root · 2000"),
+        ToldNode("b", "gateway", "2000"),
+        ToldNode("c", "collector"),
     )
-    assert told.links == (Link("a", "b", False), Link("a", "c", True))
+    assert told.links == (ToldLink("a", "b", False), ToldLink("a", "c", True))
 
 
 def test_who_does_not_answer_has_no_links_though_its_neighbour_still_tells_of_one() -> None:
     told = network({"b": status("b", a=True)}, ["a", "b"])
-    assert told.nodes[0] == Node("a", "silent", "no answer")
+    assert told.nodes[0] == ToldNode("a", "silent", "no answer")
     assert told.links == ()
 
 

@@ -18,7 +18,7 @@ from gateway.demo.drawing.lanes import Stretch
 from gateway.demo.drawing.markup import drawing, element, label, written
 from gateway.demo.drawing.readings import Curve
 from gateway.demo.drawing.scales import LogScale, Scale
-from gateway.demo.network import Link, Network, Node
+from gateway.demo.network import ToldLink, ToldNetwork, ToldNode
 
 SCENE = Scene(20.0, "gw-root", 8.0, 11.0)
 STYLES = {"gw-root": "g0", "gw-north": "g1"}
@@ -36,13 +36,13 @@ def all_drawings(
     """Each kind of drawing, with a name and with data for all of them."""
     scene = Scene(20.0, name, 8.0, 11.0)
     told = {name: [(at_s, name) for at_s, _ in points]}
-    nodes = tuple(Node(name + str(at), "gateway", name) for at in range(len(points)))
-    links = tuple(Link(one.id, other.id, False) for one in nodes for other in nodes)
+    nodes = tuple(ToldNode(name + str(at), "gateway", name) for at in range(len(points)))
+    links = tuple(ToldLink(one.id, other.id, False) for one in nodes for other in nodes)
     yield lanes.draw("lanes", told, {name: "g0"}, scene, WIDTH)
     yield readings.draw("readings", curve(*points, sensor=name), scene, WIDTH)
     yield rates.draw("rates", {name: [at for at, _ in points]}, {name: "g0"}, scene, WIDTH)
     yield latency.draw("latency", points, scene, WIDTH)
-    yield network.draw("network", name, Network(nodes, links))
+    yield network.draw("network", name, ToldNetwork(nodes, links))
 
 
 def coordinates(drawn: Element) -> Iterator[tuple[float, float]]:
@@ -254,9 +254,9 @@ def test_percentiles_are_of_each_second() -> None:
 
 def test_a_gateway_keeps_its_place_whatever_becomes_of_it() -> None:
     ids = ("gw-root", "gw-north", "gw-south")
-    before = [Node(who, "gateway") for who in ids]
-    during = [Node(who, "silent") for who in ids]
-    leaf = Node("collector", "collector")
+    before = [ToldNode(who, "gateway") for who in ids]
+    during = [ToldNode(who, "silent") for who in ids]
+    leaf = ToldNode("collector", "collector")
     places = network.places([*before, leaf])
     assert places == network.places([*during, leaf])
     assert places["gw-root"][1] < places["collector"][1] < places["gw-north"][1]
@@ -264,8 +264,8 @@ def test_a_gateway_keeps_its_place_whatever_becomes_of_it() -> None:
 
 
 def test_the_tree_says_who_is_root_and_what_each_link_does() -> None:
-    nodes = (Node("a", "root"), Node("b", "gateway"), Node("c", "silent"))
-    drawn = network.draw("t", "now", Network(nodes, (Link("a", "b", True),)))
+    nodes = (ToldNode("a", "root"), ToldNode("b", "gateway"), ToldNode("c", "silent"))
+    drawn = network.draw("t", "now", ToldNetwork(nodes, (ToldLink("a", "b", True),)))
     assert drawn.findtext("desc") == (
         "The root is a. Messages go between a and b. No answer from c."
     )
@@ -278,6 +278,6 @@ def test_the_tree_says_who_is_root_and_what_each_link_does() -> None:
 
 def test_a_long_name_is_cut_in_the_drawing_and_whole_in_its_text() -> None:
     name = "gateway-in-the-far-north"
-    drawn = network.draw("t", "now", Network((Node(name, "root"),), ()))
+    drawn = network.draw("t", "now", ToldNetwork((ToldNode(name, "root"),), ()))
     assert "gateway-in-t…" in [each.text for each in drawn.iter("text")]
     assert name in drawn.findtext("desc", "")
