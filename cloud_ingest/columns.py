@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -80,7 +81,7 @@ def rows_of(batch: Batch) -> list[_Row]:
             origin_time_us,
             entry.payload,
             None,
-            *((*_NO_RECORD, None) if control else _record_of(entry.payload)),
+            *((*_NO_RECORD, None) if control else _record_of(entry.payload, header.origin)),
         )
         for sequence, entry in enumerate(batch.entries(), header.first)
     ]
@@ -92,12 +93,12 @@ def _statement(header: Header) -> _Row:
     return (*stamp, *_NO_PACKET, header.count, *_NO_RECORD, None)
 
 
-def _record_of(payload: bytes) -> _Row:
+def _record_of(payload: bytes, origin: str) -> _Row:
     """Sensor, unit, value, device time, device number, all measurements if there are several,
     and what is wrong with the payload.
     """
     try:
-        found = decode(payload)
+        found = [_as_at(origin, each) for each in decode(payload)]
         times_us = [_time_us(each.time_s) for each in found]
     except RecordError as error:
         return (*_NO_RECORD, str(error))
@@ -106,6 +107,18 @@ def _record_of(payload: bytes) -> _Row:
         return (*_NO_RECORD, f"i (number): {first.number!r}")
     several = None if len(found) == 1 else list(map(_member, found, times_us))
     return first.sensor, first.unit, first.value, times_us[0], first.number, several, None
+
+
+def _as_at(origin: str, found: Measurement) -> Measurement:
+    """With the sensor's name as it is at its gateway.
+
+    In SenML a gateway names a sensor for the whole world, ``gw-a/host/load1`` (RFC 8428, section
+    4.5.1), and in a telemetry record for itself. The row says the gateway, so both are one name.
+    """
+    prefix = f"{origin}/"
+    if found.sensor is None or not found.sensor.startswith(prefix) or found.sensor == prefix:
+        return found
+    return replace(found, sensor=found.sensor.removeprefix(prefix))
 
 
 def _time_us(time_s: float | None) -> int | None:

@@ -18,10 +18,11 @@ _LOOK_AGAIN_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the Spark job and `cloud_ingest.account` found."""
+    """What the Spark job, `cloud_ingest.account` and `cloud_ingest.excerpt` found."""
 
     account: dict[str, Any]
     fleet: dict[str, Any]
+    excerpt: dict[str, Any]
     printed: str
 
 
@@ -67,14 +68,22 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
         (sent.topic, sent.number, name) for name, one in notes.items() for sent in one.acknowledged
     ]
     noted.write_text(json.dumps(acknowledged))
-    account = await _python(
-        "cloud_ingest.account",
-        *("--tables", str(tables), "--noted", str(noted)),
-        *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
-        *(f"--killed={name}" for name in killed),
-        failed=1,
+    topics = {sent.topic for one in notes.values() for sent in one.sent}
+    account, excerpt = await asyncio.gather(
+        _python(
+            "cloud_ingest.account",
+            *("--tables", str(tables), "--noted", str(noted)),
+            *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
+            *(f"--killed={name}" for name in killed),
+            failed=1,
+        ),
+        _python(
+            "cloud_ingest.excerpt",
+            *("--tables", str(tables)),
+            *(f"--readings={topic}" for topic in sorted(topics)),
+        ),
     )
-    return Counted(json.loads(account), json.loads(rows.read_text()), printed)
+    return Counted(json.loads(account), json.loads(rows.read_text()), json.loads(excerpt), printed)
 
 
 async def _is_fed_by_the_root(fleet: Fleet) -> bool:

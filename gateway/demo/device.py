@@ -38,10 +38,16 @@ class Sent:
 
 @dataclass(slots=True)
 class Notes:
-    """What a device has sent, and which of it was acknowledged."""
+    """What a device has sent, which of it was acknowledged, and when, by number."""
 
     sent: list[Sent] = field(default_factory=list)
     acknowledged: list[Sent] = field(default_factory=list)
+    acknowledged_s: dict[int, float] = field(default_factory=dict)
+
+    def acknowledge(self, sent: Sent) -> None:
+        """Note that the acknowledgement of a message has just come."""
+        self.acknowledged.append(sent)
+        self.acknowledged_s[sent.number] = time.monotonic()
 
 
 class _InFlight(PersistentStorage):  # type: ignore[misc]  # gmqtt is untyped
@@ -93,8 +99,8 @@ class Device:
         speed: float,
     ) -> None:
         self.notes = Notes()
-        self._name = name
-        self._topic = topic
+        self.name = name
+        self.topic = topic
         self._port = port
         self._series = series
         self._interval_s = 1 / rate_hz
@@ -108,8 +114,8 @@ class Device:
     async def run(self) -> None:
         """Publish; a gateway that is away is tried again and again."""
         while not self._stopping.is_set():
-            in_flight = _InFlight(self.notes.acknowledged.append)
-            client = _client(self._name, in_flight)
+            in_flight = _InFlight(self.notes.acknowledge)
+            client = _client(self.name, in_flight)
             try:
                 async with asyncio.timeout(5):
                     await client.connect("127.0.0.1", self._port, keepalive=10, version=MQTTv311)
@@ -127,11 +133,11 @@ class Device:
             if in_flight.count < MAX_IN_FLIGHT:
                 number = len(self.notes.sent) + 1
                 value = self._series.at((number - 1) * self._recorded_interval_s)
-                record = Record(self._name, self._series.unit, value, time.time(), number)
-                sent = Sent(self._topic, number, time.monotonic())
+                record = Record(self.name, self._series.unit, value, time.time(), number)
+                sent = Sent(self.topic, number, time.monotonic())
                 self.notes.sent.append(sent)
                 in_flight.next = sent
-                client.publish(self._topic, record.encode(), qos=1)
+                client.publish(self.topic, record.encode(), qos=1)
             await self._pause(self._interval_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5 if client.is_connected else 0):

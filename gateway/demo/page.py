@@ -8,55 +8,64 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any
 
-_COLUMNS = (
-    ("gateway", "gateway"),
-    ("domain", "domain"),
-    ("group", "group"),
-    ("messages", "messages"),
-    ("gaps", "sequence gaps"),
-    ("duplicates", "duplicates"),
-    ("last_seen", "last seen (UTC)"),
-)
-_STEPS = (
-    ("before", "One tree, {converged_s} s after the first process was started"),
-    ("healed", "The root was killed: messages flowed again after {heal_s} s"),
-    ("after", "The root came back, and was root again after {rejoin_s} s"),
-)
+from gateway.demo import figures, page_tables
+
+_PLAIN = ("killed", "lost", "doubled", "heal_s", "rejoin_s", "remote_read_ms", "remote_read")
 
 
 def render(result: Mapping[str, Any]) -> str:
-    """The page's HTML; every value is escaped."""
-    template = importlib.resources.files("gateway.demo").joinpath("page.html").read_text()
-    kept = result["acknowledged"] and not result["lost"] and not result["doubled"]
-    return Template(template).substitute(
+    """The page's HTML; every value is escaped.
+
+    Args:
+        result: as `gateway.demo.result.Result.as_json` gives it.
+
+    """
+    kept = bool(result["acknowledged"]) and not result["lost"] and not result["doubled"]
+    plain = {name: html.escape(str(result[name])) for name in (*_PLAIN, "total_s")}
+    return Template(_file("page.html")).substitute(
+        plain,
+        style=_file("page.css"),
         verdict="kept" if kept else "broken",
-        trees="".join(_tree(result, name, title) for name, title in _STEPS),
-        head="".join(f"<th>{title}</th>" for _, title in _COLUMNS),
-        rows="".join(_row(gateway) for gateway in result["fleet"].get("gateways", [])),
-        **{
-            name: html.escape(str(result[name]))
-            for name in (
-                "acknowledged",
-                "ingested",
-                "lost",
-                "doubled",
-                "acknowledged_before_log",
-                "heal_s",
-                "remote_read_ms",
-                "remote_read",
-                "total_s",
-            )
-        },
+        headline=html.escape(_headline(result, kept=kept)),
+        sent=_sent(result),
+        acknowledged=f"{result['acknowledged']:,}",
+        ingested=f"{result['ingested']:,}",
+        before_log=_before_log(result["acknowledged_before_log"]),
+        trees=figures.trees(result),
+        network_legend=figures.network_legend(),
+        moments=page_tables.moments(result),
+        gateway_legend=figures.gateway_legend(result),
+        charts=figures.charts(result),
+        latency=figures.latency_chart(result) + page_tables.latency(result),
+        table_total=f"{result['tally'].get('total', 0):,}",
+        account=page_tables.account(result),
+        control=page_tables.control(result),
+        fleet=page_tables.fleet(result),
     )
 
 
-def _tree(result: Mapping[str, Any], name: str, title: str) -> str:
-    lines = "\n".join(result["trees"].get(name, []))
-    heading = html.escape(title.format_map(result))
-    return f"<figure><figcaption>{heading}</figcaption><pre>{html.escape(lines)}</pre></figure>"
+def _headline(result: Mapping[str, Any], *, kept: bool) -> str:
+    if kept:
+        return "A gateway was killed. Nothing was lost, and nothing doubled."
+    if not result["acknowledged"]:
+        return "A gateway was killed, and there was nothing to count."
+    return f"A gateway was killed: {result['lost']:,} lost, {result['doubled']:,} doubled."
 
 
-def _row(gateway: Mapping[str, Any]) -> str:
-    shown = {**gateway, "last_seen": str(gateway.get("last_seen"))[:19].replace("T", " ")}
-    cells = "".join(f"<td>{html.escape(str(shown.get(key)))}</td>" for key, _ in _COLUMNS)
-    return f"<tr>{cells}</tr>"
+def _sent(result: Mapping[str, Any]) -> str:
+    count = len(result["timeline"].get("deliveries", ()))
+    return f"{count:,}"
+
+
+def _before_log(count: int) -> str:
+    """What the killed gateway took with it, where there is any."""
+    if not count:
+        return ""
+    return (
+        f'<p class="soft">{count:,} more were acknowledged by the killed gateway before its log '
+        "had them, and are counted apart.</p>"
+    )
+
+
+def _file(name: str) -> str:
+    return importlib.resources.files("gateway.demo").joinpath(name).read_text()

@@ -14,16 +14,20 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cloud_ingest import record
 from gateway.coap.client import CoapClient, Response
 from gateway.demo import count, page, picture
-from gateway.demo.device import Device, Watcher
+from gateway.demo.device import Device, Notes, Watcher
 from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
+from gateway.demo.network import network
+from gateway.demo.result import Result
+from gateway.demo.tally import tally
+from gateway.demo.timeline import Timeline
 from gateway.sensors import recorded
 
 RATE_HZ = 20.0
@@ -32,35 +36,10 @@ SPEED = 18_000.0
 SERIES = ("irradiance", "module-temperature", "ambient-temperature")
 STEP_TIMEOUT_S = 30.0
 OWNER, ASKED = "gw-south", "gw-north"
-
-
-@dataclass(slots=True)
-class Result:
-    """What the demo found; times in seconds."""
-
-    acknowledged: int = 0
-    ingested: int = 0
-    lost: int = 0
-    doubled: int = 0
-    acknowledged_before_log: int = 0
-    lost_examples: list[str] = field(default_factory=list)
-    converged_s: float = 0.0
-    heal_s: float = 0.0
-    rejoin_s: float = 0.0
-    remote_read_ms: float = 0.0
-    total_s: float = 0.0
-    remote_read: str = ""
-    trees: dict[str, list[str]] = field(default_factory=dict)
-    fleet: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def kept_its_promises(self) -> bool:
-        """Nothing lost, nothing doubled, and there was something to count."""
-        return self.acknowledged > 0 and not self.lost and not self.doubled
-
-    def as_json(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
+HEIR, SUBSCRIBER = "gw-north", "gw-south"
+"""Who is root while the root is away, and where somebody subscribes to all devices."""
+SHOWN = (ROOT, HEIR)
+"""Whose devices' readings the page draws: one that was killed, and one that was not."""
 
 
 async def tell(report: Path, *, quick: bool = False) -> Result:
@@ -77,21 +56,9 @@ async def tell(report: Path, *, quick: bool = False) -> Result:
     report.mkdir(parents=True, exist_ok=True)
     (report / "report.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
     (report / "index.html").write_text(page.render(result.as_json()))
-    _say(f"\n{_verdict(result)}")
+    _say(f"\n{result.verdict}")
     _say(f"Took {result.total_s} s. The page to look at: {report / 'index.html'}")
     return result
-
-
-def _verdict(result: Result) -> str:
-    before_log = (
-        f", {result.acknowledged_before_log} acknowledged by the killed gateway before its log"
-        if result.acknowledged_before_log
-        else ""
-    )
-    return (
-        f"{result.acknowledged} messages acknowledged, {result.ingested} in the table: "
-        f"{result.lost} lost, {result.doubled} doubled{before_log}."
-    )
 
 
 class _Story:
@@ -99,26 +66,45 @@ class _Story:
         self._folder = folder
         self._publish_s = publish_s
         self._fleet = Fleet(folder)
-        self._result = Result()
+        self._result = Result(killed=ROOT, subscriber=SUBSCRIBER)
         self._devices: dict[str, Device] = {}
 
     async def run(self) -> Result:
         async with self._fleet:
             await self._grow()
-            publishing = self._start_devices()
-            try:
-                await asyncio.sleep(self._publish_s)
-                await self._read_through_another_gateway()
-                await self._kill_the_root()
-                await asyncio.sleep(self._publish_s)
-            finally:
-                for device in self._devices.values():
-                    device.stop()
-                await publishing
+            timeline, watcher = await self._publish()
             _say("4. Stopping the gateways; each hands on what it has")
             await count.settle(self._fleet)
-        await self._count()
+        notes = {name: device.notes for name, device in self._devices.items()}
+        self._result.timeline = timeline.as_json(timeline.deliveries(notes, watcher))
+        await self._count(timeline, notes)
         return self._result
+
+    async def _publish(self) -> tuple[Timeline, Watcher]:
+        """Steps 2 and 3, while devices publish and somebody subscribes to them all."""
+        watcher = Watcher(
+            self._fleet.members[SUBSCRIBER].mqtt_port,
+            "+/+/+/device/#",
+            lambda payload: record.decode(payload).number,
+        )
+        await watcher.start()
+        timeline = Timeline()
+        listening = asyncio.create_task(timeline.listen(self._fleet), name="demo timeline")
+        publishing = self._start_devices()
+        try:
+            await asyncio.sleep(self._publish_s)
+            await self._read_through_another_gateway()
+            await self._kill_the_root(timeline, watcher)
+            await asyncio.sleep(self._publish_s)
+        finally:
+            for device in self._devices.values():
+                device.stop()
+            await publishing
+            timeline.mark("until_s")
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+            await watcher.stop()
+        return timeline, watcher
 
     # -- 1 ---------------------------------------------------------------------------------------
 
@@ -161,42 +147,37 @@ class _Story:
 
     # -- 3 ---------------------------------------------------------------------------------------
 
-    async def _kill_the_root(self) -> None:
+    async def _kill_the_root(self, timeline: Timeline, watcher: Watcher) -> None:
         _say(f"3. Killing the root, {ROOT}, with SIGKILL")
-        watched = self._fleet.members["gw-north"]
-        watcher = Watcher(
-            self._fleet.members["gw-south"].mqtt_port,
-            f"{watched.site.prefix}/device/#",
-            lambda payload: record.decode(payload).number,
-        )
-        await watcher.start()
-        try:
-            killed_s = time.monotonic()
-            await self._fleet.kill(ROOT)
-            self._result.heal_s = round(await self._first_after(watcher, killed_s) - killed_s, 3)
-        finally:
-            await watcher.stop()
+        killed_s = time.monotonic()
+        timeline.mark("killed_s", killed_s)
+        await self._fleet.kill(ROOT)
+        healed_s = await self._first_after(watcher, killed_s)
+        timeline.mark("healed_s", healed_s)
+        self._result.heal_s = round(healed_s - killed_s, 3)
         statuses = await self._until(
             "a tree without the root",
-            lambda found: _is_one_tree(found, "gw-north", gateways=len(SITES) - 1),
+            lambda found: _is_one_tree(found, HEIR, gateways=len(SITES) - 1),
         )
         _say(
-            f"   The first message published after the kill crossed from gw-north to gw-south "
+            f"   The first message published after the kill crossed from {HEIR} to {SUBSCRIBER} "
             f"{self._result.heal_s} s after it:"
         )
         self._show("healed", statuses)
         started = time.monotonic()
+        timeline.mark("started_again_s", started)
         await self._fleet.start_gateway(ROOT)
         statuses = await self._until(
             "the root's return", lambda found: _is_one_tree(found, ROOT, gateways=len(SITES))
         )
+        timeline.mark("back_s")
         self._result.rejoin_s = round(time.monotonic() - started, 2)
         _say(f"   Started again, it is root once more after {self._result.rejoin_s} s:")
         self._show("after", statuses)
 
     async def _first_after(self, watcher: Watcher, moment_s: float) -> float:
         """When the first message arrived of those that were published after a moment."""
-        notes = self._devices["gw-north"].notes
+        notes = self._devices[HEIR].notes
         async with asyncio.timeout(STEP_TIMEOUT_S):
             while True:
                 fresh = [
@@ -210,17 +191,40 @@ class _Story:
 
     # -- 4 ---------------------------------------------------------------------------------------
 
-    async def _count(self) -> None:
+    async def _count(self, timeline: Timeline, notes: Mapping[str, Notes]) -> None:
         _say("   Spark reads the spool into tables (half a minute)")
-        counted = await count.count(
-            self._fleet,
-            {name: device.notes for name, device in self._devices.items()},
-            killed=[ROOT],
-        )
+        counted = await count.count(self._fleet, notes, killed=[ROOT])
         _say("\n".join(f"   {line}" for line in counted.printed.splitlines()))
-        self._result.fleet = counted.fleet
+        result = self._result
+        result.fleet = counted.fleet
         for name, value in counted.account.items():
-            setattr(self._result, name, value)
+            setattr(result, name, value)
+        readings = counted.excerpt["readings"]
+        found = tally(
+            ((origin, topic, rows) for origin, topic, rows in counted.excerpt["rows"]),
+            ((row[0], (topic, row[1])) for topic, rows in readings.items() for row in rows),
+            {(sent.topic, sent.number) for one in notes.values() for sent in one.acknowledged},
+            self._is_sensor,
+            counted.fleet["gateways"],
+        )
+        result.tally = found.as_json()
+        _say("   What the messages in the table are:")
+        _say("\n".join(f"   {line}" for line in found.as_text()))
+        for gateway in SHOWN:
+            device = self._devices[gateway]
+            rows = readings[device.topic]
+            result.curves.append(
+                {
+                    "sensor": device.name,
+                    "gateway": gateway,
+                    "unit": rows[0][3] if rows else "",
+                    "points": timeline.readings(rows),
+                }
+            )
+
+    def _is_sensor(self, origin: str, topic: str) -> bool:
+        """Whether an origin publishes a sensor of its own on a topic."""
+        return topic.startswith(f"{self._fleet.members[origin].site.prefix}/")
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -238,6 +242,7 @@ class _Story:
     def _show(self, name: str, statuses: dict[str, dict[str, Any]]) -> None:
         lines = picture.draw(statuses)
         self._result.trees[name] = lines
+        self._result.networks[name] = asdict(network(statuses, self._fleet.members))
         _say("\n".join(f"      {line}" for line in lines))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from cloud_ingest.columns import arrow_batches, rows_of
 from cloud_ingest.record import Record
 from cloud_ingest.spool import Batch, SpoolError
 from cloud_ingest.tables import MESSAGES
+from gateway.sensors.mqtt_form import FORMATS, MqttForm
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 
@@ -141,7 +143,7 @@ def test_no_batches_make_no_rows() -> None:
         (b'{"value": 3, "battery": 80}', None, None, 3.0),
         (
             b'[{"bn":"gw-a/","n":"host/load1","u":"count","v":0.25}]',
-            "gw-a/host/load1",
+            "host/load1",
             "count",
             0.25,
         ),
@@ -155,6 +157,26 @@ def test_text_and_json_have_a_value_and_count_as_readings(
     assert row["record_error"] is None
     assert (row["device_time"], row["device_number"], row["measurements"]) == (None, None, None)
     assert row["payload"] == payload
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_sensor_has_one_name_in_whichever_form_its_gateway_publishes_it(form: str) -> None:
+    payload = MqttForm(form).payload(Record("host/load1", "/", 0.25, 1_760_000_000.0, 9), "gw-a/")
+    (row,) = rows([as_batch([Entry("campus/north/gw-a/host/load1", payload)])])
+    assert row["value"] == 0.25
+    assert row["sensor"] == (None if form == "text" else "host/load1")
+
+
+@pytest.mark.parametrize("name", ["gw-b/host/load1", "gw-a", "gw-a/", "gw-ab/t"])
+def test_a_name_that_does_not_begin_with_its_gateway_is_as_it_was_written(name: str) -> None:
+    (row,) = rows([as_batch([Entry("t", json.dumps([{"n": name, "v": 1}]).encode())])])
+    assert row["sensor"] == name
+
+
+def test_the_members_of_a_pack_are_named_as_at_their_gateway_too() -> None:
+    pack = b'[{"bn":"gw-a/m/","n":"u","v":1},{"n":"i","v":2}]'
+    (row,) = rows([as_batch([Entry("t", pack)])])
+    assert [each["sensor"] for each in row["measurements"]] == ["m/u", "m/i"]
 
 
 def test_a_pack_of_several_records_is_one_row_that_holds_them_all() -> None:

@@ -1,0 +1,73 @@
+"""What a page shows of the telemetry table: how many rows each topic has, and some readings.
+
+python -m cloud_ingest.excerpt --tables DIR [--readings TOPIC ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from cloud_ingest.versions import LINK_NAME
+
+COLUMNS = ("origin", "topic", "device_number", "value", "unit", "device_time")
+
+
+def excerpt(rows: Iterable[Mapping[str, Any]], topics: frozenset[str]) -> dict[str, Any]:
+    """Count rows by origin and topic, and pick out the readings of some topics.
+
+    Args:
+        rows: of the telemetry table, with `COLUMNS`.
+        topics: whose readings are wanted.
+
+    Returns:
+        ``rows``: lists of origin, topic and count, sorted; ``readings``: by topic, lists of
+        origin, number, value, unit and device time in seconds since 1970 (None where the row has
+        none), in the order of their numbers.
+
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    readings: dict[str, list[list[Any]]] = {topic: [] for topic in sorted(topics)}
+    for row in rows:
+        counts[row["origin"], row["topic"]] += 1
+        if row["topic"] in topics:
+            time = row["device_time"]
+            readings[row["topic"]].append(
+                [
+                    row["origin"],
+                    row["device_number"],
+                    row["value"],
+                    row["unit"],
+                    None if time is None else time.timestamp(),
+                ]
+            )
+    for found in readings.values():
+        found.sort(key=lambda reading: (reading[1] is None, reading[1] or 0))
+    return {
+        "rows": [[*key, count] for key, count in sorted(counts.items())],
+        "readings": readings,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the excerpt as JSON."""
+    parser = argparse.ArgumentParser(prog="cloud_ingest.excerpt", description=__doc__)
+    parser.add_argument("--tables", type=Path, required=True, help="folder the job wrote")
+    parser.add_argument("--readings", action="append", default=[], metavar="TOPIC")
+    options = parser.parse_args(arguments)
+    dataset = pyarrow.dataset.dataset(options.tables / LINK_NAME / "telemetry", format="parquet")
+    batches = dataset.to_batches(columns=list(COLUMNS))
+    rows = (row for batch in batches for row in batch.to_pylist())
+    sys.stdout.write(json.dumps(excerpt(rows, frozenset(options.readings))) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

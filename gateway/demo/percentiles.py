@@ -1,0 +1,18 @@
+"""Percentiles of few values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The least of the values that ``percent`` of 100 do not pass (nearest rank).
+
+    Args:
+        values: at least one.
+        percent: above 0, up to 100.
+
+    """
+    rank = math.ceil(len(values) * percent / 100)
+    return sorted(values)[max(rank, 1) - 1]
