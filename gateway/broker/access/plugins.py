@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from gateway.broker.hooks import Client, Events, TopicPermissions
 
 Plugins = Mapping[str, Mapping[str, Any]]
@@ -32,6 +34,7 @@ class TopicPlugins(TopicPermissions, Protocol):
         """Ask anew about what was decided."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # the one for amqtt's is never compiled
 class PluginHost:
     """Plugins and their life; here there are none.
 
