@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chain import CONVERGE_S, TreeGateway
+from ports import free_port
 
 pytestmark = pytest.mark.timeout(300)
+FLEET_CERTIFICATES = Path(__file__).parents[2] / "deploy" / "fleet-certificates"
 TOLD_S = 60.0
 """Ten seconds of patience, and what a busy machine adds."""
 RETRY_S = 120.0
@@ -52,6 +55,24 @@ def copied(folder: Path, original: TreeGateway, port: int) -> TreeGateway:
     return copy
 
 
+def take_links_over_tls(gateway: TreeGateway, certificates: Path) -> int:
+    """Have a gateway link inside mutual TLS, with the certificate of its id; its port for links."""
+    port = free_port()
+    ports = f"port = {gateway.port}\n"
+    secure = f"""tls_port = {port}
+certificate_file = "{certificates}/{gateway.gateway_id}.pem"
+key_file = "{certificates}/{gateway.gateway_id}.key.pem"
+client_certificate = "optional"
+client_ca_file = "{certificates}/ca.pem"
+client_crl_file = "{certificates}/revoked.pem"
+"""
+    text = gateway.config.read_text()
+    assert ports in text and 'tls = "off"\n' in text
+    text = text.replace(ports, ports + secure).replace('tls = "off"\n', "")
+    gateway.config.write_text(text)
+    return port
+
+
 async def test_the_member_stays_and_the_copy_waits_until_it_is_gone(tmp_path: Path) -> None:
     a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
     b = TreeGateway(tmp_path / "b", "b", a.port, 1 << 20)
@@ -79,6 +100,33 @@ async def test_the_member_stays_and_the_copy_waits_until_it_is_gone(tmp_path: Pa
         await b.stop()
         await said(copy, "link 1 to a", RETRY_S)
         await linked(a, "b")
+    finally:
+        await asyncio.gather(*(one.stop() for one in (a, b, copy) if one and one.is_running))
+
+
+async def test_a_copy_that_has_the_certificate_too_is_kept_out_of_links_inside_tls(
+    tmp_path: Path,
+) -> None:
+    certificates = tmp_path / "tls"
+    command = [sys.executable, str(FLEET_CERTIFICATES), str(certificates), "a", "b"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
+    port = take_links_over_tls(a, certificates)
+    b = TreeGateway(tmp_path / "b", "b", port, 1 << 20)
+    take_links_over_tls(b, certificates)
+    await asyncio.gather(a.start(), b.start())
+    copy = None
+    try:
+        await linked(a, "b")
+        before = await status(b)
+        copy = copied(tmp_path, b, port)
+        take_links_over_tls(copy, certificates)
+        await copy.start()
+        await said(copy, "another gateway with this one's id is a member of the tree")
+        await said(b, "a keeps out another gateway under the id of this one")
+        now = await status(b)
+        assert (now["boot_epoch"], now["pid"]) == (before["boot_epoch"], before["pid"])
+        assert not any("to b is down" in line for line in a.lines)
     finally:
         await asyncio.gather(*(one.stop() for one in (a, b, copy) if one and one.is_running))
 
