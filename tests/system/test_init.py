@@ -319,13 +319,20 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
 # -- questions -------------------------------------------------------------------------------------
 
 
+HEARING_CTRL_C = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Runs a command that hears it even where the tests run in the background, and do not."""
+
+
 class Terminal:
     """One on which the command asks."""
 
     def __init__(self, *arguments: str | Path) -> None:
         self._ours, theirs = pty.openpty()
         self._process = subprocess.Popen(
-            [*HEDGEROW, "init", *map(str, arguments)],
+            [sys.executable, "-c", HEARING_CTRL_C, *HEDGEROW, "init", *map(str, arguments)],
             stdin=theirs,
             stdout=subprocess.PIPE,
             stderr=theirs,
