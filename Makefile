@@ -6,7 +6,7 @@
 SEED ?=
 ORDER = $(if $(SEED),--random-order-seed=$(SEED))
 PYTEST = .venv/bin/python -m pytest $(ORDER)
-BESIDE = -n $(or $(WORKERS),logical) --dist loadgroup
+BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks.
 COMPILED = .venv-compiled
