@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("gateway", "tree_handler", "dtls", "resource_directory", "cloud_ingest")
+PACKAGES = ("gateway", "tree_handler", "dtls", "resource_directory", "coap_engine", "cloud_ingest")
 BROKER_ROOMS = (
     "gateway/broker",
     "gateway/mqtt",

@@ -1,0 +1,129 @@
+"""What the engine and those above it hand to each other: peers, requests, responses.
+
+Codes, option numbers and content formats are the numbers of their registries (`codes`,
+`option_numbers`). Options stand as pairs of number and value, in ascending order of numbers and
+as they came within one number (RFC 7252, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+Option = tuple[int, bytes]
+"""An option's number and its value as it is in a datagram."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoapPeer:
+    """One that messages come from: an address, or a session over DTLS.
+
+    Two sessions are never equal, whatever their address (RFC 7252, section 9.1.2).
+
+    Attributes:
+        address: tells it from all others.
+        host: whose share it takes: an IPv4 address, the /64 of an IPv6 address, or of an
+            authenticated peer its identity.
+        principal: who it has proven to be; None for a stranger.
+        is_address_proven: what is sent to it arrives there, as a cookie of DTLS shows. To others
+            no answer is longer than three times the request before an Echo (RFC 9175).
+
+    """
+
+    address: Hashable
+    host: Hashable
+    principal: str | None = None
+    is_address_proven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CoapRequest:
+    """A whole request: a body in blocks has been put together (RFC 7959).
+
+    Attributes:
+        code: the method, as `codes.GET`.
+        options: what the resource has to know; Block1, Block2, Size1, Observe, Echo, Request-Tag,
+            No-CoapResponse, Hop-Limit, Uri-Host and Uri-Port are the engine's and not among them.
+        payload: the body.
+        observe: the client wants to be told of changes (RFC 7641); false in a deregistration.
+        is_fresh: proven to be sent within the last minutes, by Echo or by the session's own
+            protection against replay.
+
+    """
+
+    code: int
+    options: tuple[Option, ...] = ()
+    payload: bytes = b""
+    observe: bool = False
+    is_fresh: bool = False
+
+    def values(self, number: int) -> list[bytes]:
+        """All values of an option, in order."""
+        return [value for each, value in self.options if each == number]
+
+    def value(self, number: int) -> bytes | None:
+        """The first value of an option; None if it is not there."""
+        for each, value in self.options:
+            if each == number:
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CoapResponse:
+    """A whole response; the engine cuts it into blocks where it has to.
+
+    Attributes:
+        code: as `codes.CONTENT`.
+        options: Content-Format, Max-Age, ETag, Location-Path and their like; Block2, Size2 and
+            Observe are the engine's.
+        payload: the body, of any length up to `Limits.body_bytes`.
+
+    """
+
+    code: int
+    options: tuple[Option, ...] = ()
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request is to be answered with `Engine.respond`, once.
+
+    If `CoapRequest.observe` is set and the answer is a success, later answers to the same exchange
+    are notifications, until `Ended` comes.
+    """
+
+    exchange: int
+    peer: CoapPeer
+    request: CoapRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nobody waits for answers to an exchange any more: do not answer it again.
+
+    It comes for exchanges that were answered only if they are observations.
+    """
+
+    exchange: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """A response to a request of our own, from `Engine.request`."""
+
+    exchange: int
+    response: CoapResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A request of our own got no response: time-out, Reset, or the peer is gone."""
+
+    exchange: int
+    reason: str
+
+
+CoapEvent = Asked | Ended | Responded | Unanswered
