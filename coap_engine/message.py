@@ -43,7 +43,7 @@ class CoapRequest:
     Attributes:
         code: the method, as `codes.GET`.
         options: what the resource has to know; Block1, Block2, Size1, Observe, Echo, Request-Tag,
-            No-CoapResponse, Hop-Limit, Uri-Host and Uri-Port are the engine's and not among them.
+            No-Response, Hop-Limit, Uri-Host and Uri-Port are the engine's and not among them.
         payload: the body.
         observe: the client wants to be told of changes (RFC 7641); false in a deregistration.
         is_fresh: proven to be sent within the last minutes, by Echo or by the session's own
