@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from coap_engine.errors import CoapError
 from coap_engine.message import Option
 
-
 EXCHANGE_LIFETIME_S = 247.0
 """How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
 

@@ -13,10 +13,13 @@ Stated here and nowhere else:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.uint import encode_uint
 
 ADMITTED: Final = 0
 """Read the datagram."""
@@ -24,6 +27,8 @@ REFUSED: Final = 1
 """Read it only so far that a confirmable request is told `DatagramShares.refusal`."""
 DROPPED: Final = 2
 """Forget it unread: the host has been told within the last second."""
+
+_SECOND: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Refusal:
 
     def response(self) -> CoapResponse:
         """What the peer is told: the code, with Max-Age."""
-        raise NotImplementedError
+        return CoapResponse(self.code, ((option_numbers.MAX_AGE, encode_uint(self.retry_s)),))
 
 
 class Share:
@@ -113,31 +118,118 @@ class Share:
     Attributes:
         refused_host: refusals because a host had its part.
         refused_full: refusals because all together had theirs.
+        held: how much everybody holds together.
+        held_by_strangers: how much strangers hold together.
 
     """
 
     def __init__(self, quota: Quota) -> None:
         self.refused_host = 0
         self.refused_full = 0
+        self.held = 0
+        self.held_by_strangers = 0
         self._quota = quota
+        self._by_host: dict[Hashable, int] = {}
+        self._by_principal: dict[Hashable, int] = {}
+        self._too_many = Refusal(codes.TOO_MANY_REQUESTS, quota.retry_s)
+        self._full = Refusal(codes.SERVICE_UNAVAILABLE, quota.retry_s)
 
     @property
-    def held(self) -> int:
-        """How much everybody holds together."""
-        raise NotImplementedError
-
-    @property
-    def held_by_strangers(self) -> int:
-        """How much strangers hold together."""
-        raise NotImplementedError
+    def holders(self) -> int:
+        """How many hosts and authenticated peers hold something."""
+        return len(self._by_host) + len(self._by_principal)
 
     def take(self, peer: CoapPeer, amount: int = 1) -> Refusal | None:
         """Hold so much more for a peer: all of it, or nothing and why not, which is counted."""
-        raise NotImplementedError
+        quota = self._quota
+        if peer.principal is None:
+            accounts, most, room = (
+                self._by_host,
+                quota.host,
+                min(quota.strangers - self.held_by_strangers, quota.everybody - self.held),
+            )
+        else:
+            accounts, most, room = self._by_principal, quota.principal, quota.everybody - self.held
+        own = accounts.get(peer.host, 0) + amount
+        if own > most:
+            self.refused_host += 1
+            return self._too_many
+        if amount > room:
+            self.refused_full += 1
+            return self._full
+        self._set(peer, accounts, own, amount)
+        return None
 
     def give_back(self, peer: CoapPeer, amount: int = 1) -> None:
         """Hold so much less for a peer that took it, with the same host and principal."""
-        raise NotImplementedError
+        accounts = self._by_host if peer.principal is None else self._by_principal
+        own = accounts.get(peer.host, 0) - amount
+        assert own >= 0, f"{peer.host} gives back {amount}, {-own} more than it took"
+        self._set(peer, accounts, own, -amount)
+
+    def _set(
+        self, peer: CoapPeer, accounts: dict[Hashable, int], own: int, difference: int
+    ) -> None:
+        if own:
+            accounts[peer.host] = own
+        else:
+            accounts.pop(peer.host, None)
+        self.held += difference
+        if peer.principal is None:
+            self.held_by_strangers += difference
+
+
+class _Bucket:
+    """What is left of a burst, when; it is as large as what comes back to it in a second."""
+
+    __slots__ = ("at", "left", "told_at")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self.left = max(rate, 1.0)
+        self.at = now
+        self.told_at = -_SECOND
+
+    def has_one(self, rate: float, now: float) -> bool:
+        """Whether there is one more to take, with what has come back since."""
+        self.left = min(max(rate, 1.0), self.left + (now - self.at) * rate)
+        self.at = now
+        return self.left >= 1.0
+
+
+class _Buckets:
+    """A bucket for each of many hosts, and one for all hosts beyond them.
+
+    A bucket that nobody took from for a second is full again, so that forgetting it changes
+    nothing. Each second those go that were not asked for since the second before.
+    """
+
+    __slots__ = ("_crowd", "_hosts", "_new", "_old", "_rate", "_turned_at")
+
+    def __init__(self, rate: float, hosts: int) -> None:
+        self._rate = rate
+        self._hosts = hosts
+        self._new: dict[Hashable, _Bucket] = {}
+        self._old: dict[Hashable, _Bucket] = {}
+        self._turned_at = 0.0
+        self._crowd = _Bucket(rate, 0.0)
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._old)
+
+    def of(self, host: Hashable, now: float) -> _Bucket:
+        """A host's bucket."""
+        if now - self._turned_at >= max(_SECOND, 1.0 / self._rate):
+            self._old, self._new, self._turned_at = self._new, {}, now
+        bucket = self._new.get(host)
+        if bucket is not None:
+            return bucket
+        bucket = self._old.pop(host, None)
+        if bucket is None:
+            if len(self._new) + len(self._old) >= self._hosts:
+                return self._crowd
+            bucket = _Bucket(self._rate, now)
+        self._new[host] = bucket
+        return bucket
 
 
 class DatagramShares:
@@ -153,24 +245,66 @@ class DatagramShares:
         self.refused_host = 0
         self.refused_full = 0
         self._rates = rates
+        self._hosts = _Buckets(rates.host, rates.hosts)
+        self._principals = _Buckets(rates.principal, rates.hosts)
+        self._strangers = _Bucket(rates.strangers, 0.0)
+        # A flood from many forged addresses is not worth an answer to each.
+        self._told_rate = max(1.0, rates.strangers / 100.0)
+        self._told = _Bucket(self._told_rate, 0.0)
+        self._too_many = Refusal(codes.TOO_MANY_REQUESTS, 1)
+        self._full = Refusal(codes.SERVICE_UNAVAILABLE, 1)
+        self._refusal = self._full
 
     @property
     def hosts(self) -> int:
         """How many buckets there are."""
-        raise NotImplementedError
+        return len(self._hosts) + len(self._principals)
 
     def admit(self, peer: CoapPeer, now: float) -> int:
         """Count a datagram that came, before anything of it is read.
 
         Returns:
-            ADMITTED, REFUSED (at most once a second for a host) or DROPPED.
+            ADMITTED, REFUSED or DROPPED. A host is refused at most once a second, and when all
+            strangers together are too many, few of them are.
 
         """
-        raise NotImplementedError
+        rates = self._rates
+        if peer.principal is not None:
+            bucket = self._principals.of(peer.host, now)
+            if bucket.has_one(rates.principal, now):
+                bucket.left -= 1.0
+                return ADMITTED
+            return self._refuse_host(bucket, now)
+        bucket = self._hosts.of(peer.host, now)
+        if not bucket.has_one(rates.host, now):
+            return self._refuse_host(bucket, now)
+        everybody = self._strangers
+        if not everybody.has_one(rates.strangers, now):
+            self.refused_full += 1
+            self._refusal = self._full
+            if not self._told.has_one(self._told_rate, now):
+                return DROPPED
+            self._told.left -= 1.0
+            return _tell(bucket, now)
+        bucket.left -= 1.0
+        everybody.left -= 1.0
+        return ADMITTED
 
     def refusal(self) -> Refusal:
-        """What to say to a host whose datagram was REFUSED."""
-        raise NotImplementedError
+        """What to say to the host whose datagram was just REFUSED."""
+        return self._refusal
+
+    def _refuse_host(self, bucket: _Bucket, now: float) -> int:
+        self.refused_host += 1
+        self._refusal = self._too_many
+        return _tell(bucket, now)
+
+
+def _tell(bucket: _Bucket, now: float) -> int:
+    if now - bucket.told_at < _SECOND:
+        return DROPPED
+    bucket.told_at = now
+    return REFUSED
 
 
 class Shares:
@@ -199,4 +333,13 @@ class Shares:
         The keys are ``requests``, ``observations``, ``held_bytes`` and ``datagrams``, each with
         ``_host`` and ``_full``.
         """
-        raise NotImplementedError
+        return {
+            "requests_host": self.requests.refused_host,
+            "requests_full": self.requests.refused_full,
+            "observations_host": self.observations.refused_host,
+            "observations_full": self.observations.refused_full,
+            "held_bytes_host": self.held_bytes.refused_host,
+            "held_bytes_full": self.held_bytes.refused_full,
+            "datagrams_host": self.datagrams.refused_host,
+            "datagrams_full": self.datagrams.refused_full,
+        }
