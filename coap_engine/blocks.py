@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from coap_engine import codes, option_numbers
 from coap_engine.errors import CoapError
 from coap_engine.message import Option
+from coap_engine.uint import decode_uint, encode_uint
 
 EXCHANGE_LIFETIME_S = 247.0
 """How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
+
+_VALUE_BYTES: Final = 3
+_RESERVED_SIZE: Final = 7
+_NO_CACHE_KEY_MASK: Final = 0x1E
+_NO_CACHE_KEY: Final = 0x1C
+_OF_A_MESSAGE = frozenset(
+    (
+        option_numbers.OBSERVE,
+        option_numbers.HOP_LIMIT,
+        option_numbers.BLOCK1,
+        option_numbers.BLOCK2,
+        option_numbers.NO_RESPONSE,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +33,10 @@ class BodyLimits:
     """How much a body may be.
 
     Attributes:
-        body_bytes: of a request's or response's body.
+        body_bytes: of a request's or response's body, at most 16 MiB.
         size_exponent: SZX of the largest block that is sent or asked for; 6 is 1,024 bytes.
-        bodies_per_peer: in assembly for one peer; the one that was silent longest makes room.
+        bodies_per_peer: in assembly for one peer, and as many kept; the one that nothing came
+            of for longest makes room for another.
         assembly_s: how long after its last block a body in assembly is kept.
         kept_s: how long after its last block a response's body is kept.
 
@@ -81,17 +99,46 @@ class Block:
             BadBlockError: the value is longer than three bytes, or its size is the reserved one.
 
         """
-        raise NotImplementedError
+        if len(value) > _VALUE_BYTES:
+            raise BadBlockError(f"a block option of {len(value)} bytes", codes.BAD_OPTION)
+        number = decode_uint(value)
+        if number & 7 == _RESERVED_SIZE:
+            raise BadBlockError("block size 7 is reserved", codes.BAD_REQUEST)
+        return Block(number >> 4, bool(number & 8), number & 7)
 
     def encode(self) -> bytes:
         """The option's value, as short as it can be."""
-        raise NotImplementedError
+        return encode_uint(self.number << 4 | self.more << 3 | self.size_exponent)
+
+
+def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
+    """The first value of an option; None if it is not there."""
+    for each, value in options:
+        if each == number:
+            return value
+    return None
+
+
+def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ...]:
+    """Options with more of them, in the order that a message has them in."""
+    return tuple(sorted((*options, *more), key=_number))
 
 
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The options that tell one operation from another (RFC 7252, section 5.4.2 and 5.6).
+    """The options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
 
-    Those are all but the block options, Size1, Size2, Observe and what is marked as NoCacheKey;
-    Request-Tag is among them (RFC 9175, section 3.3).
+    Those are all but the block options, Observe, what is marked as NoCacheKey (Size1, Size2, Echo),
+    and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among them
+    (RFC 9175, section 3.3).
     """
-    raise NotImplementedError
+    return tuple(
+        [
+            option
+            for option in options
+            if option[0] & _NO_CACHE_KEY_MASK != _NO_CACHE_KEY and option[0] not in _OF_A_MESSAGE
+        ]
+    )
+
+
+def _number(option: Option) -> int:
+    return option[0]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coap_engine.message import CoapPeer, CoapResponse
-from coap_engine.shares import Refusal, Shares
+from coap_engine.shares import ShareRefusal, Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Registered:
 
     """
 
-    refusal: Refusal | None
+    refusal: ShareRefusal | None
     replaced: int | None
 
 

@@ -94,7 +94,7 @@ DEFAULT_LIMITS = ShareLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ShareRefusal:
     """Something is not granted, and what to do about it.
 
     Attributes:
@@ -131,15 +131,15 @@ class Share:
         self._quota = quota
         self._by_host: dict[Hashable, int] = {}
         self._by_principal: dict[Hashable, int] = {}
-        self._too_many = Refusal(codes.TOO_MANY_REQUESTS, quota.retry_s)
-        self._full = Refusal(codes.SERVICE_UNAVAILABLE, quota.retry_s)
+        self._too_many = ShareRefusal(codes.TOO_MANY_REQUESTS, quota.retry_s)
+        self._full = ShareRefusal(codes.SERVICE_UNAVAILABLE, quota.retry_s)
 
     @property
     def holders(self) -> int:
         """How many hosts and authenticated peers hold something."""
         return len(self._by_host) + len(self._by_principal)
 
-    def take(self, peer: CoapPeer, amount: int = 1) -> Refusal | None:
+    def take(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
         """Hold so much more for a peer: all of it, or nothing and why not, which is counted."""
         quota = self._quota
         if peer.principal is None:
@@ -251,8 +251,8 @@ class DatagramShares:
         # A flood from many forged addresses is not worth an answer to each.
         self._told_rate = max(1.0, rates.strangers / 100.0)
         self._told = _Bucket(self._told_rate, 0.0)
-        self._too_many = Refusal(codes.TOO_MANY_REQUESTS, 1)
-        self._full = Refusal(codes.SERVICE_UNAVAILABLE, 1)
+        self._too_many = ShareRefusal(codes.TOO_MANY_REQUESTS, 1)
+        self._full = ShareRefusal(codes.SERVICE_UNAVAILABLE, 1)
         self._refusal = self._full
 
     @property
@@ -290,7 +290,7 @@ class DatagramShares:
         everybody.left -= 1.0
         return ADMITTED
 
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ShareRefusal:
         """What to say to the host whose datagram was just REFUSED."""
         return self._refusal
 

@@ -18,9 +18,9 @@ from coap_engine.shares import (
     DatagramRates,
     DatagramShares,
     Quota,
-    Refusal,
     Share,
     ShareLimits,
+    ShareRefusal,
     Shares,
 )
 
@@ -51,7 +51,7 @@ def test_a_crowd_of_strangers_does_not_shut_out_those_that_are_authenticated() -
     share = Share(QUOTA)
     refusals = [share.take(stranger(f"192.0.2.{host}")) for host in range(100)]
     assert refusals.count(None) == 7
-    assert refusals[-1] == Refusal(codes.SERVICE_UNAVAILABLE, 300)
+    assert refusals[-1] == ShareRefusal(codes.SERVICE_UNAVAILABLE, 300)
     assert share.refused_full == 93
     assert [share.take(authenticated("pump")) for _ in range(5)] == [None] * 5
 
@@ -106,9 +106,9 @@ class ShareMachine(RuleBasedStateMachine):
             is_stranger and self.of(True) + amount > QUOTA.strangers
         )
         if has_its_part:
-            assert refusal == Refusal(codes.TOO_MANY_REQUESTS, QUOTA.retry_s)
+            assert refusal == ShareRefusal(codes.TOO_MANY_REQUESTS, QUOTA.retry_s)
         elif is_full:
-            assert refusal == Refusal(codes.SERVICE_UNAVAILABLE, QUOTA.retry_s)
+            assert refusal == ShareRefusal(codes.SERVICE_UNAVAILABLE, QUOTA.retry_s)
         else:
             assert refusal is None
             self.held[peer] += amount
