@@ -27,3 +27,19 @@ REQUEST_ENTITY_TOO_LARGE: Final = 0x8D
 TOO_MANY_REQUESTS: Final = 0x9D
 INTERNAL_SERVER_ERROR: Final = 0xA0
 SERVICE_UNAVAILABLE: Final = 0xA3
+PROXYING_NOT_SUPPORTED: Final = 0xA5
+
+
+def is_request(code: int) -> bool:
+    """Whether a code is of the class of methods, known or not."""
+    return 0 < code < 0x20
+
+
+def is_response(code: int) -> bool:
+    """Whether a code is of a class of responses: 2, 4 or 5."""
+    return code >> 5 in (2, 4, 5)
+
+
+def is_success(code: int) -> bool:
+    """Whether a response's code is of class 2."""
+    return code >> 5 == 2
