@@ -5,10 +5,17 @@ Nothing is remembered of a peer until it has shown an Echo that could only be ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Final
 
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapResponse
+
+ECHO_BYTES: Final = 8
+_SECRET_BYTES: Final = 32
+_WINDOWS_OF_A_SECRET: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +67,59 @@ class Freshness:
         self.refused = 0
         self._random_bytes = random_bytes
         self._rules = rules
+        self._secret = self._previous = random_bytes(_SECRET_BYTES)
+        self._generation: int | None = None
+        # By address, until when; all are proven for as long, so that the first ends first.
+        self._proven_until: dict[Hashable, float] = {}
 
     @property
     def remembered(self) -> int:
         """How many addresses are remembered as proven."""
-        raise NotImplementedError
+        return len(self._proven_until)
 
     def echo(self, peer: CoapPeer, now: float) -> bytes:
         """The Echo value for a peer, eight bytes."""
-        raise NotImplementedError
+        return self._value(peer, self._window(now), now)
 
     def challenge(self, peer: CoapPeer, now: float) -> CoapResponse:
         """Ask for an Echo: 4.01 Unauthorized with the value (section 2.3)."""
-        raise NotImplementedError
+        self.asked += 1
+        return CoapResponse(codes.UNAUTHORIZED, ((option_numbers.ECHO, self.echo(peer, now)),))
 
     def check(self, peer: CoapPeer, echo: bytes, now: float) -> bool:
         """Whether a peer shows an Echo of ours, of late; its address is proven by that."""
-        raise NotImplementedError
+        window = self._window(now)
+        # Both are computed and compared, so that time does not tell which window it is of.
+        is_new = hmac.compare_digest(echo, self._value(peer, window, now))
+        is_older = hmac.compare_digest(echo, self._value(peer, window - 1, now))
+        if not (is_new or is_older):
+            self.refused += 1
+            return False
+        self._proven_until.pop(peer.address, None)
+        self._proven_until[peer.address] = now + self._rules.proven_s
+        if len(self._proven_until) > self._rules.proven_peers:
+            del self._proven_until[next(iter(self._proven_until))]
+        return True
 
     def is_proven(self, peer: CoapPeer, now: float) -> bool:
         """Whether what is sent to a peer's address arrives there, as far as we know."""
-        raise NotImplementedError
+        if peer.is_address_proven:
+            return True
+        until = self._proven_until.get(peer.address)
+        if until is None:
+            return False
+        if now < until:
+            return True
+        del self._proven_until[peer.address]
+        return False
 
     def is_needed_to_act(self, peer: CoapPeer, code: int, now: float) -> bool:
         """Whether a request with this method has to wait until its peer has shown an Echo."""
-        raise NotImplementedError
+        return (
+            self._rules.writes
+            and code not in (codes.GET, codes.FETCH)
+            and not self.is_proven(peer, now)
+        )
 
     def is_needed_to_answer(
         self, peer: CoapPeer, request_bytes: int, response_bytes: int, now: float
@@ -98,4 +133,26 @@ class Freshness:
             now: in seconds.
 
         """
-        raise NotImplementedError
+        if response_bytes <= request_bytes * self._rules.amplification:
+            return False
+        return not self.is_proven(peer, now)
+
+    def _window(self, now: float) -> int:
+        return int(now // self._rules.window_s)
+
+    def _value(self, peer: CoapPeer, window: int, now: float) -> bytes:
+        """The Echo of a peer in one window of time: RFC 9175, appendix A, item 3, without state."""
+        generation = window // _WINDOWS_OF_A_SECRET
+        self._rotate(self._window(now) // _WINDOWS_OF_A_SECRET)
+        secret = self._secret if generation == self._generation else self._previous
+        # A number of fixed length comes first, so that no two pairs read the same.
+        text = window.to_bytes(8, "big", signed=True) + repr(peer.address).encode()
+        return hmac.digest(secret, text, "sha256")[:ECHO_BYTES]
+
+    def _rotate(self, generation: int) -> None:
+        if generation == self._generation:
+            return
+        is_next = self._generation is None or generation == self._generation + 1
+        self._previous = self._secret if is_next else self._random_bytes(_SECRET_BYTES)
+        self._secret = self._random_bytes(_SECRET_BYTES)
+        self._generation = generation

@@ -12,35 +12,13 @@ Stated here and nowhere else:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
+from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged, is_success
 from coap_engine.shares import ShareRefusal, Shares
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmRules:
-    """When a notification is confirmable.
-
-    Counts are of notifications, the response to the registration not among them.
-
-    Attributes:
-        every: each such notification since the last confirmed one.
-        after_s: the first one so long after the last confirmed one; at most 24 hours (RFC 7641,
-            section 4.5).
-        unproven_every: like ``every``, for an observer whose address is not proven; its first
-            notification is confirmable in any case.
-        unproven_after_s: like ``after_s``.
-
-    """
-
-    every: int = 16
-    after_s: float = 3_600.0
-    unproven_every: int = 5
-    unproven_after_s: float = 30.0
-
-
-DEFAULT_RULES = ConfirmRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,74 +78,203 @@ class Observations:
     5. `gave_up` when the last repetition was not answered; `reset` for each Reset that comes.
     6. `cancel` when whoever answers is done with it; `forget_peer` when a session is gone.
 
-    Whatever says that an exchange has ended has given its share back.
+    Of an exchange that ended by any of these, or by a notification that is the last, nothing
+    is known any more, and its share has been given back.
 
     Args:
         shares: each observation takes one of ``shares.observations``.
         rules: when notifications are confirmable.
 
+    Attributes:
+        silent: observations that ended as their observer did not answer, since the start.
+        rejected: those that a Reset ended.
+
     """
 
     def __init__(self, shares: Shares, rules: ConfirmRules = DEFAULT_RULES) -> None:
-        self._shares = shares
+        self.silent = 0
+        self.rejected = 0
+        self._share = shares.observations
         self._rules = rules
+        self._last_ended_number = -1
+        self._by_exchange: dict[int, Observation] = {}
+        self._by_token: dict[tuple[Hashable, bytes], Observation] = {}
+        self._by_message: dict[tuple[Hashable, int], Observation] = {}
+        self._by_address: dict[Hashable, dict[int, Observation]] = {}
 
     def __len__(self) -> int:
         """How many there are."""
-        raise NotImplementedError
+        return len(self._by_exchange)
 
     def has(self, exchange: int) -> bool:
         """Whether an exchange is an observation that goes on."""
-        raise NotImplementedError
+        return exchange in self._by_exchange
 
-    def register(self, peer: CoapPeer, token: bytes, exchange: int, now: float) -> Registered:
-        """Take a request with Observe 0; an observation of this peer and token is replaced."""
-        raise NotImplementedError
+    def register(
+        self, peer: CoapPeer, token: bytes, exchange: int, now: float, *, is_proven: bool = False
+    ) -> Registered:
+        """Take a request with Observe 0; an observation of this peer and token is replaced.
+
+        Args:
+            peer: the observer.
+            token: of the request.
+            exchange: of the request.
+            now: in seconds.
+            is_proven: its address is, by an Echo (`Freshness.is_proven`), if not by its session.
+
+        """
+        before = self._by_token.get((peer.address, token))
+        if before is not None:
+            self._end(before)
+        replaced = before.exchange if before is not None else None
+        refusal = self._share.take(peer)
+        if refusal is not None:
+            return Registered(refusal, replaced)
+        is_proven = is_proven or peer.is_address_proven
+        one = Observation(peer, token, exchange, is_proven=is_proven, now=now)
+        # A token may be that of an observation that ended within this millisecond.
+        one.number = self._last_ended_number
+        self._by_exchange[exchange] = one
+        self._by_token[peer.address, token] = one
+        self._by_address.setdefault(peer.address, {})[exchange] = one
+        return Registered(None, replaced)
 
     def deregister(self, peer: CoapPeer, token: bytes) -> int | None:
         """End the observation of a peer by its token: the exchange that ended, if there is one."""
-        raise NotImplementedError
+        return self._ended(self._by_token.get((peer.address, token)))
 
-    def first_response(self, exchange: int, response: CoapResponse, now: float) -> int | None:
+    def first_response(
+        self, exchange: int, response: CoapResponse, now: float, *, is_confirmable: bool = False
+    ) -> int | None:
         """The Observe value of the response to the registration.
 
-        None if the response is an error, or nobody observes: the response has no Observe option,
-        and the observation, if there was one, has ended.
+        Args:
+            exchange: of the registration.
+            response: to it.
+            now: in seconds.
+            is_confirmable: it goes in a confirmable message of its own, so that `acknowledged` or
+                `gave_up` will be called. Notifications wait until then.
+
+        Returns:
+            None if the response is an error, or nobody observes: the response has no Observe
+            option, and the observation, if there was one, has ended.
+
         """
-        raise NotImplementedError
+        one = self._by_exchange.get(exchange)
+        if one is None:
+            return None
+        if not is_success(response):
+            self._end(one)
+            return None
+        one.is_of_its_format(response)
+        one.is_waited_for = is_confirmable
+        return one.next_number(now)
 
     def notify(self, exchange: int, response: CoapResponse, now: float) -> Notification | None:
         """Tell an observer: what to send now, or None if it has to wait or nobody observes.
 
         An error response ends the observation, as does a Content-Format other than the first
-        response's, which is told as 4.06 (section 4.2).
+        response's, which is told as 4.06 (section 4.2). Of what waits, an error is the last.
         """
-        raise NotImplementedError
+        one = self._by_exchange.get(exchange)
+        if one is None:
+            return None
+        if not one.is_of_its_format(response):
+            response = CoapResponse(codes.NOT_ACCEPTABLE)
+        if not one.is_waited_for:
+            return self._to_send(one, response, now)
+        one.wait(response, now)
+        return None
 
     def sent(self, exchange: int, message_id: int) -> None:
         """Note the id of an observation's last message, so that `reset` finds it."""
-        raise NotImplementedError
+        one = self._by_exchange.get(exchange)
+        if one is not None:
+            self._forget_message(one)
+            one.message_id = message_id
+            self._by_message[one.peer.address, message_id] = one
 
     def acknowledged(self, exchange: int, now: float) -> Notification | None:
         """The confirmable notification under way was acknowledged: what waited, to be sent now."""
-        raise NotImplementedError
+        one = self._by_exchange.get(exchange)
+        if one is None:
+            return None
+        one.confirm(now)
+        return self._waiting(one, now)
 
     def newest(self, exchange: int, now: float) -> Notification | None:
         """What to send instead of a repetition: what waited, confirmable; None if nothing did."""
-        raise NotImplementedError
+        one = self._by_exchange.get(exchange)
+        return self._waiting(one, now) if one is not None else None
 
-    def gave_up(self, exchange: int) -> bool:
-        """No answer to a confirmable notification: it has ended, if it was going on."""
-        raise NotImplementedError
+    def gave_up(self, exchange: int) -> list[int]:
+        """A confirmable notification was not answered: the exchanges that ended.
+
+        Those are all of the observer's address, as nobody is there: each would be found out by
+        as many datagrams more.
+        """
+        one = self._by_exchange.get(exchange)
+        if one is None:
+            return []
+        ended = self.forget_peer(one.peer)
+        self.silent += len(ended)
+        return ended
 
     def reset(self, peer: CoapPeer, message_id: int) -> int | None:
         """A Reset came: the exchange that ended, if the message was the last of an observation."""
-        raise NotImplementedError
+        ended = self._ended(self._by_message.get((peer.address, message_id)))
+        if ended is not None:
+            self.rejected += 1
+        return ended
 
     def cancel(self, exchange: int) -> bool:
         """End an observation from our side without a word: whether it was going on."""
-        raise NotImplementedError
+        return self._ended(self._by_exchange.get(exchange)) is not None
 
     def forget_peer(self, peer: CoapPeer) -> list[int]:
         """End all observations of a peer whose session is gone: the exchanges that ended."""
-        raise NotImplementedError
+        of_peer = list(self._by_address.get(peer.address, {}).values())
+        for one in of_peer:
+            self._end(one)
+        return [one.exchange for one in of_peer]
+
+    def _waiting(self, one: Observation, now: float) -> Notification | None:
+        response = one.waiting
+        if response is None:
+            return None
+        one.waiting = None
+        return self._to_send(one, aged(response, int(now - one.waiting_since)), now)
+
+    def _to_send(self, one: Observation, response: CoapResponse, now: float) -> Notification:
+        if not is_success(response):
+            self._end(one)
+            return Notification(one.exchange, one.peer, one.token, response, None, True, True)
+        # What is sent instead of a repetition is confirmable as that was.
+        one.is_waited_for = one.is_to_confirm(self._rules, now) or one.is_waited_for
+        number = one.next_number(now)
+        return Notification(
+            one.exchange, one.peer, one.token, response, number, one.is_waited_for, False
+        )
+
+    def _ended(self, one: Observation | None) -> int | None:
+        if one is None:
+            return None
+        self._end(one)
+        return one.exchange
+
+    def _end(self, one: Observation) -> None:
+        address = one.peer.address
+        self._last_ended_number = max(self._last_ended_number, one.number)
+        del self._by_exchange[one.exchange]
+        del self._by_token[address, one.token]
+        self._forget_message(one)
+        of_peer = self._by_address[address]
+        del of_peer[one.exchange]
+        if not of_peer:
+            del self._by_address[address]
+        self._share.give_back(one.peer)
+
+    def _forget_message(self, one: Observation) -> None:
+        key = (one.peer.address, one.message_id)
+        if self._by_message.get(key) is one:
+            del self._by_message[key]
