@@ -18,7 +18,7 @@ from coap_engine.freshness import Freshness
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapResponse
 from coap_engine.observations import Observations
-from coap_engine.outbox import Outbox
+from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
 from coap_engine.recent_requests import RecentRequest, RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
@@ -52,7 +52,7 @@ class Engine:
         self.shares = Shares(limits.shares)
         self.freshness = Freshness(random_bytes, limits.freshness)
         self._limits = limits
-        self._outbox = Outbox(random_bytes)
+        self._outbox = DatagramOutbox(random_bytes)
         self._recent = RecentRequests(limits.recent)
         self._retransmissions = Retransmissions(random_bytes, limits.transmission)
         self._request_bodies = RequestBodies(self.shares, limits.bodies)

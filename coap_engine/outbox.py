@@ -7,7 +7,7 @@ from collections.abc import Callable
 from coap_engine.message import CoapPeer
 
 
-class Outbox:
+class DatagramOutbox:
     """Datagrams in the order in which they are to be sent.
 
     Args:

@@ -18,7 +18,7 @@ from coap_engine.message import (
     Responded,
     Unanswered,
 )
-from coap_engine.outbox import Outbox
+from coap_engine.outbox import DatagramOutbox
 from coap_engine.retransmission import REQUEST, Confirmable, Retransmissions
 from coap_engine.shares import Shares
 
@@ -52,7 +52,7 @@ class OwnRequests:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: DatagramOutbox,
         retransmissions: Retransmissions,
         shares: Shares,
         random_bytes: Callable[[int], bytes],

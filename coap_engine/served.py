@@ -21,7 +21,7 @@ from coap_engine.exchange import ServedExchange
 from coap_engine.freshness import Freshness
 from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended
 from coap_engine.observations import Notification, Observations
-from coap_engine.outbox import Outbox
+from coap_engine.outbox import DatagramOutbox
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.retransmission import (
     NOTIFICATION,
@@ -49,7 +49,7 @@ class ServedExchanges:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: DatagramOutbox,
         retransmissions: Retransmissions,
         shares: Shares,
         bodies: ResponseBodies,
