@@ -112,19 +112,22 @@ class Engine:
         else:
             self._unfitting(message, peer)
 
-    def respond(self, exchange: int, response: CoapResponse, now: float) -> None:
+    def respond(
+        self, exchange: int, response: CoapResponse, now: float, *, is_last: bool = False
+    ) -> None:
         """Answer a request, or notify its observer of a change.
 
         Args:
             exchange: from `Asked`.
             response: whole.
             now: in seconds.
+            is_last: no notification will follow, whatever the client asked for.
 
         Raises:
             UnknownExchangeError: nobody waits for it: it was answered, or has ended.
 
         """
-        self._served.respond(exchange, response, now)
+        self._served.respond(exchange, response, now, is_last=is_last)
 
     def request(self, peer: CoapPeer, request: CoapRequest, now: float) -> int:
         """Ask a peer; `Responded` or `Unanswered` tells what came of it.

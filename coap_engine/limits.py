@@ -10,8 +10,8 @@ from coap_engine.codec import DEFAULT_LIMITS as _CODEC
 from coap_engine.codec import CodecLimits
 from coap_engine.freshness import DEFAULT_RULES as _FRESHNESS
 from coap_engine.freshness import FreshnessRules
-from coap_engine.observations import DEFAULT_RULES as _CONFIRM
-from coap_engine.observations import ConfirmRules
+from coap_engine.observation import DEFAULT_RULES as _CONFIRM
+from coap_engine.observation import ConfirmRules
 from coap_engine.recent_requests import DEFAULT_LIMITS as _RECENT
 from coap_engine.recent_requests import RecentLimits
 from coap_engine.retransmission import DEFAULT_RULES as _TRANSMISSION

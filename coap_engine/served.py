@@ -87,8 +87,10 @@ class ServedExchanges:
             return refusal
         self._open[exchange.number] = exchange
         if registers:
+            peer = exchange.peer
             outcome = self._observations.register(
-                exchange.peer, exchange.token, exchange.number, now
+                *(peer, exchange.token, exchange.number, now),
+                is_proven=self._freshness.is_proven(peer, now),
             )
             exchange.observes = outcome.refusal is None
             if outcome.replaced is not None:
@@ -103,8 +105,16 @@ class ServedExchanges:
         if number is not None:
             self._end(number, "deregistered")
 
-    def respond(self, number: int, response: CoapResponse, now: float) -> None:
+    def respond(
+        self, number: int, response: CoapResponse, now: float, *, is_last: bool = False
+    ) -> None:
         """Answer a request, or notify its observer.
+
+        Args:
+            number: of the exchange.
+            response: whole.
+            now: in seconds.
+            is_last: no other will follow; the observer is told by the lack of Observe.
 
         Raises:
             UnknownExchangeError: nobody waits for it.
@@ -113,10 +123,10 @@ class ServedExchanges:
         exchange = self._open.get(number)
         if exchange is None:
             raise UnknownExchangeError(number)
+        if is_last and exchange.observes:
+            self._observations.cancel(number)
         if exchange.is_answered:
-            notification = self._observations.notify(number, response, now)
-            if notification is not None:
-                self._notify(exchange, notification, now)
+            self._tell(exchange, response, now, is_last=is_last)
             return
         observe = None
         if exchange.observes:
@@ -262,6 +272,20 @@ class ServedExchanges:
                 Confirmable(exchange.peer, message.message_id, datagram, RESPONSE, exchange.number),
                 now,
             )
+
+    def _tell(
+        self, exchange: ServedExchange, response: CoapResponse, now: float, *, is_last: bool
+    ) -> None:
+        number = exchange.number
+        notification = self._observations.notify(number, response, now)
+        if is_last:
+            notification = Notification(
+                *(number, exchange.peer, exchange.token, response, None),
+                is_confirmable=True,
+                is_last=True,
+            )
+        if notification is not None:
+            self._notify(exchange, notification, now)
 
     def _notify(self, exchange: ServedExchange, notification: Notification, now: float) -> None:
         message_id = self._outbox.next_message_id()
