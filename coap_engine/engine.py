@@ -77,6 +77,11 @@ class Engine:
         """Requests without an answer, observations, and requests of our own."""
         return len(self._served) + len(self._own)
 
+    @property
+    def remembered_requests(self) -> int:
+        """Requests that would be answered again and not be carried out again."""
+        return len(self._recent)
+
     def receive_datagram(self, datagram: bytes, peer: CoapPeer, now: float) -> None:
         """Take a datagram, or the plaintext of one.
 
