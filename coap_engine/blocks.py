@@ -15,7 +15,7 @@ EXCHANGE_LIFETIME_S = 247.0
 
 _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7
-_NO_CACHE_KEY_MASK: Final = 0x1E
+_NO_CACHE_KEY_MASK: Final = 0x1F  # with the bit of those that are critical, which count
 _NO_CACHE_KEY: Final = 0x1C
 _OF_A_MESSAGE = frozenset(
     (
@@ -127,9 +127,9 @@ def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ..
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
     """The options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
 
-    Those are all but the block options, Observe, what is marked as NoCacheKey (Size1, Size2, Echo),
-    and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among them
-    (RFC 9175, section 3.3).
+    Those are all but the block options, Observe, elective ones marked as NoCacheKey (Size1, Size2,
+    Echo), and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among
+    them (RFC 9175, section 3.3).
     """
     return tuple(
         [
