@@ -15,7 +15,7 @@ EXCHANGE_LIFETIME_S = 247.0
 
 _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7
-_NO_CACHE_KEY_MASK: Final = 0x1E
+_NO_CACHE_KEY_MASK: Final = 0x1F  # with the bit of those that are critical, which count
 _NO_CACHE_KEY: Final = 0x1C
 _OF_A_MESSAGE = frozenset(
     (
@@ -66,20 +66,25 @@ class BadBlockError(CoapError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
 class Block:
     """The value of a block option (RFC 7959, section 2.2).
 
-    Attributes:
-        number: of the block, from 0.
+    It is no dataclass, as those of which each datagram makes one are not: compiled, a frozen one
+    takes ten times as long to make.
+
+    Args:
+        number: of the block, from 0; at most 2**20 - 1 in an option.
         more: whether blocks follow.
         size_exponent: SZX; the block has ``2 ** (szx + 4)`` bytes, 0 to 6.
 
     """
 
-    number: int
-    more: bool
-    size_exponent: int
+    __slots__ = ("more", "number", "size_exponent")
+
+    def __init__(self, number: int, more: bool, size_exponent: int) -> None:
+        self.number = number
+        self.more = more
+        self.size_exponent = size_exponent
 
     @property
     def size_bytes(self) -> int:
@@ -127,9 +132,9 @@ def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ..
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
     """The options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
 
-    Those are all but the block options, Observe, what is marked as NoCacheKey (Size1, Size2, Echo),
-    and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among them
-    (RFC 9175, section 3.3).
+    Those are all but the block options, Observe, elective ones marked as NoCacheKey (Size1, Size2,
+    Echo), and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among
+    them (RFC 9175, section 3.3).
     """
     return tuple(
         [

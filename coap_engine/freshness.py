@@ -28,6 +28,8 @@ class FreshnessRules:
         proven_peers: so many addresses at most are remembered as proven.
         amplification: an answer may be so many times the request's length without proof
             (RFC 9175, section 2.4, item 3).
+        header_bytes: of Ethernet, IP and UDP, which count with each datagram there. So 136 bytes
+            may go in any case.
         writes: whether a request that changes something needs a proven address.
 
     """
@@ -36,6 +38,7 @@ class FreshnessRules:
     proven_s: float = 300.0
     proven_peers: int = 4_096
     amplification: int = 3
+    header_bytes: int = 62
     writes: bool = True
 
 
@@ -82,7 +85,11 @@ class Freshness:
         return self._value(peer, self._window(now), now)
 
     def challenge(self, peer: CoapPeer, now: float) -> CoapResponse:
-        """Ask for an Echo: 4.01 Unauthorized with the value (section 2.3)."""
+        """Ask for an Echo: 4.01 Unauthorized with the value (section 2.3).
+
+        It goes as piggybacked or non-confirmable response, never as a separate one that would be
+        repeated (section 2.4, item 3).
+        """
         self.asked += 1
         return CoapResponse(codes.UNAUTHORIZED, ((option_numbers.ECHO, self.echo(peer, now)),))
 
@@ -129,13 +136,15 @@ class Freshness:
         Args:
             peer: who is answered.
             request_bytes: length of the datagram that came.
-            response_bytes: length of the datagram that would go.
+            response_bytes: length of the datagram that would go; with all its repetitions, if it
+                is a confirmable one.
             now: in seconds.
 
         """
-        if response_bytes <= request_bytes * self._rules.amplification:
-            return False
-        return not self.is_proven(peer, now)
+        rules = self._rules
+        came_bytes = request_bytes + rules.header_bytes
+        goes_bytes = response_bytes + rules.header_bytes
+        return goes_bytes > came_bytes * rules.amplification and not self.is_proven(peer, now)
 
     def _window(self, now: float) -> int:
         return int(now // self._rules.window_s)

@@ -37,11 +37,10 @@ class Registered:
     replaced: int | None
 
 
-@dataclass(frozen=True, slots=True)
 class Notification:
     """A response to be sent now, in a message of its own.
 
-    Attributes:
+    Args:
         exchange: of the request to observe.
         peer: the observer.
         token: of the request.
@@ -53,13 +52,34 @@ class Notification:
 
     """
 
-    exchange: int
-    peer: CoapPeer
-    token: bytes
-    response: CoapResponse
-    observe: int | None
-    is_confirmable: bool
-    is_last: bool
+    __slots__ = (
+        "exchange",
+        "is_confirmable",
+        "is_last",
+        "observe",
+        "peer",
+        "response",
+        "token",
+    )
+
+    def __init__(
+        self,
+        exchange: int,
+        peer: CoapPeer,
+        token: bytes,
+        response: CoapResponse,
+        observe: int | None,
+        *,
+        is_confirmable: bool,
+        is_last: bool,
+    ) -> None:
+        self.exchange = exchange
+        self.peer = peer
+        self.token = token
+        self.response = response
+        self.observe = observe
+        self.is_confirmable = is_confirmable
+        self.is_last = is_last
 
 
 class Observations:
@@ -246,14 +266,22 @@ class Observations:
         return self._to_send(one, aged(response, int(now - one.waiting_since)), now)
 
     def _to_send(self, one: Observation, response: CoapResponse, now: float) -> Notification:
-        if not is_success(response):
+        number: int | None = None
+        is_last = not is_success(response)
+        if is_last:
             self._end(one)
-            return Notification(one.exchange, one.peer, one.token, response, None, True, True)
-        # What is sent instead of a repetition is confirmable as that was.
-        one.is_waited_for = one.is_to_confirm(self._rules, now) or one.is_waited_for
-        number = one.next_number(now)
+        else:
+            number = one.next_number(now)
+            # What is sent instead of a repetition is confirmable as that was.
+            one.is_waited_for = one.is_to_confirm(self._rules, now) or one.is_waited_for
         return Notification(
-            one.exchange, one.peer, one.token, response, number, one.is_waited_for, False
+            one.exchange,
+            one.peer,
+            one.token,
+            response,
+            number,
+            is_confirmable=is_last or one.is_waited_for,
+            is_last=is_last,
         )
 
     def _ended(self, one: Observation | None) -> int | None:

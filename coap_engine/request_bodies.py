@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import DEFAULT_LIMITS, BadBlockError, Block, BodyLimits, value_of
 from coap_engine.held_bodies import BodyKey, HeldBodies, HeldBody, body_key
@@ -12,18 +10,30 @@ from coap_engine.shares import Shares
 from coap_engine.uint import decode_uint, encode_uint
 
 
-@dataclass(frozen=True, slots=True)
 class WholeBody:
     """The body of a request is whole.
 
-    Attributes:
+    Args:
         payload: all of it.
         block1: what the final response says as Block1; None if the request had no such option.
 
     """
 
-    payload: bytes
-    block1: bytes | None
+    __slots__ = ("block1", "payload")
+
+    def __init__(self, payload: bytes, block1: bytes | None) -> None:
+        self.payload = payload
+        self.block1 = block1
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, WholeBody)
+            and other.payload == self.payload
+            and other.block1 == self.block1
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.payload, self.block1))
 
 
 class RequestBodies:

@@ -90,8 +90,10 @@ def test_reads_need_no_echo_and_writes_do_until_the_address_is_proven() -> None:
 
 def test_rfc_9175_section_2_4_no_answer_is_more_than_three_times_the_request() -> None:
     echoes = freshness()
-    assert not echoes.is_needed_to_answer(PEER, 20, 60, 0.0)
-    assert echoes.is_needed_to_answer(PEER, 20, 61, 0.0)
+    assert not echoes.is_needed_to_answer(PEER, 4, 136, 0.0)
+    assert echoes.is_needed_to_answer(PEER, 4, 137, 0.0)
+    assert not echoes.is_needed_to_answer(PEER, 20, 184, 0.0)
+    assert echoes.is_needed_to_answer(PEER, 20, 185, 0.0)
     assert not echoes.is_needed_to_answer(SESSION, 20, 1_033, 0.0)
     echoes.check(PEER, echoes.echo(PEER, 0.0), 0.0)
     assert not echoes.is_needed_to_answer(PEER, 20, 1_033, 0.0)
