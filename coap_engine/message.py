@@ -90,8 +90,8 @@ class CoapResponse:
 class Asked:
     """A request is to be answered with `Engine.respond`, once.
 
-    If `CoapRequest.observe` is set and the answer is a success, later answers to the same exchange
-    are notifications, until `Ended` comes.
+    If `CoapRequest.observe` is set and the answer is a success that is not said to be the last,
+    later answers to the same exchange are notifications, until `Ended` comes.
     """
 
     exchange: int

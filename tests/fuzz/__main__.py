@@ -29,19 +29,16 @@ NO_WHEEL = 3
 def main() -> None:
     arguments = _arguments()
     if arguments.replay is not None:
-        from targets import TARGETS
-
-        TARGETS[arguments.target](_input(arguments.replay))
+        _target(arguments.target)(_input(arguments.replay))
         print("nothing broke")
         return
     atheris = _atheris()
-    with atheris.instrument_imports(include=["gateway.broker", "gateway.mqtt"]):
-        from targets import TARGETS
+    with atheris.instrument_imports(include=["gateway.broker", "gateway.mqtt", "coap_engine"]):
+        run = _target(arguments.target)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(arguments.folder or made)
         folder.mkdir(parents=True, exist_ok=True)
-        _write_seeds(folder)
-        run = TARGETS[arguments.target]
+        _write_seeds(folder, arguments.target)
         atheris.Setup(
             [
                 sys.argv[0],
@@ -59,9 +56,19 @@ def main() -> None:
         atheris.Fuzz()
 
 
+def _target(name: str) -> Any:
+    if name == "coap":
+        from coap_datagrams import coap
+
+        return coap
+    from targets import TARGETS
+
+    return TARGETS[name]
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
-    parser.add_argument("target", choices=["parser", "connection"])
+    parser.add_argument("target", choices=["parser", "connection", "coap"])
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replay", metavar="HEX-OR-FILE")
@@ -101,8 +108,11 @@ def _input(replay: str) -> bytes:
     return path.read_bytes() if len(replay) < 256 and path.is_file() else bytes.fromhex(replay)
 
 
-def _write_seeds(folder: Path) -> None:
-    from corpus import seeds
+def _write_seeds(folder: Path, target: str) -> None:
+    if target == "coap":
+        from coap_datagrams import seeds
+    else:
+        from corpus import seeds
 
     inputs = folder / "inputs"
     inputs.mkdir(exist_ok=True)

@@ -1,0 +1,76 @@
+"""A request that is being served, from `Asked` to its answer, or to the end of its observation."""
+
+from __future__ import annotations
+
+from coap_engine.message import CoapPeer, Option
+from coap_engine.recent_requests import RecentRequest
+
+
+class ServedExchange:
+    """One of them.
+
+    Attributes:
+        number: what it is called above the engine.
+        peer: who asked.
+        message_id: of the message with the request.
+        is_confirmable: whether that was a CON.
+        token: of the request.
+        code: its method.
+        options: as they came.
+        body: of the request, whole.
+        block1: what the answer says as Block1; None for nothing.
+        request_bytes: length of the datagram.
+        suppressed: classes of responses that are not wanted, as bits (RFC 7967).
+        recent: where the answer is remembered.
+        acknowledge_at: when an empty ACK is due, in seconds.
+        is_acknowledged: an empty ACK was sent: the response is separate.
+        is_answered: the first response was sent: it is an observation.
+        observes: it asked to observe, and may.
+
+    """
+
+    __slots__ = (
+        "acknowledge_at",
+        "block1",
+        "body",
+        "code",
+        "is_acknowledged",
+        "is_answered",
+        "is_confirmable",
+        "message_id",
+        "number",
+        "observes",
+        "options",
+        "peer",
+        "recent",
+        "request_bytes",
+        "suppressed",
+        "token",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        peer: CoapPeer,
+        code: int,
+        token: bytes,
+        options: tuple[Option, ...],
+        body: bytes,
+        recent: RecentRequest,
+    ) -> None:
+        self.number = number
+        self.peer = peer
+        self.code = code
+        self.token = token
+        self.options = options
+        self.body = body
+        self.recent = recent
+        self.message_id = recent.message_id
+        self.is_confirmable = False
+        self.block1: bytes | None = None
+        self.request_bytes = 0
+        self.suppressed = 0
+        self.acknowledge_at = 0.0
+        self.is_acknowledged = False
+        self.is_answered = False
+        self.observes = False

@@ -1,0 +1,119 @@
+"""What of a request's options is the engine's, and what goes on to the resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coap_engine import codes, option_numbers
+from coap_engine.errors import CoapError
+from coap_engine.message import Option
+from coap_engine.uint import decode_uint
+
+_OWN: Final = frozenset(
+    (
+        option_numbers.URI_HOST,
+        option_numbers.URI_PORT,
+        option_numbers.OBSERVE,
+        option_numbers.HOP_LIMIT,
+        option_numbers.BLOCK1,
+        option_numbers.BLOCK2,
+        option_numbers.SIZE1,
+        option_numbers.SIZE2,
+        option_numbers.ECHO,
+        option_numbers.NO_RESPONSE,
+        option_numbers.REQUEST_TAG,
+    )
+)
+_PLAIN: Final = frozenset((option_numbers.URI_PATH, option_numbers.URI_QUERY))
+"""Known, repeatable, and of any length that an option of a request is read with."""
+_PATH_BYTES_MAX: Final = 255
+_REGISTER: Final = 0
+_DEREGISTER: Final = 1
+
+
+class RefusedOptionError(CoapError):
+    """A request can't be served for one of its options.
+
+    Attributes:
+        code: what it is answered with.
+
+    """
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """Options, sorted by who they are for.
+
+    Attributes:
+        passed: those of the resource.
+        registers: Observe 0.
+        deregisters: Observe 1.
+        echo: of RFC 9175; None if there is none.
+        suppressed: the classes of responses that are not wanted (RFC 7967), as bits.
+
+    """
+
+    passed: tuple[Option, ...]
+    registers: bool
+    deregisters: bool
+    echo: bytes | None
+    suppressed: int
+
+
+def read_options(options: tuple[Option, ...]) -> RequestOptions:
+    """Sort a request's options.
+
+    What is not known, is too short or long, or stands too often is ignored if it is elective
+    (RFC 7252, sections 5.4.1, 5.4.3 and 5.4.5).
+
+    Raises:
+        RefusedOptionError: an option is critical and not understood (4.02), asks for a proxy
+            (5.05), or is a Hop-Limit of zero (4.00; RFC 8768).
+
+    """
+    for number, value in options:
+        if number not in _PLAIN or len(value) > _PATH_BYTES_MAX:
+            return _sorted(options)
+    return RequestOptions(options, False, False, None, 0)
+
+
+def _sorted(options: tuple[Option, ...]) -> RequestOptions:
+    passed: list[Option] = []
+    own: dict[int, bytes] = {}
+    before = -1
+    for option in options:
+        number, value = option
+        if not _is_understood(number, value, number == before):
+            if option_numbers.is_critical(number):
+                raise RefusedOptionError(codes.BAD_OPTION, f"option {number} is not understood")
+            continue
+        before = number
+        if number in (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME):
+            raise RefusedOptionError(codes.PROXYING_NOT_SUPPORTED, "not a proxy")
+        if number in _OWN:
+            own[number] = value
+        else:
+            passed.append(option)
+    if own.get(option_numbers.HOP_LIMIT) == b"\0":
+        raise RefusedOptionError(codes.BAD_REQUEST, "Hop-Limit 0")
+    observe = own.get(option_numbers.OBSERVE)
+    action = None if observe is None else decode_uint(observe)
+    return RequestOptions(
+        tuple(passed),
+        action == _REGISTER,
+        action == _DEREGISTER,
+        own.get(option_numbers.ECHO),
+        decode_uint(own.get(option_numbers.NO_RESPONSE, b"")),
+    )
+
+
+def _is_understood(number: int, value: bytes, is_repeated: bool) -> bool:
+    lengths = option_numbers.LENGTHS.get(number)
+    if lengths is None or not lengths[0] <= len(value) <= lengths[1]:
+        return False
+    return not is_repeated or number in option_numbers.REPEATABLE

@@ -1,0 +1,327 @@
+"""Requests that are being served: from the whole request to its answers.
+
+Stated here and nowhere else:
+
+- An answer is piggybacked until the empty ACK has gone, and separate from then on (RFC 7252,
+  section 5.2).
+- To an address that is not proven no answer is longer than three times the request; it is asked
+  for an Echo instead (RFC 9175, section 2.4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from coap_engine import codes, option_numbers
+from coap_engine.blocks import with_options
+from coap_engine.codec import ACK, CON, NON, CoapMessage, empty_message
+from coap_engine.counters import EngineCounters
+from coap_engine.errors import UnknownExchangeError
+from coap_engine.exchange import ServedExchange
+from coap_engine.freshness import Freshness
+from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended
+from coap_engine.observations import Notification, Observations
+from coap_engine.outbox import DatagramOutbox
+from coap_engine.response_bodies import ResponseBodies
+from coap_engine.retransmission import (
+    NOTIFICATION,
+    RESPONSE,
+    Confirmable,
+    Retransmissions,
+)
+from coap_engine.shares import ShareRefusal, Shares
+from coap_engine.uint import encode_uint
+
+
+class ServedExchanges:
+    """All exchanges that have no last answer yet.
+
+    Args:
+        outbox: takes what is to be sent.
+        retransmissions: repeats separate responses and notifications.
+        shares: each exchange takes one of ``shares.requests`` until its first answer.
+        bodies: cuts long answers.
+        observations: who observes what.
+        freshness: says who has to show an Echo.
+        counters: of the engine.
+
+    """
+
+    def __init__(
+        self,
+        outbox: DatagramOutbox,
+        retransmissions: Retransmissions,
+        shares: Shares,
+        bodies: ResponseBodies,
+        observations: Observations,
+        freshness: Freshness,
+        counters: EngineCounters,
+    ) -> None:
+        self._outbox = outbox
+        self._retransmissions = retransmissions
+        self._shares = shares
+        self._bodies = bodies
+        self._observations = observations
+        self._freshness = freshness
+        self._counters = counters
+        self._open: dict[int, ServedExchange] = {}
+        self._to_acknowledge: deque[ServedExchange] = deque()
+        self._ended: list[CoapEvent] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(
+        self, exchange: ServedExchange, now: float, *, registers: bool
+    ) -> ShareRefusal | None:
+        """Let a request be served; or say why there is no room for it.
+
+        Args:
+            exchange: of the request.
+            now: in seconds.
+            registers: it asks to observe; ``exchange.observes`` says then whether it may.
+
+        """
+        refusal = self._shares.requests.take(exchange.peer)
+        if refusal is not None:
+            return refusal
+        self._open[exchange.number] = exchange
+        if registers:
+            peer = exchange.peer
+            outcome = self._observations.register(
+                *(peer, exchange.token, exchange.number, now),
+                is_proven=self._freshness.is_proven(peer, now),
+            )
+            exchange.observes = outcome.refusal is None
+            if outcome.replaced is not None:
+                self._end(outcome.replaced, "observed anew")
+        if exchange.is_confirmable:
+            self._to_acknowledge.append(exchange)
+        return None
+
+    def deregister(self, peer: CoapPeer, token: bytes) -> None:
+        """A peer does not want to be told any longer (RFC 7641, section 3.6)."""
+        number = self._observations.deregister(peer, token)
+        if number is not None:
+            self._end(number, "deregistered")
+
+    def respond(
+        self, number: int, response: CoapResponse, now: float, *, is_last: bool = False
+    ) -> None:
+        """Answer a request, or notify its observer.
+
+        Args:
+            number: of the exchange.
+            response: whole.
+            now: in seconds.
+            is_last: no other will follow; the observer is told by the lack of Observe.
+
+        Raises:
+            UnknownExchangeError: nobody waits for it.
+
+        """
+        exchange = self._open.get(number)
+        if exchange is None:
+            raise UnknownExchangeError(number)
+        if is_last and exchange.observes:
+            self._observations.cancel(number)
+        if exchange.is_answered:
+            self._tell(exchange, response, now, is_last=is_last)
+            return
+        observe = None
+        if exchange.observes:
+            observe = self._observations.first_response(number, response, now)
+        self._shares.requests.give_back(exchange.peer)
+        exchange.is_answered = True
+        if not self.answer(exchange, response, now, observe=observe):
+            if observe is not None:
+                self._observations.cancel(number)
+                self._end(number, "an Echo was asked for")
+            else:
+                del self._open[number]
+        elif observe is None:
+            del self._open[number]
+
+    def answer(
+        self,
+        exchange: ServedExchange,
+        response: CoapResponse,
+        now: float,
+        *,
+        observe: int | None = None,
+        is_cut: bool = False,
+    ) -> bool:
+        """Send the response to a request.
+
+        Args:
+            exchange: of the request; it need not be among those that are served.
+            response: whole, or the block that was asked for.
+            now: in seconds.
+            observe: the value of the Observe option; None for none.
+            is_cut: it is that block.
+
+        Returns:
+            Whether it was sent; if not, the peer was asked for an Echo.
+
+        """
+        if exchange.suppressed >> (response.code >> 5) - 1 & 1:  # RFC 7967, section 2.1
+            if exchange.is_confirmable:
+                self._acknowledge(exchange)
+            return True
+        if not is_cut:
+            response = self._bodies.cut(
+                exchange.peer, exchange.code, exchange.options, exchange.body, response, now
+            )
+        options = response.options
+        if exchange.block1 is not None:
+            options = with_options(options, (option_numbers.BLOCK1, exchange.block1))
+        if observe is not None:
+            options = with_options(options, (option_numbers.OBSERVE, encode_uint(observe)))
+        message = CoapMessage(
+            ACK, response.code, exchange.message_id, exchange.token, options, response.payload
+        )
+        if not exchange.is_confirmable or exchange.is_acknowledged:
+            message.type = CON if exchange.is_confirmable else NON
+            message.message_id = self._outbox.next_message_id()
+        datagram = message.encode()
+        if not exchange.peer.is_address_proven and self._freshness.is_needed_to_answer(
+            exchange.peer, exchange.request_bytes, len(datagram), now
+        ):
+            message.code, message.payload = codes.UNAUTHORIZED, b""
+            message.options = self._freshness.challenge(exchange.peer, now).options
+            self._send(exchange, message, message.encode(), now)
+            return False
+        self._send(exchange, message, datagram, now)
+        return True
+
+    def acknowledged(self, message: Confirmable, now: float) -> None:
+        """A notification was acknowledged: what waited behind it goes."""
+        notification = self._observations.acknowledged(message.exchange, now)
+        exchange = self._open.get(message.exchange)
+        if notification is not None and exchange is not None:
+            self._notify(exchange, notification, now)
+
+    def reset(self, peer: CoapPeer, message_id: int) -> bool:
+        """A Reset came: whether it was to a notification, whose observer is dropped."""
+        number = self._observations.reset(peer, message_id)
+        if number is None:
+            return False
+        self._retransmissions.end(peer, message_id)
+        self._end(number, "reset by the observer")
+        return True
+
+    def gave_up(self, message: Confirmable) -> None:
+        """Nobody acknowledged a message of ours."""
+        if message.purpose == NOTIFICATION and self._observations.gave_up(message.exchange):
+            self._end(message.exchange, "a notification was not acknowledged")
+
+    def again(self, message: Confirmable, now: float) -> None:
+        """Send a separate response or a notification again, or what is newer in its place."""
+        message_id, datagram = message.message_id, message.datagram
+        exchange = self._open.get(message.exchange)
+        if message.purpose == NOTIFICATION and exchange is not None:
+            newest = self._observations.newest(message.exchange, now)
+            if newest is not None:
+                message_id = self._outbox.next_message_id()
+                datagram = self._notification(exchange, newest, message_id, now)
+                self._observations.sent(message.exchange, message_id)
+                if newest.is_last:
+                    self._end(message.exchange, "the resource is not observable any more")
+        self._outbox.put(datagram, message.peer)
+        self._retransmissions.repeat(message, message_id, datagram, now)
+
+    def forget_peer(self, peer: CoapPeer) -> None:
+        """A peer's session is gone, and with it all that it waits for."""
+        self._observations.forget_peer(peer)
+        for exchange in [e for e in self._open.values() if e.peer.address == peer.address]:
+            self._end(exchange.number, "the peer is gone")
+
+    def next_timer(self) -> float | None:
+        """When the next empty ACK is due; None if none is."""
+        waiting = self._to_acknowledge
+        while waiting and (waiting[0].is_answered or waiting[0].number not in self._open):
+            waiting.popleft()
+        return waiting[0].acknowledge_at if waiting else None
+
+    def handle_timer(self, now: float) -> None:
+        """Acknowledge requests whose answers take longer (RFC 7252, section 5.2.2)."""
+        while (due := self.next_timer()) is not None and due <= now:
+            self._acknowledge(self._to_acknowledge.popleft())
+
+    def take_events(self) -> list[CoapEvent]:
+        """What has ended, once."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _acknowledge(self, exchange: ServedExchange) -> None:
+        if exchange.is_acknowledged:
+            return
+        exchange.is_acknowledged = True
+        datagram = empty_message(ACK, exchange.message_id)
+        exchange.recent.answer = datagram
+        self._outbox.put(datagram, exchange.peer)
+
+    def _send(
+        self, exchange: ServedExchange, message: CoapMessage, datagram: bytes, now: float
+    ) -> None:
+        self._outbox.put(datagram, exchange.peer)
+        if message.type == ACK:
+            exchange.recent.answer = datagram
+        elif message.type == CON:
+            self._retransmissions.add(
+                Confirmable(exchange.peer, message.message_id, datagram, RESPONSE, exchange.number),
+                now,
+            )
+
+    def _tell(
+        self, exchange: ServedExchange, response: CoapResponse, now: float, *, is_last: bool
+    ) -> None:
+        number = exchange.number
+        notification = self._observations.notify(number, response, now)
+        if is_last:
+            notification = Notification(
+                *(number, exchange.peer, exchange.token, response, None),
+                is_confirmable=True,
+                is_last=True,
+            )
+        if notification is not None:
+            self._notify(exchange, notification, now)
+
+    def _notify(self, exchange: ServedExchange, notification: Notification, now: float) -> None:
+        message_id = self._outbox.next_message_id()
+        datagram = self._notification(exchange, notification, message_id, now)
+        self._outbox.put(datagram, exchange.peer)
+        self._counters.notifications += 1
+        if notification.is_confirmable:
+            self._retransmissions.add(
+                Confirmable(exchange.peer, message_id, datagram, NOTIFICATION, exchange.number), now
+            )
+        if notification.is_last:
+            self._end(exchange.number, "the resource is not observable any more")
+        else:
+            self._observations.sent(exchange.number, message_id)
+
+    def _notification(
+        self, exchange: ServedExchange, notification: Notification, message_id: int, now: float
+    ) -> bytes:
+        part = self._bodies.cut(
+            *(exchange.peer, exchange.code, exchange.options, exchange.body),
+            *(notification.response, now),
+            keep=False,
+        )
+        options = part.options
+        if notification.observe is not None:
+            observe = encode_uint(notification.observe)
+            options = with_options(options, (option_numbers.OBSERVE, observe))
+        type_ = CON if notification.is_confirmable else NON
+        return CoapMessage(
+            type_, part.code, message_id, exchange.token, options, part.payload
+        ).encode()
+
+    def _end(self, number: int, reason: str) -> None:
+        exchange = self._open.pop(number, None)
+        if exchange is None:
+            return
+        if not exchange.is_answered:
+            self._shares.requests.give_back(exchange.peer)
+        self._ended.append(Ended(number, reason))
