@@ -24,7 +24,7 @@ from coap_engine.recent_requests import RecentRequest, RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, RequestOptions, read_options
 from coap_engine.response_bodies import ResponseBodies
-from coap_engine.retransmission import NOTIFICATION, REQUEST, Retransmissions
+from coap_engine.retransmission import REQUEST, Retransmissions
 from coap_engine.served import ServedExchanges
 from coap_engine.shares import ADMITTED, DROPPED, Shares
 
@@ -295,7 +295,7 @@ class Engine:
             self.counters.ignored += 1
         elif message.type == RST and ours.purpose == REQUEST:
             self._own.failed(ours.exchange, "reset by the peer")
-        elif message.type == ACK and ours.purpose == NOTIFICATION:
+        elif message.type == ACK:
             self._served.acknowledged(ours, now)
 
     def _receive_response(self, message: CoapMessage, peer: CoapPeer, now: float) -> None:

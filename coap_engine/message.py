@@ -1,5 +1,8 @@
 """What the engine and those above it hand to each other: peers, requests, responses.
 
+Those that are made for each request are no dataclasses: making a frozen one takes mypyc three times
+as long. Nobody changes them all the same.
+
 Codes, option numbers and content formats are the numbers of their registries (`codes`,
 `option_numbers`). Options stand as pairs of number and value, in ascending order of numbers and
 as they came within one number (RFC 7252, section 3.1).
@@ -36,7 +39,6 @@ class CoapPeer:
     is_address_proven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class CoapRequest:
     """A whole request: a body in blocks has been put together (RFC 7959).
 
@@ -51,11 +53,35 @@ class CoapRequest:
 
     """
 
-    code: int
-    options: tuple[Option, ...] = ()
-    payload: bytes = b""
-    observe: bool = False
-    is_fresh: bool = False
+    __slots__ = ("code", "is_fresh", "observe", "options", "payload")
+
+    def __init__(
+        self,
+        code: int,
+        options: tuple[Option, ...] = (),
+        payload: bytes = b"",
+        observe: bool = False,
+        is_fresh: bool = False,
+    ) -> None:
+        self.code = code
+        self.options = options
+        self.payload = payload
+        self.observe = observe
+        self.is_fresh = is_fresh
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoapRequest) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        """Fit for a log line: no payload."""
+        code = f"{self.code >> 5}.{self.code & 31:02d}"
+        return f"CoapRequest({code}, {len(self.payload)} bytes)"
+
+    def _all(self) -> tuple[object, ...]:
+        return (self.code, self.options, self.payload, self.observe, self.is_fresh)
 
     def values(self, number: int) -> list[bytes]:
         """All values of an option, in order."""
@@ -69,7 +95,6 @@ class CoapRequest:
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class CoapResponse:
     """A whole response; the engine cuts it into blocks where it has to.
 
@@ -81,12 +106,33 @@ class CoapResponse:
 
     """
 
-    code: int
-    options: tuple[Option, ...] = ()
-    payload: bytes = b""
+    __slots__ = ("code", "options", "payload")
+
+    def __init__(
+        self,
+        code: int,
+        options: tuple[Option, ...] = (),
+        payload: bytes = b"",
+    ) -> None:
+        self.code = code
+        self.options = options
+        self.payload = payload
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoapResponse) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        """Fit for a log line: no payload."""
+        code = f"{self.code >> 5}.{self.code & 31:02d}"
+        return f"CoapResponse({code}, {len(self.payload)} bytes)"
+
+    def _all(self) -> tuple[object, ...]:
+        return (self.code, self.options, self.payload)
 
 
-@dataclass(frozen=True, slots=True)
 class Asked:
     """A request is to be answered with `Engine.respond`, once.
 
@@ -94,9 +140,29 @@ class Asked:
     later answers to the same exchange are notifications, until `Ended` comes.
     """
 
-    exchange: int
-    peer: CoapPeer
-    request: CoapRequest
+    __slots__ = ("exchange", "peer", "request")
+
+    def __init__(
+        self,
+        exchange: int,
+        peer: CoapPeer,
+        request: CoapRequest,
+    ) -> None:
+        self.exchange = exchange
+        self.peer = peer
+        self.request = request
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Asked) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return f"Asked({self.exchange}, {self.peer}, {self.request})"
+
+    def _all(self) -> tuple[object, ...]:
+        return (self.exchange, self.peer, self.request)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,11 @@ class Retransmissions:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    @property
+    def transmissions(self) -> int:
+        """How often a message is sent at most."""
+        return 1 + self._rules.max_retransmit
+
     def add(self, message: Confirmable, now: float) -> None:
         """A message has been sent for the first time."""
         rules = self._rules

@@ -64,6 +64,7 @@ class ServedExchanges:
         self._observations = observations
         self._freshness = freshness
         self._counters = counters
+        self._transmissions = retransmissions.transmissions
         self._open: dict[int, ServedExchange] = {}
         self._to_acknowledge: deque[ServedExchange] = deque()
         self._ended: list[CoapEvent] = []
@@ -130,7 +131,10 @@ class ServedExchanges:
             return
         observe = None
         if exchange.observes:
-            observe = self._observations.first_response(number, response, now)
+            observe = self._observations.first_response(
+                *(number, response, now),
+                is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
+            )
         self._shares.requests.give_back(exchange.peer)
         exchange.is_answered = True
         if not self.answer(exchange, response, now, observe=observe):
@@ -185,10 +189,15 @@ class ServedExchanges:
             message.message_id = self._outbox.next_message_id()
         datagram = message.encode()
         if not exchange.peer.is_address_proven and self._freshness.is_needed_to_answer(
-            exchange.peer, exchange.request_bytes, len(datagram), now
+            exchange.peer,
+            exchange.request_bytes,
+            len(datagram) * (self._transmissions if message.type == CON else 1),
+            now,
         ):
             message.code, message.payload = codes.UNAUTHORIZED, b""
             message.options = self._freshness.challenge(exchange.peer, now).options
+            if message.type == CON:  # it would be repeated: RFC 9175, section 2.4
+                message.type = NON
             self._send(exchange, message, message.encode(), now)
             return False
         self._send(exchange, message, datagram, now)
@@ -212,8 +221,8 @@ class ServedExchanges:
 
     def gave_up(self, message: Confirmable) -> None:
         """Nobody acknowledged a message of ours."""
-        if message.purpose == NOTIFICATION and self._observations.gave_up(message.exchange):
-            self._end(message.exchange, "a notification was not acknowledged")
+        for number in self._observations.gave_up(message.exchange):
+            self._end(number, "a notification was not acknowledged")
 
     def again(self, message: Confirmable, now: float) -> None:
         """Send a separate response or a notification again, or what is newer in its place."""

@@ -62,13 +62,16 @@ class DatagramRates:
         host: of a stranger's host, a second.
         strangers: of all strangers together, a second.
         principal: of an authenticated peer, a second.
+        here: of a stranger whose address is proven from the start, as only those on this machine
+            are, a second.
         hosts: buckets at most; hosts beyond share one.
 
     """
 
     host: float = 1_000.0
     strangers: float = 4_000.0
-    principal: float = 10_000.0
+    principal: float = 20_000.0
+    here: float = 100_000.0
     hosts: int = 4_096
 
 
@@ -248,6 +251,7 @@ class DatagramShares:
         self._hosts = _Buckets(rates.host, rates.hosts)
         self._principals = _Buckets(rates.principal, rates.hosts)
         self._strangers = _Bucket(rates.strangers, 0.0)
+        self._here = _Bucket(rates.here, 0.0)
         # A flood from many forged addresses is not worth an answer to each.
         self._told_rate = max(1.0, rates.strangers / 100.0)
         self._told = _Bucket(self._told_rate, 0.0)
@@ -270,11 +274,9 @@ class DatagramShares:
         """
         rates = self._rates
         if peer.principal is not None:
-            bucket = self._principals.of(peer.host, now)
-            if bucket.has_one(rates.principal, now):
-                bucket.left -= 1.0
-                return ADMITTED
-            return self._refuse_host(bucket, now)
+            return self._admit_known(self._principals.of(peer.host, now), rates.principal, now)
+        if peer.is_address_proven:
+            return self._admit_known(self._here, rates.here, now)
         bucket = self._hosts.of(peer.host, now)
         if not bucket.has_one(rates.host, now):
             return self._refuse_host(bucket, now)
@@ -293,6 +295,12 @@ class DatagramShares:
     def refusal(self) -> ShareRefusal:
         """What to say to the host whose datagram was just REFUSED."""
         return self._refusal
+
+    def _admit_known(self, bucket: _Bucket, rate: float, now: float) -> int:
+        if bucket.has_one(rate, now):
+            bucket.left -= 1.0
+            return ADMITTED
+        return self._refuse_host(bucket, now)
 
     def _refuse_host(self, bucket: _Bucket, now: float) -> int:
         self.refused_host += 1

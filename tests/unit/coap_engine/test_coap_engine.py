@@ -284,6 +284,27 @@ def test_an_observer_that_never_answers_is_dropped() -> None:
     assert len(world.sent()) < 12  # of a hundred
 
 
+def test_when_an_observer_is_silent_all_that_its_address_observes_ends() -> None:
+    world = World()
+    asked = [world.ask(observe(n, bytes([n])), STRANGER) for n in (1, 2, 3)]
+    for each in asked:
+        world.respond(each, CoapResponse(codes.CONTENT, (), b"1"))
+    world.respond(asked[0], CoapResponse(codes.CONTENT, (), b"2"))
+    world.wait(300.0)
+    assert world.engine.open_exchanges == 0
+    assert [type(event) for event in world.engine.events()] == [Ended] * 3
+
+
+def test_an_echo_is_never_asked_for_in_a_message_that_would_be_repeated() -> None:
+    world = World()
+    asked = world.ask(get(), STRANGER)
+    world.wait(0.2)
+    world.sent()
+    world.respond(asked, CoapResponse(codes.CONTENT, (), bytes(500)))
+    (challenge,) = world.sent()
+    assert (challenge.type, challenge.code) == (NON, codes.UNAUTHORIZED)
+
+
 def test_a_confirmable_notification_is_repeated_with_what_is_newest() -> None:
     world = World()
     asked = world.ask(observe(), STRANGER)
