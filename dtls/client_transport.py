@@ -211,12 +211,17 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
     def send(self, message: Any) -> None:
         """Send a message of aiocoap's.
 
-        A session that ended has told aiocoap so already; here the message is only lost.
+        A session may have ended since `connect` gave it; whoever waits for an answer is told.
         """
+        remote = message.remote
         try:
-            message.remote.association.send(message.encode())
+            remote.association.send(message.encode())
         except DtlsError as failure:
-            _log.info("message to %r: %s", message.remote, failure)
+            _log.info("message to %r: %s", remote, failure)
+            ended = error.RemoteServerShutdown(str(failure))
+            # Not now: aiocoap notes only after this call that the message has gone.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._messages.dispatch_error, ended, remote)
 
     async def recognize_remote(self, remote: object) -> bool:
         """Whether an address is one of ours."""

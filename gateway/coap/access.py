@@ -20,7 +20,7 @@ READS = frozenset({int(Code.GET), int(Code.FETCH)})
 EVERYTHING = ("/",)
 """Prefix of all paths."""
 _URI_PATH: Final = int(OptionNumber.URI_PATH)
-_NO_WRITE: Final = CoapResponse(int(Code.UNAUTHORIZED), (), b"writing needs a key (coaps)")
+_NO_WRITE: Final = CoapResponse(int(Code.UNAUTHORIZED))
 _NO_READ: Final = CoapResponse(int(Code.UNAUTHORIZED), (), b"reading this needs a key (coaps)")
 
 

@@ -57,7 +57,7 @@ class EngineShell:
 
     def forget(self, peer: CoapPeer, now: float) -> None:
         """A peer's session is gone."""
-        self._engine.forget_peer(peer, now)
+        self._engine.forget_peer(peer)
         self._serve(now)
 
     def turn_ended(self, now: float) -> None:
