@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from dtls.alarm import Alarm
 from dtls.context import ServerContext
+from dtls.core_timer import CoreTimer
 from dtls.datagrams import Batch, DatagramSockets, PeerAddress
 from dtls.endpoint import (
     DEFAULT_LIMITS,
@@ -73,7 +73,7 @@ class DtlsPort:
         self._endpoint = Endpoint(context, secrets.token_bytes, limits)
         self._user = user
         self._loop = asyncio.get_running_loop()
-        self._alarm = Alarm(self._on_timer)
+        self._timer = CoreTimer(self._on_timer)
         self._closed = False
         self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
         self.port = self._sockets.port
@@ -114,14 +114,14 @@ class DtlsPort:
             assert isinstance(address, PeerAddress)
             self._sockets.send(datagram, address)
         if not self._closed:
-            self._alarm.set(self._endpoint.next_timer())
+            self._timer.set(self._endpoint.next_timer())
 
     def close(self) -> None:
         """Tell all peers and close the sockets; the user hears of no end."""
         self._endpoint.close()
         self._closed = True
         self.flush()
-        self._alarm.cancel()
+        self._timer.cancel()
         self._sockets.close()
 
     def _on_datagrams(self, batch: Batch) -> None:

@@ -53,7 +53,7 @@ class PublicPaths:
         return any(whole[:length] in self._prefixes for length in self._lengths)
 
 
-class Access:
+class CoapAccess:
     """Decides of each request whether its peer may make it.
 
     Args:

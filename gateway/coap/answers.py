@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiocoap.numbers.codes import Code
 
 from coap_engine.message import Asked, CoapPeer, CoapResponse
-from gateway.coap.access import Access
+from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
@@ -35,7 +35,7 @@ class Answers:
     def __init__(
         self,
         site: Any,
-        access: Access,
+        access: CoapAccess,
         at_hand: Sequence[AtHand],
         remote_of: Callable[[CoapPeer], Any],
     ) -> None:

@@ -44,7 +44,7 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptReading:
     """A response, and until when it is right, by the sampler's clock."""
 
     response: CoapResponse
@@ -74,7 +74,7 @@ class SensorAnswers:
     def __init__(self, served: Mapping[str, Served], sampler: Sampler) -> None:
         self._served = served
         self._sampler = sampler
-        self._kept: dict[tuple[Option, ...], _Kept] = {}
+        self._kept: dict[tuple[Option, ...], _KeptReading] = {}
         self._kept_of: dict[str, list[tuple[Option, ...]]] = {}
         self._observed: dict[str, dict[int | None, _Observed]] = {}
         self._of_exchange: dict[int, tuple[str, int | None]] = {}
@@ -162,7 +162,7 @@ class SensorAnswers:
         until = self._sampler.now() + left_s - (max_age_s(left_s) - 1)
         if options not in self._kept:
             self._kept_of.setdefault(name, []).append(options)
-        self._kept[options] = _Kept(response, until)
+        self._kept[options] = _KeptReading(response, until)
 
 
 def max_age_s(left_s: float) -> int:

@@ -19,7 +19,7 @@ from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
-from gateway.coap.access import EVERYTHING, Access
+from gateway.coap.access import EVERYTHING, CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
 from gateway.coap.peers import Requester, SessionAddress, UdpPeers, plain_requester, session_peer
@@ -141,7 +141,7 @@ class CoapServer:
         rules: CoapRules = DEFAULT_RULES,
         at_hand: Sequence[AtHand] = (),
     ) -> None:
-        access = Access(anonymous=anonymous, public=rules.public)
+        access = CoapAccess(anonymous=anonymous, public=rules.public)
         self._answers = Answers(site, access, at_hand, self._remote_of)
         self._asked = (coap, coaps)
         self._keystore = keystore

@@ -13,7 +13,7 @@ from aiocoap.numbers.codes import Code
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
-from dtls.alarm import Alarm
+from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
 from gateway.coap.answers import Answers
 
@@ -45,7 +45,7 @@ class EngineShell:
         self._transmit = transmit
         self._flush = flush
         self._loop = asyncio.get_running_loop()
-        self._alarm = Alarm(self._on_timer)
+        self._timer = CoreTimer(self._on_timer)
         # In the order in which they came; of an observation only the newest waits.
         self._later: dict[int, tuple[CoapResponse, bool]] = {}
         self._telling: asyncio.Handle | None = None
@@ -64,11 +64,11 @@ class EngineShell:
         """Send what there is to send."""
         for datagram, peer in self._engine.datagrams_to_send():
             self._transmit(datagram, peer)
-        self._alarm.set(self._engine.next_timer())
+        self._timer.set(self._engine.next_timer())
 
     def close(self) -> None:
         """Say and do nothing any more."""
-        self._alarm.cancel()
+        self._timer.cancel()
         if self._telling is not None:
             self._telling.cancel()
 

@@ -9,7 +9,7 @@ from aiocoap.numbers.codes import Code
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap.access import Access, identity_of
+from gateway.coap.access import CoapAccess, identity_of
 from gateway.coap.peers import UdpPeers, session_peer
 
 METER = session_peer(1, PeerAddress(("192.0.2.1", 40_000)), PeerIdentity(Proof.PSK, "meter-1"))
@@ -24,7 +24,7 @@ def request(code: Code, path: str = "/value") -> CoapRequest:
     return CoapRequest(int(code), tuple((URI_PATH, one.encode()) for one in segments))
 
 
-def answer(access: Access, asked: CoapRequest, peer: CoapPeer) -> Code | None:
+def answer(access: CoapAccess, asked: CoapRequest, peer: CoapPeer) -> Code | None:
     refused = access.refusal(asked, peer)
     return None if refused is None else Code(refused.code)
 
@@ -32,15 +32,15 @@ def answer(access: Access, asked: CoapRequest, peer: CoapPeer) -> Code | None:
 @pytest.mark.parametrize("code", [*WRITES, Code(0x1F)])
 def test_a_write_needs_an_authenticated_peer(code: Code) -> None:
     asked = request(code)
-    assert answer(Access(), asked, STRANGER) is Code.UNAUTHORIZED
-    assert answer(Access(), asked, NEIGHBOUR) is Code.UNAUTHORIZED
-    assert answer(Access(), asked, METER) is None
-    assert answer(Access(anonymous=True), asked, STRANGER) is None
+    assert answer(CoapAccess(), asked, STRANGER) is Code.UNAUTHORIZED
+    assert answer(CoapAccess(), asked, NEIGHBOUR) is Code.UNAUTHORIZED
+    assert answer(CoapAccess(), asked, METER) is None
+    assert answer(CoapAccess(anonymous=True), asked, STRANGER) is None
 
 
 @pytest.mark.parametrize("code", [Code.GET, Code.FETCH])
 def test_anybody_may_read_what_is_public(code: Code) -> None:
-    access = Access(public=["/sensors", "/.well-known/core"])
+    access = CoapAccess(public=["/sensors", "/.well-known/core"])
     for path in ("/sensors", "/sensors/roof/temperature", "/.well-known/core"):
         assert answer(access, request(code, path), STRANGER) is None
     for path in ("/sensors-of-mine", "/.well-known", "/rd/1", "/"):
@@ -50,8 +50,8 @@ def test_anybody_may_read_what_is_public(code: Code) -> None:
 
 
 def test_nothing_or_everything_may_be_public() -> None:
-    assert answer(Access(public=["/"]), request(Code.GET), STRANGER) is None
-    assert answer(Access(public=[]), request(Code.GET), STRANGER) is Code.UNAUTHORIZED
+    assert answer(CoapAccess(public=["/"]), request(Code.GET), STRANGER) is None
+    assert answer(CoapAccess(public=[]), request(Code.GET), STRANGER) is Code.UNAUTHORIZED
 
 
 def test_a_peer_whose_transport_knows_no_identity_is_anonymous() -> None:

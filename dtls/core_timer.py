@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Alarm:
+class CoreTimer:
     """Calls back when a core's timer is due, and not much more often.
 
     A time that moves later, as most do, leaves the loop's timer alone: it rings early then, and
