@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway import config_checks as checks
+from gateway.coap.limits import CoapLimits
 from gateway.config_file import ONE_OR_MORE, Fault, hold
 
 PORT_FIELDS: Mapping[str, str] = {
@@ -150,6 +151,7 @@ class CoapSection:
     dtls_port: int | None = 5684
     psk_file: Path | None = None
     public: list[str] = field(default_factory=_public)
+    limits: CoapLimits = field(default_factory=CoapLimits)
 
     def __post_init__(self) -> None:
         hold(self._faults())

@@ -327,7 +327,7 @@ class GatewayProcess:
             coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
             anonymous=anonymous,
-            rules=CoapRules(section.public),
+            rules=CoapRules(section.public, section.limits.engine, section.limits.dtls),
             at_hand=self._site.at_hand,
         )
         try:

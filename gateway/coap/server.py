@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from coap_engine.engine import Engine
+from coap_engine.limits import DEFAULT_LIMITS as ENGINE_LIMITS
+from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer
 from dtls.context import ServerContext
 from dtls.datagrams import PeerAddress, listen
-from dtls.endpoint import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
+from dtls.endpoint import DEFAULT_LIMITS as DTLS_LIMITS
+from dtls.endpoint import EndpointCounters, EndpointLimits
 from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
@@ -53,15 +56,35 @@ class CoapRules:
 
     Attributes:
         public: paths that strangers may read.
-        dtls: how much DTLS peers may take.
+        engine: how much all peers may take.
+        dtls: how many sessions there may be.
 
     """
 
     public: Sequence[str] = EVERYTHING
-    dtls: EndpointLimits = DEFAULT_LIMITS
+    engine: EngineLimits = ENGINE_LIMITS
+    dtls: EndpointLimits = DTLS_LIMITS
 
 
 DEFAULT_RULES = CoapRules()
+
+
+@dataclass(frozen=True, slots=True)
+class CoapCounts:
+    """Numbers by name.
+
+    Attributes:
+        events: of the engine.
+        refusals: what peers were refused.
+        held: what they have taken of what is limited.
+        dtls: of the DTLS endpoint; empty if there is none.
+
+    """
+
+    events: Mapping[str, int]
+    refusals: Mapping[str, int]
+    held: Mapping[str, int]
+    dtls: Mapping[str, int]
 
 
 class _Sessions:
@@ -172,6 +195,13 @@ class CoapServer:
         """What the DTLS endpoint counted; None if there is none."""
         return None if self._sessions is None else self._sessions.port.counters
 
+    def counts(self) -> CoapCounts:
+        """What was counted since the start, and what is held; nothing before `start`."""
+        if self._shell is None:
+            return CoapCounts({}, {}, {}, {})
+        dtls = {} if self.counters is None else asdict(self.counters)
+        return CoapCounts(self._shell.events(), self._shell.refusals(), self._shell.held(), dtls)
+
     def peers(self) -> dict[str, int]:
         """Who is there: with something open, and with a session over DTLS; and what is open."""
         sessions = None if self._sessions is None else self._sessions.port
@@ -197,7 +227,12 @@ class CoapServer:
             for sock in plain:
                 sock.close()
             raise
-        shell = EngineShell(Engine(secrets.token_bytes), self._answers, self._transmit, self._flush)
+        shell = EngineShell(
+            Engine(secrets.token_bytes, self._rules.engine),
+            self._answers,
+            self._transmit,
+            self._flush,
+        )
         if plain:
             self._udp = UdpPort(plain, self._on_datagram, shell.turn_ended)
         if secure:

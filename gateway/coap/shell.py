@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Final
 
 from aiocoap.numbers.codes import Code
@@ -16,6 +17,7 @@ from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
 from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
 from gateway.coap.answers import Answers
+from gateway.coap.refusals import RefusalLog
 
 _FAILED: Final = CoapResponse(int(Code.INTERNAL_SERVER_ERROR))
 
@@ -46,9 +48,27 @@ class EngineShell:
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._timer = CoreTimer(self._on_timer)
+        self._refusals = RefusalLog(self.refusals)
         # In the order in which they came; of an observation only the newest waits.
         self._later: dict[int, tuple[CoapResponse, bool]] = {}
         self._telling: asyncio.Handle | None = None
+
+    def refusals(self) -> dict[str, int]:
+        """What peers were refused since the start, how often, by kind."""
+        return self._engine.shares.refusals() | {"echo": self._engine.freshness.refused}
+
+    def events(self) -> dict[str, int]:
+        """What the engine counted since the start."""
+        return asdict(self._engine.counters) | {"echo_asked": self._engine.freshness.asked}
+
+    def held(self) -> dict[str, int]:
+        """What peers have taken of what is limited in all."""
+        shares = self._engine.shares
+        return {
+            "requests": shares.requests.held,
+            "observations": shares.observations.held,
+            "bytes": shares.held_bytes.held,
+        }
 
     def receive(self, datagram: bytes, peer: CoapPeer, now: float) -> None:
         """Take a datagram; answers that are at hand are given at once."""
@@ -65,10 +85,12 @@ class EngineShell:
         for datagram, peer in self._engine.datagrams_to_send():
             self._transmit(datagram, peer)
         self._timer.set(self._engine.next_timer())
+        self._refusals.look_soon()
 
     def close(self) -> None:
         """Say and do nothing any more."""
         self._timer.cancel()
+        self._refusals.close()
         if self._telling is not None:
             self._telling.cancel()
 
