@@ -40,14 +40,3 @@ class AtHand(Protocol):
 
     def ended(self, exchange: int) -> None:
         """An exchange, if it is one of these, is told nothing any more."""
-
-
-class NotObserved:
-    """What is at hand and can't be observed."""
-
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: Respond) -> bool:
-        """See `AtHand`."""
-        return False
-
-    def ended(self, _exchange: int) -> None:
-        """See `AtHand`."""

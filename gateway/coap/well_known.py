@@ -13,7 +13,7 @@ from aiocoap.numbers.optionnumbers import OptionNumber
 from aiocoap.util.linkformat import LinkFormat
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
-from gateway.coap.at_hand import NotObserved
+from gateway.coap.at_hand import Respond
 
 PATH: Final = (b".well-known", b"core")
 KEPT_MAX: Final = 256
@@ -53,7 +53,7 @@ class CountedSite(resource.Site):  # type: ignore[misc]  # aiocoap is untyped
         self.changes += 1
 
 
-class WellKnownCore(NotObserved):
+class WellKnownCore:
     """Answers from a site's links; what is no plain GET of link format is left to the resource.
 
     Args:
@@ -84,6 +84,13 @@ class WellKnownCore(NotObserved):
                     self._kept.clear()
                 self._kept[request.options] = found
         return found
+
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: Respond) -> bool:
+        """It can't be observed."""
+        return False
+
+    def ended(self, _exchange: int) -> None:
+        """See `gateway.coap.at_hand.AtHand`."""
 
     def _render(self, request: CoapRequest) -> CoapResponse | None:
         queries: list[str] = []

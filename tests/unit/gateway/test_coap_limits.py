@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from dataclasses import replace
 
 import aiocoap
 import pytest
 from aiocoap import resource
 
+from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.keystore import Keystore
 from gateway.coap.limits import CoapLimits
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.config_file import ConfigError
 
-LIMITS = CoapLimits(address_datagrams_per_s=10.0, datagrams_per_s=100.0)
 
-
-def server_of(limits: CoapLimits) -> CoapServer:
+def server_of(engine: EngineLimits) -> CoapServer:
     site = resource.Site()
     site.add_resource(["value"], resource.Resource())
-    rules = CoapRules(engine=limits.engine, dtls=limits.dtls)
+    rules = CoapRules(engine=engine)
     at = CoapListener(("127.0.0.1",), 0)
     return CoapServer(site, coap=at, coaps=None, keystore=Keystore(), rules=rules)
 
@@ -30,7 +30,10 @@ async def test_who_sends_too_much_is_told_when_to_come_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop = asyncio.get_running_loop()
-    async with server_of(LIMITS) as server:
+    # The peers of this test are on this machine, which has a rate of its own.
+    datagrams = replace(DEFAULT_LIMITS.shares.datagrams, here=10.0)
+    few = replace(DEFAULT_LIMITS, shares=replace(DEFAULT_LIMITS.shares, datagrams=datagrams))
+    async with server_of(few) as server, asyncio.timeout(60):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
             peer.setblocking(False)
             peer.connect(("127.0.0.1", server.coap_port))
@@ -52,8 +55,16 @@ async def test_who_sends_too_much_is_told_when_to_come_again(
 
 
 def test_limits_are_those_of_the_engine_and_of_the_sessions() -> None:
-    limits = CoapLimits(observations=10, address_observations=3, body_bytes=2_048, sessions=7)
+    limits = CoapLimits(
+        address_datagrams_per_s=5.0,
+        datagrams_per_s=50.0,
+        observations=10,
+        address_observations=3,
+        body_bytes=2_048,
+        sessions=7,
+    )
     engine = limits.engine
+    assert (engine.shares.datagrams.strangers, engine.shares.datagrams.host) == (50.0, 5.0)
     assert (engine.shares.observations.strangers, engine.shares.observations.host) == (10, 3)
     # What strangers may have is no part of what those with a key have.
     assert engine.shares.observations.everybody > 10
