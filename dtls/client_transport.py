@@ -9,23 +9,53 @@ import socket
 from typing import Any
 
 from aiocoap import error, interfaces
-from aiocoap.numbers.constants import COAPS_PORT
+from aiocoap.message import Message
+from aiocoap.numbers.constants import COAPS_PORT, MAX_REGULAR_BLOCK_SIZE_EXP
 
 from dtls.context import ClientContext
-from dtls.datagrams import DatagramSocket, PeerAddress, join_host_port
+from dtls.datagrams import Batch, DatagramSocket, PeerAddress, join_host_port
 from dtls.errors import DtlsError, HandshakeFailedError, HandshakeTimeoutError
 from dtls.session import DtlsSession, SessionState
-from dtls.transport import DtlsAddress, decode_message
 
 _log = logging.getLogger(__name__)
 
 
-class ServerAddress(DtlsAddress):
-    """A server that we have a session with."""
+class ServerAddress(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
+    """A server that we have a session with, as aiocoap sees it: one object for one session.
+
+    Two sessions are never equal, whatever their address: what belongs to one must not be
+    answered in another (RFC 7252, section 9.1.2).
+    """
+
+    scheme = "coaps"
+    is_multicast = False
+    is_multicast_locally = False
+    hostinfo = hostinfo_local = ""  # set for each instance; aiocoap declares them abstract
+    maximum_block_size_exp = MAX_REGULAR_BLOCK_SIZE_EXP  # aiocoap sets it on instances
 
     def __init__(self, number: int, association: Association, peer: str, local: str) -> None:
-        super().__init__(number, association.session.identity, peer, local)
         self.association = association
+        self._number = number
+        self.hostinfo = peer
+        self.hostinfo_local = local
+
+    @property
+    def uri_base(self) -> str:
+        """The peer as the base of a URI."""
+        return f"{self.scheme}://{self.hostinfo}"
+
+    @property
+    def uri_base_local(self) -> str:
+        """Ourselves, as the peer sees us, as the base of a URI."""
+        return f"{self.scheme}://{self.hostinfo_local}"
+
+    @property
+    def blockwise_key(self) -> int:
+        """Blocks of one session belong together, others do not."""
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"<{self.uri_base}>"
 
 
 class Association:
@@ -90,9 +120,9 @@ class Association:
             self._timer.cancel()
         self._socket.close()
 
-    def _on_datagrams(self, batch: list[tuple[bytes, PeerAddress]]) -> None:
-        self.answered = True
+    def _on_datagrams(self, batch: Batch) -> None:
         for datagram, _ in batch:
+            self.answered = True
             self.session.receive_datagram(datagram, self._loop.time())
         self._pump()
 
@@ -181,12 +211,17 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
     def send(self, message: Any) -> None:
         """Send a message of aiocoap's.
 
-        A session that ended has told aiocoap so already; here the message is only lost.
+        A session may have ended since `connect` gave it; whoever waits for an answer is told.
         """
+        remote = message.remote
         try:
-            message.remote.association.send(message.encode())
+            remote.association.send(message.encode())
         except DtlsError as failure:
-            _log.info("message to %r: %s", message.remote, failure)
+            _log.info("message to %r: %s", remote, failure)
+            ended = error.RemoteServerShutdown(str(failure))
+            # Not now: aiocoap notes only after this call that the message has gone.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._messages.dispatch_error, ended, remote)
 
     async def recognize_remote(self, remote: object) -> bool:
         """Whether an address is one of ours."""
@@ -202,3 +237,11 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         for remote in servers:
             remote.association.remote = None
             remote.association.close()
+
+
+def decode_message(data: bytes, remote: object) -> Any | None:
+    """An aiocoap message from its bytes, None if they are none (RFC 7252, section 3)."""
+    try:
+        return Message.decode(data, remote=remote)
+    except (error.UnparsableMessage, ValueError):  # ValueError: an option that is no UTF-8
+        return None

@@ -1,7 +1,8 @@
 """A UDP socket on the event loop, drained in batches.
 
 asyncio's own datagram transport reads one datagram for each wake-up of the loop. This one reads
-up to `BATCH` of them, which is three times as fast for small messages.
+up to `BATCH` of them, which is three times as fast for small messages. They are read while they
+are taken: who stops taking leaves the others in the kernel, where their number is bounded.
 
 A socket that is bound to the wildcard address learns for each datagram which of the host's
 addresses it came to, and answers from that one (RFC 3542, section 4): else a peer of a host with
@@ -14,13 +15,15 @@ import asyncio
 import ipaddress
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dtls.errors import SocketError
 
 BATCH = 64
 """Datagrams read for one wake-up; others have their turn then."""
+Batch = Iterator[tuple[bytes, "PeerAddress"]]
+"""Datagrams, each with where it came from; not to be kept beyond the call."""
 _DATAGRAM_BYTES_MAX = 2**16
 _ANCILLARY_BYTES = 128
 _IP_PKTINFO = 8
@@ -51,7 +54,7 @@ class DatagramSocket:
 
     Args:
         sock: bound or connected, not blocking; closed by `close`.
-        on_datagrams: takes a batch of datagrams, each with where it came from.
+        on_datagrams: takes a batch of datagrams; those it leaves come again.
         on_error: takes an error that the network reported (a port unreachable, say).
         number: of this socket, among several.
 
@@ -60,7 +63,7 @@ class DatagramSocket:
     def __init__(
         self,
         sock: socket.socket,
-        on_datagrams: Callable[[list[tuple[bytes, PeerAddress]]], None],
+        on_datagrams: Callable[[Batch], None],
         on_error: Callable[[OSError], None] = lambda _error: None,
         number: int = 0,
     ) -> None:
@@ -71,6 +74,7 @@ class DatagramSocket:
         self._on_datagrams = on_datagrams
         self._on_error = on_error
         self._buffer = bytearray(_DATAGRAM_BYTES_MAX)
+        self._failure: OSError | None = None
         self.sockaddr: tuple[Any, ...] = sock.getsockname()
         """The local address; its second field is the port."""
         self._wildcard = _ask_for_local_address(sock, self.sockaddr[0])
@@ -110,20 +114,20 @@ class DatagramSocket:
             self._sock.close()
 
     def _readable(self) -> None:
-        batch: list[tuple[bytes, PeerAddress]] = []
+        self._on_datagrams(self._batch())
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            self._on_error(failure)
+
+    def _batch(self) -> Batch:
         read = self._read_with_local if self._wildcard else self._read
-        failure: OSError | None = None
         try:
-            while len(batch) < BATCH:
-                batch.append(read())
+            for _ in range(BATCH):
+                yield read()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            failure = error
-        if batch:
-            self._on_datagrams(batch)
-        if failure is not None:
-            self._on_error(failure)
+            self._failure = error
 
     def _read(self) -> tuple[bytes, PeerAddress]:
         size, sockaddr = self._sock.recvfrom_into(self._buffer)
@@ -155,7 +159,7 @@ class DatagramSockets:
     def __init__(
         self,
         socks: Sequence[socket.socket],
-        on_datagrams: Callable[[list[tuple[bytes, PeerAddress]]], None],
+        on_datagrams: Callable[[Batch], None],
         on_error: Callable[[OSError], None],
     ) -> None:
         self._sockets = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.coap.server import CoapServer
+from gateway.coap.server import CoapCounts, CoapServer
 from gateway.expiry import ExpiryWatch
 from gateway.sensors.sampler import Sampler
 from resource_directory.registry import Registry
@@ -40,10 +40,14 @@ class GatewayEdge:
         """Who is there over CoAP."""
         return self.coap.peers() | {"registered": len(self.registry)}
 
+    def coap_counts(self) -> CoapCounts:
+        """What CoAP and DTLS counted."""
+        return self.coap.counts()
+
     def as_json(self) -> dict[str, Any]:
         """For ``/status``."""
         return {
             "sensors": self.sensors(),
-            "coap": self.peers(),
+            "coap": self.peers() | {"refused": sum(self.coap_counts().refusals.values())},
             "certificates": self.expiry.as_json(),
         }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway import config_checks as checks
+from gateway.coap.limits import CoapLimits
 from gateway.config_file import ONE_OR_MORE, Fault, hold
 
 PORT_FIELDS: Mapping[str, str] = {
@@ -28,6 +29,10 @@ HOST_FIELDS: Mapping[str, str] = {
 
 def _loopback() -> list[str]:
     return ["127.0.0.1"]
+
+
+def _public() -> list[str]:
+    return ["/.well-known/core", "/q", "/rd-lookup", "/sensors", "/status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,8 @@ class CoapSection:
     """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write; a port may be None.
 
     Each port is opened at all addresses and host names of ``host``, that of DTLS at those of
-    ``dtls_host`` if there are any.
+    ``dtls_host`` if there are any. Over plain CoAP what stands below one of the paths of
+    ``public`` is read by anybody, and everything from this machine.
     """
 
     host: list[str] = field(default_factory=_loopback, metadata=ONE_OR_MORE)
@@ -144,6 +150,8 @@ class CoapSection:
     dtls_host: list[str] | None = field(default=None, metadata=ONE_OR_MORE)
     dtls_port: int | None = 5684
     psk_file: Path | None = None
+    public: list[str] = field(default_factory=_public)
+    limits: CoapLimits = field(default_factory=CoapLimits)
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -172,3 +180,6 @@ class CoapSection:
         yield from checks.port("dtls_port", self.dtls_port)
         if self.port and self.port == self.dtls_port:
             yield Fault("dtls_port", f"{self.port} is port already")
+        for path in self.public:
+            if not path.startswith("/"):
+                yield Fault("public", f"{path!r} does not start with '/'")

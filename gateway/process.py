@@ -31,7 +31,7 @@ from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
-from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import ConfigError, GatewaySettings
 from gateway.copied_card import CopiedCard
@@ -307,8 +307,9 @@ class GatewayProcess:
 
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
+        section, anonymous = self._settings.coap, self._settings.access.anonymous
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
+            SiteOwner(own.id, own.place, self._life.epoch, anonymous, section.public),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -318,15 +319,16 @@ class GatewayProcess:
         )
         self._stack.push_async_callback(self._site.stop)
         at = {
-            scheme: CoapListener(listened[scheme], port)
-            for scheme, port in self._settings.coap.ports.items()
+            scheme: CoapListener(listened[scheme], port) for scheme, port in section.ports.items()
         }
         server = CoapServer(
             self._site.site,
             coap=at.get("coap"),
             coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
-            anonymous=self._settings.access.anonymous,
+            anonymous=anonymous,
+            rules=CoapRules(section.public, section.limits.engine, section.limits.dtls),
+            at_hand=self._site.at_hand,
         )
         try:
             await server.start()

@@ -107,6 +107,7 @@ def _edge(status: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"CoAP: {coap['asking']} peers with {coap['open_requests']} open requests, "
             f"{coap['dtls_sessions']} DTLS sessions, {coap['registered']} registered"
+            + (f", {refused} refused" if (refused := coap.get("refused")) else "")
         )
     for one in status.get("certificates", ()):
         day = datetime.datetime.fromtimestamp(one["ends_s"], datetime.UTC)

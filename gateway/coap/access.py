@@ -1,27 +1,27 @@
 """Who may do what over CoAP, decided once before any resource is asked (row A8).
 
-`GuardedSite` stands between aiocoap and the site: a resource behind it can't be written by a
-peer that did not show who it is, whatever the resource forgets to check.
+What is refused here is refused whatever a resource forgets to check.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
-from aiocoap import error
 from aiocoap.numbers.codes import Code
+from aiocoap.numbers.optionnumbers import OptionNumber
 
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.identity import ANONYMOUS, PeerIdentity
+from gateway.coap.peers import is_here
 
-READS = frozenset({Code.GET, Code.FETCH})
+READS = frozenset({int(Code.GET), int(Code.FETCH)})
 """Methods that change nothing (RFC 7252, section 5.8; RFC 8132). All others are writes."""
-OPEN_REQUESTS_MAX = 4_096
-"""Requests and observations being served at once, of all peers."""
-OPEN_REQUESTS_OF_PEER_MAX = 256
-"""The same, of one peer; each observation counts for as long as it lasts."""
-BODY_BYTES_MAX = 256 * 1024
-"""A request that comes in blocks (RFC 7959) may be so long."""
+EVERYTHING = ("/",)
+"""Prefix of all paths."""
+_URI_PATH: Final = int(OptionNumber.URI_PATH)
+_NO_WRITE: Final = CoapResponse(int(Code.UNAUTHORIZED))
+_NO_READ: Final = CoapResponse(int(Code.UNAUTHORIZED), (), b"reading this needs a key (coaps)")
 
 
 def identity_of(request: Any) -> PeerIdentity:
@@ -30,68 +30,53 @@ def identity_of(request: Any) -> PeerIdentity:
     return identity if isinstance(identity, PeerIdentity) else ANONYMOUS
 
 
-class GuardedSite:
-    """A site as aiocoap's context wants it, with access control before it.
+class PublicPaths:
+    """What strangers may read.
 
     Args:
-        site: what serves a request that may pass.
-        anonymous: let anybody write; for tests and for a network that is trusted as a whole.
+        prefixes: paths; what is below one is public too.
 
     """
 
-    def __init__(self, site: Any, *, anonymous: bool = False) -> None:
-        self._site = site
-        self._anonymous = anonymous
-        self._open_of_peer: dict[Any, int] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+    def __init__(self, prefixes: Sequence[str]) -> None:
+        self._prefixes = frozenset(_segments(prefix) for prefix in prefixes)
+        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
 
-    @property
-    def peers(self) -> int:
-        """Who has a request or an observation open."""
-        return len(self._open_of_peer)
+    def has(self, path: Sequence[bytes]) -> bool:
+        """Whether a path is public.
 
-    @property
-    def open_requests(self) -> int:
-        """Requests and observations that are being served."""
-        return len(self._tasks)
-
-    async def render_to_pipe(self, pipe: Any) -> None:
-        """Serve a request, or refuse it.
-
-        Raises:
-            aiocoap.error.Unauthorized: a write by a peer that may not (4.01).
-            aiocoap.error.RequestEntityTooLarge: a body in blocks over the limit (4.13).
-            aiocoap.error.ServiceUnavailable: too many requests are open (5.03).
+        Args:
+            path: its segments.
 
         """
-        request = pipe.request
-        may_write = self._anonymous or identity_of(request).may_write
-        if request.code not in READS and not may_write:
-            raise error.Unauthorized
-        block = request.opt.block1
-        if block is not None and (
-            # A body is put together in memory before a resource sees it; nobody needs one to read.
-            not may_write or block.start + len(request.payload) > BODY_BYTES_MAX
-        ):
-            raise error.RequestEntityTooLarge
-        # As a block key, an address is one peer and keeps no session alive.
-        peer = request.remote.blockwise_key
-        open_now = self._open_of_peer.get(peer, 0)
-        if open_now >= OPEN_REQUESTS_OF_PEER_MAX or len(self._tasks) >= OPEN_REQUESTS_MAX:
-            raise error.ServiceUnavailable
-        self._open_of_peer[peer] = open_now + 1
-        task = asyncio.current_task()
-        assert task is not None  # aiocoap renders in a task of its own
-        self._tasks.add(task)
-        try:
-            await self._site.render_to_pipe(pipe)
-        finally:
-            self._tasks.discard(task)
-            self._open_of_peer[peer] -= 1
-            if not self._open_of_peer[peer]:
-                del self._open_of_peer[peer]
+        whole = tuple(path)
+        return any(whole[:length] in self._prefixes for length in self._lengths)
 
-    async def idle(self) -> None:
-        """Wait until no request is open any more."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+
+class CoapAccess:
+    """Decides of each request whether its peer may make it.
+
+    Args:
+        anonymous: let anybody do everything; for tests and for a network that is trusted as a
+            whole.
+        public: paths that strangers may read.
+
+    """
+
+    def __init__(self, *, anonymous: bool = False, public: Sequence[str] = EVERYTHING) -> None:
+        self._anonymous = anonymous
+        self._public = PublicPaths(public)
+
+    def refusal(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
+        """What a peer is told that may not do this; None if it may."""
+        if self._anonymous or peer.principal is not None:
+            return None
+        if request.code not in READS:
+            return _NO_WRITE
+        if is_here(peer) or self._public.has(request.values(_URI_PATH)):
+            return None
+        return _NO_READ
+
+
+def _segments(path: str) -> tuple[bytes, ...]:
+    return tuple(part.encode() for part in path.split("/") if part)

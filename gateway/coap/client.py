@@ -11,14 +11,15 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiocoap
 from aiocoap import error as coap_error
+from aiocoap.messagemanager import MessageManager
 from aiocoap.numbers.codes import Code
 from aiocoap.numbers.constants import COAPS_PORT
 from aiocoap.protocol import Context
+from aiocoap.tokenmanager import TokenManager
 
 from dtls.client_transport import DtlsClientTransport
 from dtls.context import ClientContext
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
-from gateway.coap.message_layer import attach
 
 
 class ClientError(Exception):
@@ -126,6 +127,11 @@ class CoapClient:
         try:
             async with asyncio.timeout_at(deadline):
                 answer = await context.request(message).response
+                if answer.code == Code.UNAUTHORIZED and answer.opt.echo is not None:
+                    # The server wants to see that our address is ours (RFC 9175, section 2.3).
+                    again = _message(method, uri, payload, content_format, accept)
+                    again.remote, again.opt.echo = message.remote, answer.opt.echo
+                    answer = await context.request(again).response
         except (TimeoutError, coap_error.TimeoutError) as failure:
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
         except (OSError, coap_error.Error) as failure:
@@ -159,7 +165,7 @@ class CoapClient:
             raise BadUriError(f"{where}: coaps needs psk_identity and psk_key")
         if self._secure is None or self._dtls is None:
             self._secure = Context(loop=asyncio.get_running_loop())
-            self._dtls = attach(self._secure, lambda m: DtlsClientTransport(keys, m))
+            self._dtls = _attach(self._secure, keys)
         host = parts.hostname or ""
         try:
             message.remote = await self._dtls.connect(host, parts.port or COAPS_PORT, timeout_s)
@@ -241,6 +247,17 @@ def _message(
     if accept is not None:
         message.opt.accept = accept
     return message
+
+
+def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:
+    """Put our DTLS under an aiocoap context, as aiocoap does with its own transports."""
+    tokens = TokenManager(context)
+    messages = MessageManager(tokens)
+    transport = DtlsClientTransport(keys, messages)
+    messages.message_interface = transport
+    tokens.token_interface = messages
+    context.request_interfaces.append(tokens)
+    return transport
 
 
 _METHODS = {str(c): c for c in (Code.GET, Code.POST, Code.PUT, Code.DELETE, Code.FETCH)}

@@ -11,7 +11,6 @@ this machine.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -23,8 +22,8 @@ from aiocoap.numbers.codes import Code
 
 from gateway.clients import ClientRoll
 from gateway.coap.access import identity_of
+from gateway.coap.peers import Requester
 from gateway.coap.status import JSON
-from gateway.coap.udp import UdpAddress
 
 PATH = ("clients",)
 """Where to add `ClientsResource` to a site."""
@@ -80,11 +79,7 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
 
 def _is_here(remote: Any) -> bool:
     """Whether a peer of plain CoAP is on this machine: no other can have its address."""
-    if not isinstance(remote, UdpAddress):
-        return False
-    address = ipaddress.ip_address(remote.peer.sockaddr[0].partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+    return isinstance(remote, Requester) and remote.scheme == "coap" and remote.is_here
 
 
 def _query(options: Sequence[str]) -> dict[str, str]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from aiocoap import interfaces
 from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
-from aiocoap.pipe import Pipe, error_to_message, run_driving_pipe
 
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.coap.access import EVERYTHING, PublicPaths
+from gateway.coap.rendering import Renderings
 from tree_handler.errors import ProtocolError
 from tree_handler.remote_message import ResourceRequest, ResourceResponse
 
 QUERY_SEGMENT = "q"
 """First segment of the paths that lead to other gateways."""
-
-_log = logging.getLogger(__name__)
 
 
 class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
@@ -64,13 +61,21 @@ class LocalExecution:
         site: this gateway's aiocoap site.
         gateway_id: this gateway.
         may_write: whether an identity (None: anonymous) may change resources here.
+        public: what an anonymous peer may read.
 
     """
 
-    def __init__(self, site: Any, gateway_id: str, may_write: Callable[[str | None], bool]) -> None:
-        self._site = site
+    def __init__(
+        self,
+        site: Any,
+        gateway_id: str,
+        may_write: Callable[[str | None], bool],
+        public: PublicPaths | None = None,
+    ) -> None:
+        self._renderings = Renderings(site)
         self._gateway_id = gateway_id
         self._may_write = may_write
+        self._public = public or PublicPaths(EVERYTHING)
 
     async def __call__(self, request: ResourceRequest) -> ResourceResponse:
         """Execute one request. What goes wrong is a response: it never raises."""
@@ -78,7 +83,9 @@ class LocalExecution:
             return diagnostic(Code.BAD_REQUEST, "a remote query must not lead to another one")
         if request.writes and not self._may_write(request.identity):
             return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: not allowed to write")
-        answer = await self._render(self._message(request))
+        if request.identity is None and not (request.writes or self._is_public(request)):
+            return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: reading this needs a key")
+        answer = await self._renderings.answer(self._message(request))
         content_format = answer.opt.content_format
         try:
             return ResourceResponse(
@@ -88,6 +95,9 @@ class LocalExecution:
             )
         except ProtocolError as error:
             return diagnostic(Code.INTERNAL_SERVER_ERROR, f"{self._gateway_id}: {error}")
+
+    def _is_public(self, request: ResourceRequest) -> bool:
+        return self._public.has([segment.encode() for segment in request.path])
 
     def _message(self, request: ResourceRequest) -> Any:
         message = Message(
@@ -103,24 +113,6 @@ class LocalExecution:
         message.direction = Direction.INCOMING
         message.remote = RemotePeer(request.identity, self._gateway_id)
         return message
-
-    async def _render(self, message: Any) -> Any:
-        """As aiocoap's Context serves a request: errors of resources become responses."""
-        first: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def on_event(event: Any) -> bool:
-            if not first.done():
-                first.set_result(event.message)
-            return False
-
-        pipe = Pipe(message, _log)
-        lose_interest = pipe.on_event(on_event)
-        rendering = error_to_message(pipe, _log)
-        run_driving_pipe(rendering, self._site.render_to_pipe(rendering), name=f"remote {message}")
-        try:
-            return await first
-        finally:
-            lose_interest()
 
 
 def _identity(text: str) -> PeerIdentity:

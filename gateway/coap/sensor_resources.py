@@ -7,11 +7,11 @@ may write is decided before a request comes here.
 
 from __future__ import annotations
 
-import math
-
 from aiocoap import Code, ContentFormat, Message, error, resource
 
 from cloud_ingest.record import Record
+from coap_engine.message import CoapResponse
+from gateway.coap.sensor_answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.sensors import senml
 from gateway.sensors.sampler import Reading, Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -20,8 +20,7 @@ from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry
 from tree_handler.member import Place
 
-PATH = "sensors"
-FORMATS = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
+_REMOVED = b"removed"
 OWN_IDENTITY = "self"
 """Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
 
@@ -45,6 +44,8 @@ class SensorResources:
         self._gateway_id = gateway_id
         self._place = place
         self._resources: dict[str, SensorResource] = {}
+        self.answers = SensorAnswers(self._resources, sampler)
+        """What is at hand of them."""
         sampler.listen(self._notify)
 
     def add(self, sensor: Sensor) -> None:
@@ -52,6 +53,7 @@ class SensorResources:
         kind = ActuatorResource if isinstance(sensor, Actuator) else SensorResource
         served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
         self._resources[sensor.name] = served
+        self.answers.changed(sensor.name)
         self._site.add_resource(_path(sensor.name), served)
 
     def remove(self, name: str) -> None:
@@ -63,7 +65,8 @@ class SensorResources:
         """
         served = self._resources.pop(name)
         self._site.remove_resource(_path(name))
-        served.updated_state(Message(code=Code.NOT_FOUND, payload=b"removed"))
+        served.updated_state(Message(code=Code.NOT_FOUND, payload=_REMOVED))
+        self.answers.removed(name, CoapResponse(int(Code.NOT_FOUND), (), _REMOVED))
 
     def links(self) -> list[WebLink]:
         """A link for each sensor that is served."""
@@ -108,6 +111,7 @@ class SensorResources:
         served = self._resources.get(sensor.name)
         if served is not None:
             served.updated_state()
+            self.answers.changed(sensor.name)
 
 
 class SensorResource(resource.ObservableResource):  # type: ignore[misc]  # aiocoap has no types
@@ -139,12 +143,21 @@ class SensorResource(resource.ObservableResource):  # type: ignore[misc]  # aioc
             reading = await self._sampler.current(self._sensor)
         except SensorError as failed:
             raise error.ServiceUnavailable(str(failed)) from failed
-        response = self._message(accept, reading)
-        left_s = 0.0
-        if not isinstance(self._sensor, Actuator):
-            left_s = self._sensor.interval_s - (self._sampler.now() - reading.taken_at)
-        response.opt.max_age = max(0, min(math.ceil(left_s), 0xFFFFFFFF))
+        form, payload = self.rendered(accept, reading)
+        response = Message(payload=payload, content_format=form)
+        response.opt.max_age = max_age_s(self.good_for_s(reading))
         return response
+
+    @property
+    def sensor(self) -> Sensor:
+        """What is served."""
+        return self._sensor
+
+    def good_for_s(self, reading: Reading) -> float:
+        """How long a reading is the sensor's value, from now on; an actuator's is for no time."""
+        if isinstance(self._sensor, Actuator):
+            return 0.0
+        return self._sensor.interval_s - (self._sampler.now() - reading.taken_at)
 
     def get_link_description(self) -> dict[str, str | None]:
         """The attributes of the sensor's link."""
@@ -156,13 +169,14 @@ class SensorResource(resource.ObservableResource):  # type: ignore[misc]  # aioc
             **self._attributes,
         }
 
-    def _message(self, accept: int | None, reading: Reading) -> Message:
+    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes]:
+        """A reading in one of `FORMATS`, after the number of that format."""
         if accept == ContentFormat.TEXT:
-            return Message(payload=repr(reading.value).encode(), content_format=ContentFormat.TEXT)
+            return int(ContentFormat.TEXT), repr(reading.value).encode()
         payload = senml.encode(
             self._base_name, self._sensor.name, self._sensor.unit, reading.value, reading.time_s
         )
-        return Message(payload=payload, content_format=senml.CONTENT_FORMAT)
+        return senml.CONTENT_FORMAT, payload
 
 
 class ActuatorResource(SensorResource):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from gateway.clients import ClientRoll
 from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
 from gateway.coap import remote, status
-from gateway.coap.access import identity_of
+from gateway.coap.access import EVERYTHING, PublicPaths, identity_of
+from gateway.coap.at_hand import AtHand
 from gateway.coap.execution import LocalExecution
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.registry import Registry
@@ -36,6 +38,7 @@ class SiteOwner:
         place: its domain and group.
         epoch: its boot epoch.
         anonymous: whether anybody may write.
+        public: paths that strangers may read.
 
     """
 
@@ -43,6 +46,7 @@ class SiteOwner:
     place: Place
     epoch: int
     anonymous: bool
+    public: Sequence[str] = EVERYTHING
 
 
 class GatewaySite:
@@ -71,12 +75,13 @@ class GatewaySite:
         clients: ClientRoll,
     ) -> None:
         gateway_id = owner.gateway_id
-        self.site = resource.Site()
+        self.site = CountedSite()
         # A location of an earlier boot must not name another endpoint's registration now.
         self.registry = Registry(location_prefix=f"/rd/{owner.epoch}-")
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
         self._anonymous = owner.anonymous
-        execute = LocalExecution(self.site, gateway_id, self._may_write)
+        public = PublicPaths(EVERYTHING if owner.anonymous else owner.public)
+        execute = LocalExecution(self.site, gateway_id, self._may_write, public)
         self._exchange = RemoteExchange(RemoteQueries(gateway_id, owner.epoch), publish, execute)
         self._directory = ResourceDirectory(self.registry, _owner)
         self._expiring: asyncio.Task[None] | None = None
@@ -96,6 +101,11 @@ class GatewaySite:
                 may_write=self._may_write,
             ),
         )
+
+    @property
+    def at_hand(self) -> tuple[AtHand, ...]:
+        """What can be answered without asking a resource."""
+        return (self._sensors.answers, WellKnownCore(self.site))
 
     def start(self, sensors: Iterable[Sensor], base: str) -> None:
         """Serve sensors and register them in the directory.

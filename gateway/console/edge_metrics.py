@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from gateway.coap.server import CoapCounts
 from gateway.console.exposition import by_label, counter, gauge
 from gateway.edge import GatewayEdge
 
@@ -27,6 +28,7 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
     yield by_label(
         "gauge", "hedgerow_coap_peers", "Who is there over CoAP, by kind.", "kind", edge.peers()
     )
+    yield from _coap(edge.coap_counts())
     expiry = GaugeMetricFamily(
         "hedgerow_certificate_expiry_timestamp_seconds",
         "When a certificate or revocation list ends, by the field that names its file.",
@@ -35,3 +37,14 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
     for one in edge.expiry.expiring:
         expiry.add_metric((one.field, str(one.number)), one.ends_s)
     yield expiry
+
+
+def _coap(counts: CoapCounts) -> Iterator[Metric]:
+    events = "What came over CoAP and became of it."
+    yield by_label("counter", "hedgerow_coap_events_total", events, "event", counts.events)
+    refused = "What peers were refused over CoAP, by what was too much and whose part was taken."
+    yield by_label("counter", "hedgerow_coap_refusals_total", refused, "kind", counts.refusals)
+    held = "What peers have taken of what CoAP has for all."
+    yield by_label("gauge", "hedgerow_coap_held", held, "kind", counts.held)
+    sessions = "What became of handshakes and sessions over DTLS."
+    yield by_label("counter", "hedgerow_dtls_events_total", sessions, "event", counts.dtls)

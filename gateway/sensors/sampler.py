@@ -130,6 +130,15 @@ class Sampler:
         """The steady clock that ``Reading.taken_at`` is in."""
         return self._clock()
 
+    def at_hand(self, sensor: Sensor) -> Reading | None:
+        """The last reading while its interval lasts; None if ``current`` has to ask the sensor."""
+        last = self._last.get(sensor.name)
+        if last is None or isinstance(sensor, Actuator):
+            return None
+        fresh = self._clock() - last.taken_at <= sensor.interval_s
+        # A GET does not queue behind a slow device.
+        return last if fresh or sensor.name in self._waiting else None
+
     async def current(self, sensor: Sensor) -> Reading:
         """The last reading while its interval lasts, else a fresh one; an actuator's is fresh.
 
@@ -139,11 +148,9 @@ class Sampler:
             SensorError: the sensor can't be read.
 
         """
-        last = self._last.get(sensor.name)
-        if last is not None and not isinstance(sensor, Actuator):
-            fresh = self._clock() - last.taken_at <= sensor.interval_s
-            if fresh or sensor.name in self._waiting:  # a GET does not queue behind a slow device
-                return last
+        last = self.at_hand(sensor)
+        if last is not None:
+            return last
         with _blame(sensor):
             outcome = sensor.read()
             value = outcome if isinstance(outcome, int | float) else await self._wait(outcome)

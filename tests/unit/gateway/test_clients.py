@@ -20,7 +20,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.clients import PAGE, ClientRoll
 from gateway.coap.clients import ClientsResource
-from gateway.coap.udp import UdpAddress
+from gateway.coap.peers import plain_requester
 from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
 
@@ -197,7 +197,7 @@ class Remote:
 
 
 def plain(address: str) -> Any:
-    return UdpAddress(PeerAddress((address, 5683), ()), None)  # type: ignore[arg-type]
+    return plain_requester(PeerAddress((address, 5683)), ("127.0.0.1", 5683))
 
 
 def request(code: Code, remote: Any, text: str = "") -> Any:

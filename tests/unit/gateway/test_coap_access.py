@@ -1,120 +1,60 @@
-"""Goal: what a resource behind the guard forgets to check, the guard has checked."""
+"""Goal: what a resource forgets to check has been checked before it is asked."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
-from typing import Any
-
 import aiocoap
 import pytest
-from aiocoap import error
 from aiocoap.numbers.codes import Code
-from aiocoap.optiontypes import BlockOption
 
+from coap_engine.message import CoapPeer, CoapRequest
+from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap import access
-from gateway.coap.access import GuardedSite, identity_of
+from gateway.coap.access import CoapAccess, identity_of
+from gateway.coap.peers import UdpPeers, session_peer
 
-METER = PeerIdentity(Proof.PSK, "meter-1")
-BlockTuple = BlockOption.BlockwiseTuple
-
-
-@dataclass(frozen=True)
-class Remote:
-    identity: PeerIdentity
-    blockwise_key: str = "somewhere"
-
-
-@dataclass
-class Site:
-    """Takes every request that reaches it, and keeps it open if it is told to."""
-
-    served: list[Code] = field(default_factory=list)
-    hold: asyncio.Event | None = None
-
-    async def render_to_pipe(self, pipe: Any) -> None:
-        self.served.append(pipe.request.code)
-        if self.hold is not None:
-            await self.hold.wait()
-
-
-@dataclass
-class Pipe:
-    request: Any
-
-
-def pipe(code: Code, identity: PeerIdentity = ANONYMOUS, block1: Any = None) -> Pipe:
-    message = aiocoap.Message(code=code)
-    message.remote = Remote(identity)
-    message.opt.block1 = block1
-    return Pipe(message)
-
-
+METER = session_peer(1, PeerAddress(("192.0.2.1", 40_000)), PeerIdentity(Proof.PSK, "meter-1"))
+STRANGER = UdpPeers().of(PeerAddress(("192.0.2.2", 40_000)))
+NEIGHBOUR = UdpPeers().of(PeerAddress(("127.0.0.1", 40_000)))
 WRITES = [Code.POST, Code.PUT, Code.DELETE, Code.PATCH, Code.iPATCH]
+URI_PATH = 11
 
 
-@pytest.mark.parametrize("code", WRITES)
-async def test_a_write_needs_an_authenticated_peer(code: Code) -> None:
-    site = Site()
-    with pytest.raises(error.Unauthorized):
-        await GuardedSite(site).render_to_pipe(pipe(code))
-    assert site.served == []
-    await GuardedSite(site).render_to_pipe(pipe(code, METER))
-    await GuardedSite(site, anonymous=True).render_to_pipe(pipe(code))
-    assert site.served == [code, code]
+def request(code: Code, path: str = "/value") -> CoapRequest:
+    segments = path.removeprefix("/").split("/")
+    return CoapRequest(int(code), tuple((URI_PATH, one.encode()) for one in segments))
+
+
+def answer(access: CoapAccess, asked: CoapRequest, peer: CoapPeer) -> Code | None:
+    refused = access.refusal(asked, peer)
+    return None if refused is None else Code(refused.code)
+
+
+@pytest.mark.parametrize("code", [*WRITES, Code(0x1F)])
+def test_a_write_needs_an_authenticated_peer(code: Code) -> None:
+    asked = request(code)
+    assert answer(CoapAccess(), asked, STRANGER) is Code.UNAUTHORIZED
+    assert answer(CoapAccess(), asked, NEIGHBOUR) is Code.UNAUTHORIZED
+    assert answer(CoapAccess(), asked, METER) is None
+    assert answer(CoapAccess(anonymous=True), asked, STRANGER) is None
 
 
 @pytest.mark.parametrize("code", [Code.GET, Code.FETCH])
-async def test_anybody_may_read(code: Code) -> None:
-    site = Site()
-    await GuardedSite(site).render_to_pipe(pipe(code))
-    assert site.served == [code]
+def test_anybody_may_read_what_is_public(code: Code) -> None:
+    access = CoapAccess(public=["/sensors", "/.well-known/core"])
+    for path in ("/sensors", "/sensors/roof/temperature", "/.well-known/core"):
+        assert answer(access, request(code, path), STRANGER) is None
+    for path in ("/sensors-of-mine", "/.well-known", "/rd/1", "/"):
+        assert answer(access, request(code, path), STRANGER) is Code.UNAUTHORIZED
+        for reader in (METER, NEIGHBOUR):
+            assert answer(access, request(code, path), reader) is None
 
 
-async def test_a_peer_whose_transport_knows_no_identity_is_anonymous() -> None:
+def test_nothing_or_everything_may_be_public() -> None:
+    assert answer(CoapAccess(public=["/"]), request(Code.GET), STRANGER) is None
+    assert answer(CoapAccess(public=[]), request(Code.GET), STRANGER) is Code.UNAUTHORIZED
+
+
+def test_a_peer_whose_transport_knows_no_identity_is_anonymous() -> None:
     request = aiocoap.Message(code=Code.PUT)
     request.remote = object()
     assert identity_of(request) is ANONYMOUS
-
-
-async def test_a_body_in_blocks_is_taken_up_to_the_limit_and_from_writers_alone() -> None:
-    site = GuardedSite(Site())
-    last = access.BODY_BYTES_MAX // 1024
-    await site.render_to_pipe(pipe(Code.PUT, METER, BlockTuple(last, False, 6)))
-    with pytest.raises(error.RequestEntityTooLarge):
-        await site.render_to_pipe(pipe(Code.PUT, METER, BlockTuple(last + 1, False, 6)))
-    with pytest.raises(error.RequestEntityTooLarge):
-        await site.render_to_pipe(pipe(Code.FETCH, ANONYMOUS, BlockTuple(0, True, 6)))
-
-
-async def test_open_requests_of_a_peer_are_limited_and_counted_down_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(access, "OPEN_REQUESTS_OF_PEER_MAX", 2)
-    inner = Site(hold=asyncio.Event())
-    site = GuardedSite(inner)
-    tasks = [asyncio.create_task(site.render_to_pipe(pipe(Code.GET))) for _ in range(2)]
-    await asyncio.sleep(0)
-    with pytest.raises(error.ServiceUnavailable):
-        await site.render_to_pipe(pipe(Code.GET))
-    other = pipe(Code.GET)
-    other.request.remote = Remote(ANONYMOUS, "elsewhere")
-    tasks.append(asyncio.create_task(site.render_to_pipe(other)))
-    await asyncio.sleep(0)
-    assert len(inner.served) == 3
-    assert inner.hold is not None
-    inner.hold.set()
-    await asyncio.gather(*tasks)
-    await site.render_to_pipe(pipe(Code.GET))
-    assert len(inner.served) == 4
-
-
-async def test_idle_waits_for_what_is_open() -> None:
-    inner = Site(hold=asyncio.Event())
-    site = GuardedSite(inner)
-    task = asyncio.create_task(site.render_to_pipe(pipe(Code.GET)))
-    await asyncio.sleep(0)
-    task.cancel()
-    await site.idle()
-    assert task.done()

@@ -111,7 +111,7 @@ async def test_a_running_gateway_tells_version_build_sensors_peers_and_certifica
     assert {one["field"] for one in told["certificates"]} == {"certificate_file", "client_ca_file"}
     assert told["sensors"] == {"count": 1, "failed": 0, "skipped": 0}
     peers = {"asking": 0, "open_requests": 0, "dtls_sessions": 0, "registered": 1}
-    assert told["coap"] == peers
+    assert told["coap"] == peers | {"refused": 0}
     text = as_text(told)
     assert f"hedgerow {told['version']}" in text
     assert "sensors: 1, 0 readings failed, 0 skipped" in text

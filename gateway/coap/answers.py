@@ -1,0 +1,131 @@
+"""Who answers a request: what is at hand, or a resource of aiocoap's in a task."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiocoap.numbers.codes import Code
+
+from coap_engine.message import Asked, CoapPeer, CoapResponse
+from gateway.coap.access import CoapAccess
+from gateway.coap.at_hand import AtHand, Respond
+from gateway.coap.messages import OptionRefusedError, incoming, outgoing
+from gateway.coap.rendering import Renderings
+
+_FAILED: Final = CoapResponse(int(Code.INTERNAL_SERVER_ERROR))
+_SUCCESSES: Final = range(0x40, 0x60)
+
+_log = logging.getLogger(__name__)
+
+
+class Answers:
+    """Answers what the engine hands out.
+
+    Args:
+        site: an aiocoap site.
+        access: decides before anybody is asked.
+        at_hand: are asked first, in this order.
+        remote_of: a peer as resources see it.
+
+    """
+
+    def __init__(
+        self,
+        site: Any,
+        access: CoapAccess,
+        at_hand: Sequence[AtHand],
+        remote_of: Callable[[CoapPeer], Any],
+    ) -> None:
+        self._access = access
+        self._at_hand = at_hand
+        self._remote_of = remote_of
+        self._renderings = Renderings(site)
+        self._ends: dict[int, Callable[[], None]] = {}
+        self._open: dict[int, CoapPeer] = {}
+
+    @property
+    def peers(self) -> int:
+        """Who has a request or an observation open."""
+        return len(Counter(self._open.values()))
+
+    @property
+    def open_requests(self) -> int:
+        """Requests and observations that are being answered."""
+        return len(self._open)
+
+    def asked(self, asked: Asked, now: float, respond: Respond) -> tuple[CoapResponse, bool] | None:
+        """Answer a request.
+
+        Args:
+            asked: the request.
+            now: the event loop's time.
+            respond: takes what is answered later.
+
+        Returns:
+            The response, and whether it is the last one; None if all will come later.
+
+        """
+        refused = self._access.refusal(asked.request, asked.peer)
+        if refused is not None:
+            return refused, True
+        for source in self._at_hand:
+            response = source.answer(asked.request, asked.peer, now)
+            if response is not None:
+                return response, not self._is_observed(source, asked, response, respond)
+        return self._render(asked, respond)
+
+    def ended(self, exchange: int) -> None:
+        """Nobody waits for answers to an exchange any more."""
+        self._open.pop(exchange, None)
+        end = self._ends.pop(exchange, None)
+        if end is not None:
+            end()
+
+    async def stop(self) -> None:
+        """End all that is open; no task is left."""
+        for exchange in list(self._open):
+            self.ended(exchange)
+        await self._renderings.idle()
+
+    def _is_observed(
+        self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond
+    ) -> bool:
+        exchange = asked.exchange
+        if not asked.request.observe or response.code not in _SUCCESSES:
+            return False
+
+        def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
+            if is_last:
+                self.ended(exchange)
+            respond(exchange, response, is_last)
+
+        if not source.observe(exchange, asked.request, tell):
+            return False
+        self._open[exchange] = asked.peer
+        self._ends[exchange] = lambda: source.ended(exchange)
+        return True
+
+    def _render(self, asked: Asked, respond: Respond) -> tuple[CoapResponse, bool] | None:
+        exchange = asked.exchange
+        try:
+            message = incoming(asked.request, self._remote_of(asked.peer))
+        except OptionRefusedError as refused:
+            return refused.response, True
+
+        def tell(answer: Any, is_last: bool) -> None:
+            try:
+                response = outgoing(answer)
+            except Exception:
+                _log.exception("what a resource answered can't be sent")
+                response, is_last = _FAILED, True
+            if is_last:
+                self._open.pop(exchange, None)
+                self._ends.pop(exchange, None)
+            respond(exchange, response, is_last)
+
+        self._open[exchange] = asked.peer
+        self._ends[exchange] = self._renderings.begin(message, tell)
+        return None

@@ -1,0 +1,42 @@
+"""Answers that are at hand: given at once, in the engine's own turn, without aiocoap or a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
+
+Respond = Callable[[int, CoapResponse, bool], None]
+"""Takes an exchange, a response to it, and whether that is the last one."""
+
+
+class AtHand(Protocol):
+    """Something that can answer some requests within a fraction of a millisecond."""
+
+    def answer(self, request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
+        """Answer a request that its peer may make.
+
+        Args:
+            request: whole.
+            peer: who asks.
+            now: the event loop's time.
+
+        Returns:
+            The response; None if a resource has to be asked, which says what is wrong with the
+            request, too.
+
+        """
+
+    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+        """Whether the exchange of a request just answered is told of changes from now on.
+
+        Args:
+            exchange: to respond to.
+            request: as in `answer`.
+            respond: takes what there is to tell.
+
+        """
+
+    def ended(self, exchange: int) -> None:
+        """An exchange, if it is one of these, is told nothing any more."""

@@ -1,0 +1,99 @@
+"""Requests and responses of the engine as messages of aiocoap, and back."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiocoap.message import Direction, Message
+from aiocoap.numbers.codes import Code
+from aiocoap.numbers.optionnumbers import OptionNumber
+
+from coap_engine.message import CoapRequest, CoapResponse
+
+_OF_THE_ENGINE: Final = frozenset(
+    int(number)
+    for number in (
+        OptionNumber.OBSERVE,
+        OptionNumber.BLOCK1,
+        OptionNumber.BLOCK2,
+        OptionNumber.SIZE1,
+        OptionNumber.SIZE2,
+        OptionNumber.NO_RESPONSE,
+        OptionNumber.REQUEST_TAG,
+    )
+)
+"""Options that aiocoap's resources may leave in a response, and that the engine sets itself."""
+_UNDERSTOOD: Final = frozenset(
+    int(number)
+    for number in (
+        OptionNumber.IF_MATCH,
+        OptionNumber.IF_NONE_MATCH,
+        OptionNumber.URI_PATH,
+        OptionNumber.URI_PATH_ABBREV,
+        OptionNumber.URI_QUERY,
+        OptionNumber.ACCEPT,
+    )
+)
+"""Critical options that a resource sees."""
+_PROXY: Final = frozenset({int(OptionNumber.PROXY_URI), int(OptionNumber.PROXY_SCHEME)})
+
+
+class OptionRefusedError(ValueError):
+    """A request can't be served for one of its options (RFC 7252, sections 5.4.1 and 5.10.2).
+
+    Attributes:
+        response: what its sender is told.
+
+    """
+
+    def __init__(self, code: Any, why: str) -> None:
+        super().__init__(why)
+        self.response = CoapResponse(int(code), (), why.encode())
+
+
+def incoming(request: CoapRequest, remote: Any) -> Any:
+    """A request as a resource sees it.
+
+    Args:
+        request: whole.
+        remote: who asks, with the attributes that aiocoap's remotes have.
+
+    Raises:
+        OptionRefusedError: a critical option is unknown or has a wrong value, or it asks
+            for a proxy.
+
+    """
+    message = Message(code=Code(request.code), payload=request.payload)
+    for number, value in request.options:
+        if number in _PROXY:
+            raise OptionRefusedError(Code.PROXYING_NOT_SUPPORTED, "this is no proxy")
+        is_critical = number & 1
+        if is_critical and number not in _UNDERSTOOD:
+            raise OptionRefusedError(Code.BAD_OPTION, f"option {number}")
+        try:
+            message.opt.add_option(OptionNumber(number).create_option(decode=value))
+        except ValueError:  # what is no UTF-8, above all: as if it were not known (section 5.4.3)
+            if is_critical:
+                raise OptionRefusedError(Code.BAD_OPTION, f"option {number}") from None
+    if request.observe:
+        message.opt.observe = 0
+    message.direction = Direction.INCOMING
+    message.remote = remote
+    return message
+
+
+def outgoing(message: Any) -> CoapResponse:
+    """What a resource answered."""
+    options = sorted(
+        (
+            (int(option.number), option.encode())
+            for option in message.opt.option_list()
+            if option.number not in _OF_THE_ENGINE
+        ),
+        key=_number,
+    )
+    return CoapResponse(int(message.code), tuple(options), message.payload)
+
+
+def _number(option: tuple[int, bytes]) -> int:
+    return option[0]

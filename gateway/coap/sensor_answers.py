@@ -1,0 +1,203 @@
+"""The last values of sensors, at hand: rendered once for all who ask and all who observe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from aiocoap.numbers.codes import Code
+from aiocoap.numbers.contentformat import ContentFormat
+from aiocoap.numbers.optionnumbers import OptionNumber
+
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from gateway.coap.at_hand import Respond
+from gateway.sensors import senml
+from gateway.sensors.sampler import Reading, Sampler
+from gateway.sensors.sensor import Sensor
+
+PATH: Final = "sensors"
+FORMATS: Final = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
+KEPT_MAX: Final = 4_096
+"""Responses that are kept for the next who asks the same."""
+_GET: Final = int(Code.GET)
+_CONTENT: Final = int(Code.CONTENT)
+_URI_PATH: Final = int(OptionNumber.URI_PATH)
+_ACCEPT: Final = int(OptionNumber.ACCEPT)
+_CONTENT_FORMAT: Final = int(OptionNumber.CONTENT_FORMAT)
+_MAX_AGE: Final = int(OptionNumber.MAX_AGE)
+
+
+class Served(Protocol):
+    """A sensor's resource, as far as it is needed here."""
+
+    @property
+    def sensor(self) -> Sensor:
+        """What is served."""
+
+    def good_for_s(self, reading: Reading) -> float:
+        """How long a reading is the sensor's value."""
+
+    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes]:
+        """A reading, after the number of its format."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptReading:
+    """A response, and until when it is right, by the sampler's clock."""
+
+    response: CoapResponse
+    until: float
+
+
+@dataclass(slots=True)
+class _Observed:
+    """Who observes one sensor in one format."""
+
+    accept: int | None
+    exchanges: dict[int, Respond] = field(default_factory=dict)
+
+
+class SensorAnswers:
+    """Answers GETs of sensors that were read within their interval, and tells who observes them.
+
+    All else is left to the resource: actuators, which are read anew for each GET, sensors that
+    have no reading yet, and requests that are wrong.
+
+    Args:
+        served: the resources by sensor name; others add to it and take from it.
+        sampler: has the readings.
+
+    """
+
+    def __init__(self, served: Mapping[str, Served], sampler: Sampler) -> None:
+        self._served = served
+        self._sampler = sampler
+        self._kept: dict[tuple[Option, ...], _KeptReading] = {}
+        self._kept_of: dict[str, list[tuple[Option, ...]]] = {}
+        self._observed: dict[str, dict[int | None, _Observed]] = {}
+        self._of_exchange: dict[int, tuple[str, int | None]] = {}
+
+    def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
+        """See `gateway.coap.at_hand.AtHand`."""
+        if request.code != _GET:
+            return None
+        kept = self._kept.get(request.options)
+        if kept is not None and self._sampler.now() < kept.until:
+            return kept.response
+        asked = _asked(request)
+        if asked is None:
+            return None
+        name, accept = asked
+        served = self._served.get(name)
+        if served is None or (reading := self._sampler.at_hand(served.sensor)) is None:
+            return None
+        left_s = served.good_for_s(reading)
+        response = _response(served, accept, reading, left_s)
+        if left_s > 0:
+            self._keep(request.options, name, response, left_s)
+        return response
+
+    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+        """See `gateway.coap.at_hand.AtHand`."""
+        asked = _asked(request)
+        if asked is None or asked[0] not in self._served:
+            return False
+        name, accept = asked
+        formats = self._observed.setdefault(name, {})
+        formats.setdefault(accept, _Observed(accept)).exchanges[exchange] = respond
+        self._of_exchange[exchange] = asked
+        return True
+
+    def ended(self, exchange: int) -> None:
+        """See `gateway.coap.at_hand.AtHand`."""
+        if (asked := self._of_exchange.pop(exchange, None)) is None:
+            return
+        name, accept = asked
+        formats = self._observed[name]
+        del formats[accept].exchanges[exchange]
+        if not formats[accept].exchanges:
+            del formats[accept]
+        if not formats:
+            del self._observed[name]
+
+    def changed(self, name: str) -> None:
+        """A sensor has a new reading: render it once for each format that somebody observes."""
+        for options in self._kept_of.pop(name, ()):
+            self._kept.pop(options, None)
+        served, observed = self._served.get(name), self._observed.get(name)
+        if served is None or observed is None:
+            return
+        reading = self._sampler.at_hand(served.sensor)
+        if reading is None:
+            return
+        left_s = served.good_for_s(reading)
+        for one in observed.values():
+            response = _response(served, one.accept, reading, left_s)
+            for exchange, respond in one.exchanges.items():
+                respond(exchange, response, False)
+
+    def removed(self, name: str, response: CoapResponse) -> None:
+        """A sensor is served no more: who observes it is told so.
+
+        Args:
+            name: the sensor's.
+            response: what they are told.
+
+        """
+        self.changed(name)
+        for one in self._observed.pop(name, {}).values():
+            for exchange, respond in one.exchanges.items():
+                del self._of_exchange[exchange]
+                respond(exchange, response, True)
+
+    def _keep(
+        self, options: tuple[Option, ...], name: str, response: CoapResponse, left_s: float
+    ) -> None:
+        """Keep a response while its Max-Age is right: until the next whole second that is left."""
+        if len(self._kept) >= KEPT_MAX:
+            self._kept.clear()
+            self._kept_of.clear()
+        until = self._sampler.now() + left_s - (max_age_s(left_s) - 1)
+        if options not in self._kept:
+            self._kept_of.setdefault(name, []).append(options)
+        self._kept[options] = _KeptReading(response, until)
+
+
+def max_age_s(left_s: float) -> int:
+    """A time that is left as the value of Max-Age."""
+    return max(0, min(math.ceil(left_s), 0xFFFFFFFF))
+
+
+def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
+    """The sensor's name and the format; None if there is anything that a resource has to judge."""
+    segments: list[bytes] = []
+    accept: int | None = None
+    for number, value in request.options:
+        if number == _URI_PATH:
+            segments.append(value)
+        elif number == _ACCEPT:
+            accept = int.from_bytes(value, "big")
+            if accept not in FORMATS:
+                return None
+        elif number & 1:
+            return None
+    try:
+        path, *name = [segment.decode() for segment in segments]
+    except ValueError:  # no segment, or one that is no UTF-8
+        return None
+    return ("/".join(name), accept) if path == PATH else None
+
+
+def _response(served: Served, accept: int | None, reading: Reading, left_s: float) -> CoapResponse:
+    form, payload = served.rendered(accept, reading)
+    return CoapResponse(
+        _CONTENT,
+        ((_CONTENT_FORMAT, _uint(form)), (_MAX_AGE, _uint(max_age_s(left_s)))),
+        payload,
+    )
+
+
+def _uint(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")

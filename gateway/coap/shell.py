@@ -1,0 +1,147 @@
+"""The shell around `coap_engine`: feeds it, has its requests answered, and sends what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Final
+
+from aiocoap.numbers.codes import Code
+
+from coap_engine.engine import Engine
+from coap_engine.errors import UnknownExchangeError
+from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
+from dtls.core_timer import CoreTimer
+from dtls.transport import TURN_S
+from gateway.coap.answers import Answers
+from gateway.coap.refusals import RefusalLog
+
+_FAILED: Final = CoapResponse(int(Code.INTERNAL_SERVER_ERROR))
+
+_log = logging.getLogger(__name__)
+
+
+class EngineShell:
+    """One engine on the event loop, whatever ports its datagrams come from.
+
+    Args:
+        engine: the core.
+        answers: who answers requests.
+        transmit: takes a datagram and whom it is for.
+        flush: sends what `transmit` took.
+
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        answers: Answers,
+        transmit: Callable[[bytes, CoapPeer], None],
+        flush: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._answers = answers
+        self._transmit = transmit
+        self._flush = flush
+        self._loop = asyncio.get_running_loop()
+        self._timer = CoreTimer(self._on_timer)
+        self._refusals = RefusalLog(self.refusals)
+        # In the order in which they came; of an observation only the newest waits.
+        self._later: dict[int, tuple[CoapResponse, bool]] = {}
+        self._telling: asyncio.Handle | None = None
+
+    def refusals(self) -> dict[str, int]:
+        """What peers were refused since the start, how often, by kind."""
+        return self._engine.shares.refusals() | {"echo": self._engine.freshness.refused}
+
+    def events(self) -> dict[str, int]:
+        """What the engine counted since the start."""
+        return asdict(self._engine.counters) | {"echo_asked": self._engine.freshness.asked}
+
+    def held(self) -> dict[str, int]:
+        """What peers have taken of what is limited in all."""
+        shares = self._engine.shares
+        return {
+            "requests": shares.requests.held,
+            "observations": shares.observations.held,
+            "bytes": shares.held_bytes.held,
+        }
+
+    def receive(self, datagram: bytes, peer: CoapPeer, now: float) -> None:
+        """Take a datagram; answers that are at hand are given at once."""
+        self._engine.receive_datagram(datagram, peer, now)
+        self._serve(now)
+
+    def forget(self, peer: CoapPeer, now: float) -> None:
+        """A peer's session is gone."""
+        self._engine.forget_peer(peer)
+        self._serve(now)
+
+    def turn_ended(self, now: float) -> None:
+        """Send what there is to send."""
+        for datagram, peer in self._engine.datagrams_to_send():
+            self._transmit(datagram, peer)
+        self._timer.set(self._engine.next_timer())
+        self._refusals.look_soon()
+
+    def close(self) -> None:
+        """Say and do nothing any more."""
+        self._timer.cancel()
+        self._refusals.close()
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def _serve(self, now: float) -> None:
+        for event in self._engine.events():
+            match event:
+                case Asked():
+                    self._answer(event, now)
+                case Ended(exchange):
+                    self._later.pop(exchange, None)
+                    self._answers.ended(exchange)
+
+    def _answer(self, asked: Asked, now: float) -> None:
+        try:
+            answer = self._answers.asked(asked, now, self._respond_later)
+        except Exception:
+            _log.exception("a request could not be answered")
+            answer = (_FAILED, True)
+        if answer is not None:
+            self._respond(asked.exchange, *answer, now)
+
+    def _respond(self, exchange: int, response: CoapResponse, is_last: bool, now: float) -> None:
+        try:
+            self._engine.respond(exchange, response, now, is_last=is_last)
+        except UnknownExchangeError:
+            _log.debug("exchange %d is over", exchange)
+
+    def _respond_later(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
+        self._later[exchange] = (response, is_last)
+        if self._telling is None:
+            self._telling = self._loop.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        """Respond in slices: a sensor may have thousands of observers."""
+        self._telling = None
+        now = self._loop.time()
+        until = time.monotonic() + TURN_S
+        while self._later:
+            exchange = next(iter(self._later))
+            self._respond(exchange, *self._later.pop(exchange), now)
+            if time.monotonic() >= until:
+                break
+        self._serve(now)
+        self.turn_ended(now)
+        self._flush()
+        if self._later and self._telling is None:
+            self._telling = self._loop.call_soon(self._tell)
+
+    def _on_timer(self) -> None:
+        now = self._loop.time()
+        self._engine.handle_timer(now)
+        self._serve(now)
+        self.turn_ended(now)
+        self._flush()

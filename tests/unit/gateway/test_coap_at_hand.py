@@ -1,0 +1,259 @@
+"""Goal: what was read or rendered already is answered without a resource, and never wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiocoap import resource
+from aiocoap.numbers.codes import Code
+
+from coap_engine.message import CoapRequest, CoapResponse
+from dtls.datagrams import PeerAddress
+from gateway.coap.at_hand import AtHand
+from gateway.coap.peers import UdpPeers
+from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.well_known import CountedSite, WellKnownCore
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Sensor
+from gateway.sensors.switch import Switch
+from tree_handler.member import Place
+
+URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 11, 12, 14, 15, 17
+PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+
+
+class Thermometer(Sensor):
+    unit = "Cel"
+    value = 21.5
+
+    def read(self) -> float:
+        return self.value
+
+
+class Roof:
+    """One sensor, one actuator and a clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+        self.sampler = Sampler(
+            lambda _sensor, _record: None, wall_clock=lambda: 1.7e9, clock=lambda: self.now
+        )
+        self.site = CountedSite()
+        self.sensors = SensorResources(self.site, self.sampler, "gw", Place("campus", "north"))
+        self.thermometer = Thermometer("roof", interval_s=30.0)
+        for sensor in (self.thermometer, Switch("pump")):
+            self.sampler.add(sensor)
+            self.sensors.add(sensor)
+        self.told: list[tuple[int, CoapResponse, bool]] = []
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[None]:
+        """Each sensor has been read, and is again when its interval is over."""
+        task = asyncio.create_task(self.sampler.run())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def respond(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
+        self.told.append((exchange, response, is_last))
+
+
+def get(path: str, *options: tuple[int, bytes], code: Code = Code.GET) -> CoapRequest:
+    segments = [(URI_PATH, one.encode()) for one in path.removeprefix("/").split("/")]
+    return CoapRequest(int(code), tuple(sorted([*segments, *options], key=lambda o: o[0])))
+
+
+def ask(at_hand: AtHand, request: CoapRequest) -> CoapResponse | None:
+    return at_hand.answer(request, PEER, 0.0)
+
+
+def value(response: CoapResponse | None) -> float:
+    assert response is not None
+    read: float = json.loads(response.payload)[0]["v"]
+    return read
+
+
+def max_age(response: CoapResponse | None) -> int:
+    assert response is not None
+    return int.from_bytes(dict(response.options)[MAX_AGE], "big")
+
+
+async def test_a_sensor_s_last_value_is_at_hand_while_its_interval_lasts() -> None:
+    roof = Roof()
+    assert ask(roof.sensors.answers, get("/sensors/roof")) is None
+    async with roof.read():
+        response = ask(roof.sensors.answers, get("/sensors/roof"))
+        assert response is not None
+        assert (response.code, dict(response.options)[CONTENT_FORMAT]) == (0x45, bytes([110]))
+        assert (value(response), max_age(response)) == (21.5, 30)
+        roof.now += 30.5
+        assert ask(roof.sensors.answers, get("/sensors/roof")) is None
+
+
+async def test_max_age_is_what_is_left_and_not_what_was_left() -> None:
+    roof = Roof()
+    async with roof.read():
+        told = []
+        for _ in range(60):
+            told.append(max_age(ask(roof.sensors.answers, get("/sensors/roof"))))
+            roof.now += 0.5
+        assert told == [30 - n // 2 for n in range(60)]
+
+
+async def test_plain_text_is_at_hand_too_and_nothing_else() -> None:
+    roof = Roof()
+    async with roof.read():
+        response = ask(roof.sensors.answers, get("/sensors/roof", (ACCEPT, b"")))
+        assert response is not None
+        assert (response.payload, dict(response.options)[CONTENT_FORMAT]) == (b"21.5", b"")
+        assert ask(roof.sensors.answers, get("/sensors/roof", (ACCEPT, b"<"))) is None
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        get("/sensors/pump"),
+        get("/sensors"),
+        get("/sensors/cellar"),
+        get("/"),
+        get("/sensors/roof", code=Code.PUT),
+        get("/sensors/roof", (URI_QUERY, b"a=b")),
+        get("/sensors/roof", (9, b"oscore")),
+        CoapRequest(1, ((URI_PATH, b"sensors"), (URI_PATH, b"\xff"))),
+        CoapRequest(1),
+    ],
+)
+async def test_what_a_resource_has_to_judge_is_left_to_it(request_: CoapRequest) -> None:
+    roof = Roof()
+    async with roof.read():
+        assert ask(roof.sensors.answers, request_) is None
+
+
+async def test_a_new_reading_takes_the_place_of_the_last_one() -> None:
+    roof = Roof()
+    answers = roof.sensors.answers
+    async with roof.read():
+        assert value(ask(answers, get("/sensors/roof"))) == 21.5
+    roof.thermometer.value, roof.now = 22.5, roof.now + 30.0
+    async with roof.read():
+        assert value(ask(answers, get("/sensors/roof"))) == 22.5
+
+
+async def test_a_new_reading_is_told_to_all_who_observe_it() -> None:
+    roof = Roof()
+    answers = roof.sensors.answers
+    async with roof.read():
+        for exchange in (1, 2):
+            assert answers.observe(exchange, get("/sensors/roof"), roof.respond)
+        assert answers.observe(3, get("/sensors/roof", (ACCEPT, b"")), roof.respond)
+        answers.ended(2)
+    roof.thermometer.value, roof.now = 22.5, roof.now + 30.0
+    async with roof.read():
+        assert [(exchange, is_last) for exchange, _, is_last in roof.told] == [
+            (1, False),
+            (3, False),
+        ]
+        assert value(roof.told[0][1]) == 22.5
+        assert roof.told[1][1].payload == b"22.5"
+
+
+async def test_who_observes_a_sensor_learns_that_it_is_gone() -> None:
+    roof = Roof()
+    answers = roof.sensors.answers
+    async with roof.read():
+        answers.observe(1, get("/sensors/roof"), roof.respond)
+        roof.sensors.remove("roof")
+        ((exchange, response, is_last),) = roof.told
+        assert (exchange, response.code, is_last) == (1, int(Code.NOT_FOUND), True)
+        answers.ended(1)
+        assert ask(answers, get("/sensors/roof")) is None
+
+
+async def test_well_known_core_is_what_the_site_has_now() -> None:
+    roof = Roof()
+    core = WellKnownCore(roof.site)
+
+    def links(*queries: str) -> str:
+        asked = get("/.well-known/core", *[(URI_QUERY, query.encode()) for query in queries])
+        response = ask(core, asked)
+        assert response is not None
+        assert dict(response.options) == {CONTENT_FORMAT: bytes([40])}
+        return response.payload.decode()
+
+    assert links() == str(roof.site.get_resources_as_linkheader())
+    roof.sensors.remove("pump")
+    assert "pump" not in links()
+    assert "</sensors/roof>" in links()
+
+
+class Described(resource.Resource):
+    """A resource whose link has these attributes."""
+
+    def __init__(self, **attributes: str) -> None:
+        super().__init__()
+        self.attributes = attributes
+
+    def get_link_description(self) -> dict[str, str]:
+        return self.attributes
+
+
+@pytest.mark.parametrize(
+    ("queries", "found"),
+    [
+        # RFC 6690, section 4.1, and its examples of section 5.
+        (["rt=light-lux"], ["/sensors/light"]),
+        (["rt=light*"], ["/sensors/light", "/sensors/lamp"]),
+        (["rt=li"], []),
+        (["if=sensor"], ["/sensors/temp", "/sensors/light"]),
+        (["href=/sensors/t*"], ["/sensors/temp"]),
+        (["href=/sensors/temp"], ["/sensors/temp"]),
+        (["rt=core.s"], ["/sensors/light"]),
+        (["title=*"], ["/sensors/temp"]),
+        (["title=Roof top"], ["/sensors/temp"]),
+        (["title=Roof"], []),
+        (["rt=light*", "if=sensor"], ["/sensors/light"]),
+        (["x=y"], []),
+        (["none"], ["/sensors/temp", "/sensors/light", "/sensors/lamp"]),
+    ],
+)
+def test_well_known_core_is_filtered_as_rfc_6690_has_it(
+    queries: list[str], found: list[str]
+) -> None:
+    site = CountedSite()
+    site.add_resource(
+        ["sensors", "temp"],
+        Described(rt="temperature-c", title="Roof top", **{"if": "sensor"}),
+    )
+    site.add_resource(["sensors", "light"], Described(rt="light-lux core.s", **{"if": "sensor"}))
+    site.add_resource(["sensors", "lamp"], Described(rt="light-switch"))
+    asked = get("/.well-known/core", *[(URI_QUERY, query.encode()) for query in queries])
+    for _ in range(2):  # the second one is kept
+        response = ask(WellKnownCore(site), asked)
+        assert response is not None
+        hrefs = [one.partition(">")[0] for one in response.payload.decode().split("<")[1:]]
+        assert hrefs == found
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        get("/.well-known/core", code=Code.FETCH),
+        get("/.well-known/core", (ACCEPT, bytes([50]))),
+        get("/.well-known/core", (URI_QUERY, b"\xff")),
+        get("/.well-known/rd"),
+    ],
+)
+def test_other_requests_to_well_known_core_are_left_to_the_resource(
+    request_: CoapRequest,
+) -> None:
+    assert ask(WellKnownCore(CountedSite()), request_) is None

@@ -1,0 +1,87 @@
+"""Goal: what CoAP's peers are refused is counted, logged once a second, and set by the file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import replace
+
+import aiocoap
+import pytest
+from aiocoap import resource
+
+from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
+from dtls.keystore import Keystore
+from gateway.coap.limits import CoapLimits
+from gateway.coap.server import CoapListener, CoapRules, CoapServer
+from gateway.config_file import ConfigError
+
+
+def server_of(engine: EngineLimits) -> CoapServer:
+    site = resource.Site()
+    site.add_resource(["value"], resource.Resource())
+    rules = CoapRules(engine=engine)
+    at = CoapListener(("127.0.0.1",), 0)
+    return CoapServer(site, coap=at, coaps=None, keystore=Keystore(), rules=rules)
+
+
+async def test_who_sends_too_much_is_told_when_to_come_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+    # The peers of this test are on this machine, which has a rate of its own.
+    datagrams = replace(DEFAULT_LIMITS.shares.datagrams, here=10.0)
+    few = replace(DEFAULT_LIMITS, shares=replace(DEFAULT_LIMITS.shares, datagrams=datagrams))
+    async with server_of(few) as server, asyncio.timeout(60):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.setblocking(False)
+            peer.connect(("127.0.0.1", server.coap_port))
+            for number in range(200):
+                ping = aiocoap.Message(code=aiocoap.GET, uri_path=("value",))
+                ping.mtype, ping.mid, ping.token = aiocoap.CON, number, b"t"
+                await loop.sock_sendall(peer, ping.encode())
+            codes = set()
+            while aiocoap.TOO_MANY_REQUESTS not in codes:
+                answer = aiocoap.Message.decode(await loop.sock_recv(peer, 2_000))
+                codes.add(answer.code)
+            assert answer.opt.max_age == 1
+        while not server.counts().refusals["datagrams_host"]:
+            await asyncio.sleep(0.01)
+        assert server.counts().events["received"] > 10
+    told = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert 1 <= len(told) <= 5
+    assert "datagrams_host" in told[0].getMessage()
+
+
+def test_limits_are_those_of_the_engine_and_of_the_sessions() -> None:
+    limits = CoapLimits(
+        address_datagrams_per_s=5.0,
+        datagrams_per_s=50.0,
+        observations=10,
+        address_observations=3,
+        body_bytes=2_048,
+        sessions=7,
+    )
+    engine = limits.engine
+    assert (engine.shares.datagrams.strangers, engine.shares.datagrams.host) == (50.0, 5.0)
+    assert (engine.shares.observations.strangers, engine.shares.observations.host) == (10, 3)
+    # What strangers may have is no part of what those with a key have.
+    assert engine.shares.observations.everybody > 10
+    assert engine.bodies.body_bytes == 2_048
+    assert limits.dtls.established == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"datagrams_per_s": 0.0}, "datagrams_per_s"),
+        ({"body_bytes": 100}, "body_bytes"),
+        ({"sessions": 0}, "sessions"),
+        ({"observations": -1}, "observations"),
+    ],
+)
+def test_a_limit_that_is_out_of_range_is_named(given: dict[str, float], where: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        CoapLimits(**given)  # type: ignore[arg-type]  # one key with a number of its type
+    assert caught.value.where == where
