@@ -53,11 +53,11 @@ class Registration:
     resolved: tuple[WebLink, ...]
 
     def endpoint_link(self) -> WebLink:
-        """The link of an endpoint look-up's answer (RFC 9176, section 6.4)."""
+        """The link of an endpoint look-up's answer (RFC 9176, section 6.4); without ``lt``."""
         named = [("ep", self.endpoint)]
         if self.sector:
             named.append(("d", self.sector))
-        named += [("base", self.base), ("lt", str(self.lifetime_s))]
+        named.append(("base", self.base))
         return WebLink(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
 
     def size(self) -> int:

@@ -45,9 +45,9 @@ class RegistryLimits:
     """What a directory holds at most; sizes in characters, link targets counted twice."""
 
     registrations: int = 10_000
-    links_per_registration: int = 1_000
+    links_per_registration: int = 10_000
     attributes_per_endpoint: int = 32
-    size_per_registration: int = 256 << 10
+    size_per_registration: int = 1 << 20
     size: int = 64 << 20
 
 
@@ -111,8 +111,7 @@ class Registry:
         """
         if not endpoint:
             raise InvalidParameterError("ep is missing")
-        name = (checked_name("ep", endpoint), checked_name("d", sector))
-        old = self._standing(name, now)
+        old = self.standing(checked_name("ep", endpoint), checked_name("d", sector), now)
         if old is not None and old.owner != owner:
             raise NotOwnerError("registered by another", endpoint)
         key = self._last_key + 1 if old is None else old.key
@@ -135,13 +134,34 @@ class Registry:
         self._last_key = max(self._last_key, key)
         return self._put(old, new)
 
-    def _standing(self, name: tuple[str, str], now: float) -> Registration | None:
-        """The registration under a name, if it has not expired."""
-        found = self._by_name.get(name)
+    def standing(self, endpoint: str, sector: str, now: float) -> Registration | None:
+        """The registration of an endpoint; None if there is none, or it has expired."""
+        found = self._by_name.get((endpoint, sector))
         if found is None or found.expires_at > now:
             return found
         self._drop(found)
         return None
+
+    def check(
+        self,
+        endpoint: str,
+        base: str,
+        *,
+        sector: str = "",
+        attributes: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Check what can be said of a registration before its links are known.
+
+        Raises:
+            InvalidParameterError, TooLargeError: as ``register``.
+
+        """
+        if not endpoint:
+            raise InvalidParameterError("ep is missing")
+        checked_name("ep", endpoint)
+        checked_name("d", sector)
+        checked_base(base)
+        checked_attributes(attributes, self._limits.attributes_per_endpoint)
 
     def update(
         self,

@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from resource_directory.errors import InvalidParameterError
 
 MAX_BASE_LENGTH = 512
+_LINK_LOCAL = ("fe8", "fe9", "fea", "feb", "169.254.")
 _NO_URI = frozenset(' <>"')
 
 
@@ -19,7 +20,8 @@ def checked_base(base: str) -> str:
 
     Raises:
         InvalidParameterError: no absolute URI with a host, too long, or one with a zone
-            identifier, which means nothing to another host (RFC 9176, section 4.1 and 5.1).
+            identifier or a link-local address, which mean nothing to another host (RFC 9176,
+            section 6.1: such links are not to be shown to it).
 
     """
     if len(base) > MAX_BASE_LENGTH:
@@ -36,6 +38,8 @@ def checked_base(base: str) -> str:
         raise InvalidParameterError("base is no URI", base)
     if ":" in host and "%" in host:
         raise InvalidParameterError("base has a zone identifier", base)
+    if host.startswith(_LINK_LOCAL) and (":" in host or host[-1:].isdigit()):
+        raise InvalidParameterError("base is a link-local address", base)
     return base
 
 
