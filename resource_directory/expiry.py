@@ -13,10 +13,10 @@ class Expiry:
     """Keys that expire at a time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int]] = []
-        self._expires_at: dict[int, float] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._expires_at: dict[str, float] = {}
 
-    def set(self, key: int, expires_at: float) -> None:
+    def set(self, key: str, expires_at: float) -> None:
         """Let a key expire at a time, instead of its earlier time if it has one."""
         self._expires_at[key] = expires_at
         heapq.heappush(self._heap, (expires_at, key))
@@ -24,17 +24,17 @@ class Expiry:
             self._heap = [(at, key) for key, at in self._expires_at.items()]
             heapq.heapify(self._heap)
 
-    def discard(self, key: int) -> None:
+    def discard(self, key: str) -> None:
         """Let a key not expire."""
         self._expires_at.pop(key, None)
 
-    def expired(self, now: float, limit: int) -> list[int]:
+    def expired(self, now: float, limit: int) -> list[str]:
         """Take at most ``limit`` of the keys that expire by ``now``, first expired first.
 
         A limit keeps the expiry of very many at once from holding up all else; what is left comes
         with the next call, which ``next_timer`` asks for.
         """
-        keys: list[int] = []
+        keys: list[str] = []
         while len(keys) < limit and (at := self.next_timer()) is not None and at <= now:
             _, key = heapq.heappop(self._heap)
             del self._expires_at[key]

@@ -7,6 +7,7 @@ cut at separators that are searched for, not matched by an expression (A11).
 from __future__ import annotations
 
 import string
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,11 @@ _SPACE = " \t\r\n"
 _CONTROL = frozenset(map(chr, (*range(32), 127))) - {"\t"}
 _NO_TARGET = _CONTROL | set('<>" \t')
 # RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
+_LONGEST_USUAL = 8
+# Names that need not be read character by character, which are most.
+_USUAL = frozenset(
+    {"rel", "rt", "if", "ct", "sz", "obs", "title", "anchor", "unit", "domain", "group"}
+)
 _ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 
 
@@ -147,6 +153,9 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
 
 
 def _name(text: str, start: int) -> tuple[str, int]:
+    at = text.find("=", start, start + _LONGEST_USUAL)
+    if at > 0 and text[start:at] in _USUAL:
+        return sys.intern(text[start:at]), at
     at = start
     while at < len(text) and text[at] in _NAME:
         at += 1
@@ -154,7 +163,7 @@ def _name(text: str, start: int) -> tuple[str, int]:
         at += 1
     if at == start:
         raise LinkFormatError("an attribute's name expected", start, text[start:])
-    return text[start:at], at
+    return sys.intern(text[start:at]), at
 
 
 def _value(text: str, start: int) -> tuple[str, int]:
@@ -195,7 +204,7 @@ def _serialise(link: WebLink) -> str:
             parts.append(name)
         elif _has_control(value):
             raise LinkFormatError(f"a control character in {name}", 0, value)
-        elif value and _TOKEN.issuperset(value) and (_is_bare(name) or _is_cardinal(value)):
+        elif value and (_is_cardinal(value) or (_is_bare(name) and _TOKEN.issuperset(value))):
             parts.append(f"{name}={value}")
         else:
             quoted = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -217,7 +226,7 @@ def _is_target(href: str) -> bool:
 
 
 def _has_control(value: str) -> bool:
-    return not _CONTROL.isdisjoint(value)
+    return not value.isprintable() and not _CONTROL.isdisjoint(value)
 
 
 def _skip_space(text: str, at: int) -> int:

@@ -9,7 +9,7 @@ Who may write at all is decided before a request comes here, and so is whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -24,15 +24,17 @@ from resource_directory.errors import (
     TooLargeError,
 )
 from resource_directory.exchange import LINK_FORMAT, DirectoryAnswer, DirectoryRequest, Fetch
-from resource_directory.link_format import LinkFormatError, WebLink, parse, serialise
-from resource_directory.lookup import LookupQuery
+from resource_directory.link_format import LinkFormatError, WebLink, parse
 from resource_directory.parameters import QueryParameters
+from resource_directory.query import LookupQuery
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
 
 MAX_PAYLOAD_BYTES = 256 << 10
 """Of a registration: several thousand links."""
+MAX_ANSWER_CHARACTERS = 1 << 20
+"""Of a look-up; a registration may have as many."""
 RETRY_AFTER_S = 60
 """What is said where the directory is full."""
 RETRY_FETCH_S = 5
@@ -244,17 +246,17 @@ class DirectoryService:
         return DirectoryAnswer(exchange.DELETED)
 
     def _read(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
-        return _links(request, self.registry.get(_location(request), now).links)
+        return _links(request, map(str, self.registry.get(_location(request), now).links))
 
     # -- look-ups --------------------------------------------------------------------------------
 
     def _find_resources(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
         query = LookupQuery.parse(request.query)
-        return _links(request, self.registry.find_resources(query, now))
+        return _links(request, self.registry.find_resource_texts(query, now))
 
     def _find_endpoints(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
         query = LookupQuery.parse(request.query)
-        return _links(request, self.registry.find_endpoints(query, now))
+        return _links(request, map(str, self.registry.find_endpoints(query, now)))
 
 
 def _source(request: DirectoryRequest) -> str:
@@ -267,16 +269,24 @@ def _location(request: DirectoryRequest) -> str:
     return "/" + "/".join(request.path)
 
 
-def _links(
-    request: DirectoryRequest, links: list[WebLink] | tuple[WebLink, ...]
-) -> DirectoryAnswer:
+def _links(request: DirectoryRequest, links: Iterable[str]) -> DirectoryAnswer:
     if request.accept not in (None, LINK_FORMAT):
         return _diagnosed(exchange.NOT_ACCEPTABLE, "only link-format (40)")
-    payload = serialise(links).encode()
+    payload = ",".join(_within(links)).encode()
     etag = blake2b(payload, digest_size=ETAG_BYTES).digest()
     if etag in request.etags:
         return DirectoryAnswer(exchange.VALID, etag=etag)
     return DirectoryAnswer(exchange.CONTENT, payload, LINK_FORMAT, etag=etag)
+
+
+def _within(links: Iterable[str]) -> Iterator[str]:
+    """What may be answered at once: who asks for all of a large directory takes it in pages."""
+    size = 0
+    for link in links:
+        size += len(link) + 1
+        if size > MAX_ANSWER_CHARACTERS:
+            raise InvalidParameterError("too many links for one answer: ask with count and page")
+        yield link
 
 
 def _no_such_path(request: DirectoryRequest, _now: float) -> DirectoryAnswer:

@@ -52,6 +52,10 @@ def resolve(base: str, reference: str) -> str:
     """
     if not reference.isprintable() or not _NO_URI.isdisjoint(reference):
         raise InvalidParameterError("link target or anchor is no URI reference", reference)
+    if reference[:1] == "/" and reference[1:2] != "/" and "/." not in reference:
+        # The usual case: what stands before the path of the base, and the reference as it is.
+        path = base.find("/", base.find("://") + 3)
+        return (base if path < 0 else base[:path]) + reference
     scheme, _, rest = base.partition(":")
     try:
         if urlsplit(reference).scheme:

@@ -21,7 +21,7 @@ from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
-from resource_directory.lookup import LookupQuery
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from tree_handler.member import Place
