@@ -29,6 +29,12 @@ _USUAL = frozenset(
 _ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 
 
+# The links of a fleet's devices differ in their targets and seldom in their attributes.
+_WRITTEN: dict[tuple[tuple[str, str | None], ...], str] = {}
+_WRITTEN_MAX = 1_024
+_WRITTEN_CHARACTERS = 256
+
+
 class LinkFormatError(ValueError):
     """A text is no link format, or a link can't be written as such.
 
@@ -195,21 +201,30 @@ def _value(text: str, start: int) -> tuple[str, int]:
 def _serialise(link: WebLink) -> str:
     if not _is_target(link.href):
         raise LinkFormatError("not a URI reference", 0, link.href)
-    parts = [f"<{link.href}>"]
-    for name, value in link.attributes:
-        stem = name.removesuffix("*")
-        if not stem or not _NAME.issuperset(stem):
-            raise LinkFormatError("not an attribute's name", 0, name)
-        if value is None:
-            parts.append(name)
-        elif _has_control(value):
-            raise LinkFormatError(f"a control character in {name}", 0, value)
-        elif value and (_is_cardinal(value) or (_is_bare(name) and _TOKEN.issuperset(value))):
-            parts.append(f"{name}={value}")
-        else:
-            quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'{name}="{quoted}"')
-    return ";".join(parts)
+    written = _WRITTEN.get(link.attributes)
+    if written is None:
+        written = "".join(_written(name, value) for name, value in link.attributes)
+        if len(_WRITTEN) >= _WRITTEN_MAX:
+            _WRITTEN.clear()
+        if len(written) <= _WRITTEN_CHARACTERS:
+            _WRITTEN[link.attributes] = written
+    return f"<{link.href}>{written}"
+
+
+def _written(name: str, value: str | None) -> str:
+    stem = name.removesuffix("*")
+    if not stem or not _NAME.issuperset(stem):
+        raise LinkFormatError("not an attribute's name", 0, name)
+    if value is None:
+        return f";{name}"
+    if _has_control(value):
+        raise LinkFormatError(f"a control character in {name}", 0, value)
+    if value and _is_bare(name) and _TOKEN.issuperset(value):
+        return f";{name}={value}"
+    if _is_cardinal(value):
+        return f";{name}={value}"
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f';{name}="{quoted}"'
 
 
 def _is_bare(name: str) -> bool:

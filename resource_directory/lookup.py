@@ -19,7 +19,7 @@ from resource_directory.link_format import WebLink
 from resource_directory.registration import Registration
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
-IN_ORDER_MAX = 1_000
+IN_ORDER_MAX = 256
 LINKS_AT_ONCE = 32
 """So many links of one registration are taken out of the index in one call."""
 

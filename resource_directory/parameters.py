@@ -17,9 +17,11 @@ class QueryParameters:
 
     def __init__(self, query: Iterable[str]) -> None:
         self._left: list[tuple[str, str]] = []
+        self._names: set[str] = set()
         for parameter in query:
             name, _, value = parameter.partition("=")
             self._left.append((name, value))
+            self._names.add(name)
 
     def take(self, name: str) -> str | None:
         """The value of a parameter that may be given once; None if it is not.
@@ -28,12 +30,13 @@ class QueryParameters:
             InvalidParameterError: it is given twice.
 
         """
-        values = [value for left, value in self._left if left == name]
-        if not values:
+        if name not in self._names:
             return None
+        values = [value for left, value in self._left if left == name]
         if len(values) > 1:
             raise InvalidParameterError("given twice", name)
         self._left = [(left, value) for left, value in self._left if left != name]
+        self._names.discard(name)
         return values[0]
 
     def lifetime_s(self) -> int | None:

@@ -36,6 +36,7 @@ class Registration:
         links: as the endpoint gave them.
         resolved: the links with target and anchor as URIs.
         texts: the resolved links as link format.
+        held: about how many characters it holds.
         order: where it stands in look-ups, and its links behind it.
 
     """
@@ -52,6 +53,7 @@ class Registration:
     links: tuple[WebLink, ...]
     resolved: tuple[WebLink, ...] = ()
     texts: tuple[str, ...] = ()
+    held: int = field(default_factory=int, compare=False)
     order: int = field(default_factory=int, compare=False)
 
     def link_keys(self) -> range:

@@ -327,8 +327,9 @@ class Registry:
         checked_base(new.base)
         checked_attributes(new.attributes, limits.attributes_per_endpoint)
         new.resolved, new.texts = resolved_links(new.base, new.links)
-        if (size := new.size()) > limits.size_per_registration:
-            raise TooLargeError(f"larger than {limits.size_per_registration}", size)
+        new.held = new.size()
+        if new.held > limits.size_per_registration:
+            raise TooLargeError(f"larger than {limits.size_per_registration}", new.held)
         return new
 
     def _put(self, old: Registration | None, new: Registration) -> Registration:
@@ -339,16 +340,15 @@ class Registry:
             for listener in self._listeners:
                 listener.renewed(old)
             return old
-        size = new.size()
-        freed = 0 if old is None else old.size()
+        freed = 0 if old is None else old.held
         if old is None and len(self._by_location) >= self._limits.registrations:
             raise DirectoryFullError(f"{self._limits.registrations} registrations")
-        if self._size - freed + size > self._limits.size:
+        if self._size - freed + new.held > self._limits.size:
             raise DirectoryFullError(f"full at a size of {self._limits.size}")
         if old is not None:
             self._forget(old)
         self._by_name[new.endpoint, new.sector] = self._by_location[new.location] = new
-        self._size += size
+        self._size += new.held
         self._lookup.add(new)
         self._expiry.set(new.location, new.expires_at)
         for listener in self._listeners:
@@ -363,6 +363,6 @@ class Registry:
     def _forget(self, registration: Registration) -> None:
         del self._by_name[registration.endpoint, registration.sector]
         del self._by_location[registration.location]
-        self._size -= registration.size()
+        self._size -= registration.held
         self._lookup.remove(registration)
         self._expiry.discard(registration.location)

@@ -40,6 +40,9 @@ RETRY_AFTER_S = 60
 RETRY_FETCH_S = 5
 """What is said where too many registrants are being asked."""
 ETAG_BYTES = 8
+PARSED_MAX = 256
+PARSED_BYTES = 2_048
+"""So many payloads, and of such a size, are remembered with their links."""
 
 REGISTER = ("rd",)
 SIMPLE = (".well-known", "rd")
@@ -86,6 +89,7 @@ class DirectoryService:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._simple = SimpleRegistrations()
+        self._parsed = _Parsed()
         self._interfaces: Mapping[tuple[str, ...], _Interface] = {
             REGISTER: {exchange.POST: self._register},
             RESOURCES: {exchange.GET: self._find_resources},
@@ -142,7 +146,7 @@ class DirectoryService:
             if content_format not in (None, LINK_FORMAT):
                 return _diagnosed(exchange.BAD_GATEWAY, "the registrant has no link-format (40)")
             try:
-                links = parse(payload, max_bytes=MAX_PAYLOAD_BYTES)
+                links = self._parsed.links(payload)
             except LinkFormatError as error:
                 return _diagnosed(exchange.BAD_GATEWAY, f"the registrant's links: {error}")
             self._put_simple(asked, links, now)
@@ -172,7 +176,7 @@ class DirectoryService:
         base = parameters.take("base")
         registration = self.registry.register(
             parameters.take("ep") or "",
-            parse(request.payload, max_bytes=MAX_PAYLOAD_BYTES),
+            self._parsed.links(request.payload),
             now,
             base=base or _source(request),
             base_is_explicit=base is not None,
@@ -211,7 +215,7 @@ class DirectoryService:
         return self._simple.fetch(asked, now)
 
     def _put_simple(
-        self, asked: SimpleRegistration, links: list[WebLink] | tuple[WebLink, ...], now: float
+        self, asked: SimpleRegistration, links: tuple[WebLink, ...], now: float
     ) -> None:
         self.registry.register(
             asked.endpoint,
@@ -257,6 +261,29 @@ class DirectoryService:
     def _find_endpoints(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
         query = LookupQuery.parse(request.query)
         return _links(request, map(str, self.registry.find_endpoints(query, now)))
+
+
+class _Parsed:
+    """Payloads that were read lately: devices of a kind send the same, and send it again."""
+
+    def __init__(self) -> None:
+        self._links: dict[bytes, tuple[WebLink, ...]] = {}
+
+    def links(self, payload: bytes) -> tuple[WebLink, ...]:
+        """The links of a payload.
+
+        Raises:
+            LinkFormatError: it is no link format, or too long.
+
+        """
+        found = self._links.get(payload)
+        if found is None:
+            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES))
+            if len(self._links) >= PARSED_MAX:
+                self._links.clear()
+            if len(payload) <= PARSED_BYTES:
+                self._links[payload] = found
+        return found
 
 
 def _source(request: DirectoryRequest) -> str:

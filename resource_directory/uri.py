@@ -6,12 +6,19 @@ hierarchical form, so they are resolved as ``http`` and given their own scheme b
 
 from __future__ import annotations
 
+import re
+import socket
 from urllib.parse import urljoin, urlsplit
 
 from resource_directory.errors import InvalidParameterError
 
 MAX_BASE_LENGTH = 512
 _LINK_LOCAL = ("fe8", "fe9", "fea", "feb", "169.254.")
+_USUAL = re.compile(
+    r"coaps?(?:\+tcp|\+ws)?://"
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,4})?\Z"
+)
+"""Most bases; the others are taken apart at leisure."""
 _NO_URI = frozenset(' <>"')
 
 
@@ -24,6 +31,9 @@ def checked_base(base: str) -> str:
             section 6.1: such links are not to be shown to it).
 
     """
+    usual = _USUAL.match(base)
+    if usual is not None and _is_usual(usual["address"], base):
+        return base
     if len(base) > MAX_BASE_LENGTH:
         raise InvalidParameterError(f"base is longer than {MAX_BASE_LENGTH}", base)
     try:
@@ -64,3 +74,13 @@ def resolve(base: str, reference: str) -> str:
     except ValueError as error:
         raise InvalidParameterError(f"link target ({error})", reference) from error
     return scheme + joined.removeprefix("http")
+
+
+def _is_usual(address: str | None, base: str) -> bool:
+    if address is None:
+        return "//169.254." not in base
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, address)
+    except OSError:
+        return False
+    return packed[0] != 0xFE or packed[1] & 0xC0 != 0x80
