@@ -1,6 +1,7 @@
 """The directory's interfaces as aiocoap resources, which ask `DirectoryService`.
 
-Simple registration is not among them: aiocoap's resources can't ask the peer that asks them.
+Simple registration and observation are not among them: aiocoap's resources can't ask the peer that
+asks them, and observe one resource whatever the query.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class ResourceDirectory:
         described = {link.href: dict(link.attributes) for link in DISCOVERY}
         for path in (REGISTER, RESOURCES, ENDPOINTS):
             attributes = described["/" + "/".join(path)]
+            attributes.pop("obs", None)
             site.add_resource(path, _Interface(self.respond, path, attributes))
         site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
 

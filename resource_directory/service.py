@@ -30,6 +30,7 @@ from resource_directory.query import LookupQuery
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
+from resource_directory.watches import Watches
 
 MAX_PAYLOAD_BYTES = 256 << 10
 """Of a registration: several thousand links."""
@@ -51,8 +52,12 @@ ENDPOINTS = ("rd-lookup", "ep")
 
 DISCOVERY = (
     WebLink("/rd", (("rt", "core.rd"), ("ct", str(LINK_FORMAT)))),
-    WebLink("/rd-lookup/res", (("rt", "core.rd-lookup-res"), ("ct", str(LINK_FORMAT)))),
-    WebLink("/rd-lookup/ep", (("rt", "core.rd-lookup-ep"), ("ct", str(LINK_FORMAT)))),
+    WebLink(
+        "/rd-lookup/res", (("rt", "core.rd-lookup-res"), ("ct", str(LINK_FORMAT)), ("obs", None))
+    ),
+    WebLink(
+        "/rd-lookup/ep", (("rt", "core.rd-lookup-ep"), ("ct", str(LINK_FORMAT)), ("obs", None))
+    ),
 )
 """The links of the interfaces for ``/.well-known/core`` (RFC 9176, section 4.3)."""
 
@@ -81,13 +86,21 @@ class DirectoryService:
     came from and, over DTLS, in the same session), keeps the request open meanwhile, and answers
     it with what `fetched` says of the response, or of its absence at the deadline.
 
+    Observation (RFC 7641) does, too. For a GET with Observe 0 the caller asks `watch` besides
+    `answer`. After each call that may change something (`answer`, `fetched`, and `expire` of the
+    registry) it asks `take_changed` and answers the requests of those watches again, with the time
+    and its peer's view of then; one whose ETag is as before need not be sent. When the
+    observation ends it calls `unwatch`.
+
     Args:
         registry: what is served.
+        watches: one of the registry's listeners; None where nothing is watched.
 
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, watches: Watches | None = None) -> None:
         self.registry = registry
+        self._watches = watches
         self._simple = SimpleRegistrations()
         self._parsed = _Parsed()
         self._interfaces: Mapping[tuple[str, ...], _Interface] = {
@@ -154,6 +167,33 @@ class DirectoryService:
         except DirectoryError as refused:
             return _refusal(refused)
         return DirectoryAnswer(exchange.CHANGED)
+
+    def watch(self, request: DirectoryRequest) -> int | None:
+        """Watch the look-up that a GET asks for.
+
+        Returns:
+            The watch's number; None if this can't be watched, as RFC 7641, section 4.1, lets a
+            server do: the request is answered without Observe.
+
+        """
+        if self._watches is None or request.method != exchange.GET:
+            return None
+        if request.path not in (RESOURCES, ENDPOINTS):
+            return None
+        try:
+            query = LookupQuery.parse(request.query)
+            return self._watches.add(query, of_endpoints=request.path == ENDPOINTS)
+        except DirectoryError:
+            return None
+
+    def unwatch(self, watch: int) -> None:
+        """End a watch."""
+        if self._watches is not None:
+            self._watches.discard(watch)
+
+    def take_changed(self) -> list[int]:
+        """The watches whose look-ups may have changed since this was last asked."""
+        return [] if self._watches is None else self._watches.take_changed()
 
     def _handler(self, request: DirectoryRequest) -> Handler:
         path = request.path
