@@ -308,7 +308,13 @@ class GatewayProcess:
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, self._settings.access.anonymous),
+            SiteOwner(
+                own.id,
+                own.place,
+                self._life.epoch,
+                self._settings.access.anonymous,
+                own.state_dir,
+            ),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -317,6 +323,7 @@ class GatewayProcess:
             clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
+        await self._site.directory.recall()
         at = {
             scheme: CoapListener(listened[scheme], port)
             for scheme, port in self._settings.coap.ports.items()

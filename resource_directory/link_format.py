@@ -18,7 +18,8 @@ MAX_ATTRIBUTES = 64
 _NAME = frozenset(string.ascii_letters + string.digits + "!#$&+-.^_`|~")  # attr-char, RFC 5987
 _TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
 _SPACE = " \t\r\n"
-_CONTROL = frozenset(map(chr, (*range(32), 127))) - {"\t"}
+# Surrogates, too: no UTF-8 has them.
+_CONTROL = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
 _NO_TARGET = _CONTROL | set('<>" \t')
 # RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
 _LONGEST_USUAL = 8

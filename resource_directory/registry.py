@@ -101,6 +101,10 @@ class Registry:
     def __len__(self) -> int:
         return len(self._by_location)
 
+    def at(self, location: str) -> Registration | None:
+        """The registration at a location, even if its end has come; None if there is none."""
+        return self._by_location.get(location)
+
     def registrations(self) -> Iterator[Registration]:
         """All that it holds, those included whose end has come and that are not freed yet."""
         return iter(self._by_location.values())

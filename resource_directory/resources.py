@@ -6,14 +6,12 @@ asks them, and observe one resource whatever the query.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
 from aiocoap import Code, Message, error, resource
 
 from resource_directory.exchange import DirectoryRequest, Fetch
-from resource_directory.registry import Registry
 from resource_directory.service import (
     DISCOVERY,
     ENDPOINTS,
@@ -23,9 +21,6 @@ from resource_directory.service import (
     DirectoryService,
 )
 
-SWEEP_S = 10.0
-"""Longest pause between two looks at what has expired; look-ups do not depend on it."""
-
 Identify = Callable[[Message], str | None]
 Clock = Callable[[], float]
 
@@ -34,17 +29,16 @@ class ResourceDirectory:
     """The directory on an aiocoap site.
 
     Args:
-        registry: what it serves.
+        service: what it serves.
         identify: who sent a request; None for an anonymous peer.
         clock: the registry's time, seconds, rising steadily.
 
     """
 
     def __init__(
-        self, registry: Registry, identify: Identify, *, clock: Clock = time.monotonic
+        self, service: DirectoryService, identify: Identify, *, clock: Clock = time.monotonic
     ) -> None:
-        self.registry = registry
-        self.service = DirectoryService(registry)
+        self.service = service
         self._identify = identify
         self._clock = clock
 
@@ -56,16 +50,6 @@ class ResourceDirectory:
             attributes.pop("obs", None)
             site.add_resource(path, _Interface(self.respond, path, attributes))
         site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
-
-    async def run(self) -> None:
-        """Free what has expired, in slices, until cancelled (A12)."""
-        while True:
-            now = self._clock()
-            if self.registry.expire(now):
-                await asyncio.sleep(0)
-                continue
-            next_at = self.registry.next_timer()
-            await asyncio.sleep(SWEEP_S if next_at is None else min(SWEEP_S, next_at - now))
 
     def respond(self, request: Message, path: tuple[str, ...]) -> Message:
         """Have the service answer an aiocoap request.
