@@ -306,15 +306,10 @@ class GatewayProcess:
         return join_host_port(own.host, port)
 
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
-        own, listened = self._settings.gateway, self._addresses.listened
+        own, access = self._settings.gateway, self._settings.access
+        listened = self._addresses.listened
         self._site = GatewaySite(
-            SiteOwner(
-                own.id,
-                own.place,
-                self._life.epoch,
-                self._settings.access.anonymous,
-                own.state_dir,
-            ),
+            SiteOwner(own.id, own.place, self._life.epoch, access.anonymous, own.state_dir),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -333,7 +328,7 @@ class GatewayProcess:
             coap=at.get("coap"),
             coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
-            anonymous=self._settings.access.anonymous,
+            anonymous=access.anonymous,
         )
         try:
             await server.start()

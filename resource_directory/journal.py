@@ -66,7 +66,7 @@ def clocks(mark: ClockMark) -> bytes:
 
 
 @dataclass(slots=True)
-class Recovered:
+class KeptRegistrations:
     """What records say.
 
     Attributes:
@@ -83,14 +83,14 @@ class Recovered:
     lost_bytes: int = field(default_factory=int)
 
 
-def read(data: bytes) -> Recovered:
+def read(data: bytes) -> KeptRegistrations:
     """Read records; raises nothing, whatever the bytes are.
 
     Args:
         data: as they were written, one behind the other.
 
     """
-    recovered, at = Recovered(), 0
+    recovered, at = KeptRegistrations(), 0
     while at < len(data):
         end = _end(data, at)
         if end is None or not _take(recovered, data[at + _HEAD.size : end]):
@@ -103,7 +103,7 @@ def read(data: bytes) -> Recovered:
     return recovered
 
 
-class Journal:
+class RegistrationJournal:
     """Notes whose record is to be written; a `resource_directory.registry.RegistryListener`.
 
     However often a registration changes meanwhile, it is written once, as it is then.
@@ -178,7 +178,7 @@ def _end(data: bytes, at: int) -> int | None:
     return end
 
 
-def _take(recovered: Recovered, body: bytes) -> bool:
+def _take(recovered: KeptRegistrations, body: bytes) -> bool:
     try:
         content = msgpack.unpackb(body, use_list=False)
         kind, fields = content[0], content[1:]

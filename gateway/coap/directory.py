@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import Clocks, KernelClocks, LastingClock
 from gateway.coap.directory_file import NAME, DirectoryFile
-from resource_directory.journal import Journal
+from resource_directory.journal import RegistrationJournal
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
@@ -43,7 +43,7 @@ class GatewayDirectory:
     ) -> None:
         self._clock = LastingClock(clocks or KernelClocks(), epoch)
         self._expired = expired
-        watches, changes = Watches(), Journal()
+        watches, changes = Watches(), RegistrationJournal()
         self.registry = Registry(f"/rd/{epoch}-", listeners=(watches, changes))
         self.service = DirectoryService(self.registry, watches)
         self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)

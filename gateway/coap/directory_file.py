@@ -20,7 +20,7 @@ from gateway.broker.durability.lasting_clock import LastingClock, Mark
 from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
-from resource_directory.journal import Journal, Recovered
+from resource_directory.journal import KeptRegistrations, RegistrationJournal
 from resource_directory.registry import Registry
 
 NAME = "resource-directory"
@@ -52,7 +52,7 @@ class DirectoryFile:
     """
 
     def __init__(
-        self, path: Path, registry: Registry, changes: Journal, clock: LastingClock
+        self, path: Path, registry: Registry, changes: RegistrationJournal, clock: LastingClock
     ) -> None:
         self._path = path
         self._registry = registry
@@ -116,7 +116,7 @@ class DirectoryFile:
         else:
             self._is_failing = False
 
-    async def _restore(self, recovered: Recovered) -> None:
+    async def _restore(self, recovered: KeptRegistrations) -> None:
         if recovered.mark is not None and len(recovered.mark) == len(Mark._fields):
             lasting_us, epoch, boot, boot_us, wall_us, is_synchronised = recovered.mark
             self._clock.go_on_from(

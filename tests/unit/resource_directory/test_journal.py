@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_directory import journal
-from resource_directory.journal import Journal
+from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry
@@ -19,7 +19,7 @@ class Kept:
     """A registry and the bytes of its journal."""
 
     def __init__(self) -> None:
-        self.changes = Journal()
+        self.changes = RegistrationJournal()
         self.registry = Registry(listeners=(self.changes,))
         self.data = b""
         self.pieces: list[bytes] = []
