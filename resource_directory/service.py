@@ -368,8 +368,10 @@ def _refusal(refused: DirectoryError | LinkFormatError) -> DirectoryAnswer:
     if isinstance(refused, LinkFormatError):
         return _diagnosed(exchange.BAD_REQUEST, str(refused))
     code = _CODES[type(refused)]
-    return DirectoryAnswer(code, str(refused).encode(), max_age=_RETRY_S.get(type(refused)))
+    return DirectoryAnswer(
+        code, str(refused).encode(errors="backslashreplace"), max_age=_RETRY_S.get(type(refused))
+    )
 
 
 def _diagnosed(code: int, what: str) -> DirectoryAnswer:
-    return DirectoryAnswer(code, what.encode())
+    return DirectoryAnswer(code, what.encode(errors="backslashreplace"))
