@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from gateway import build, config_place
-from gateway.commands import clients, cloud, completion, init, messages, output, simulating
+from gateway.commands import (
+    clients,
+    cloud,
+    completion,
+    directory,
+    init,
+    messages,
+    output,
+    simulating,
+)
 from gateway.commands.errors import FailedError, WrongUseError
 
 EXIT_FAILED = 1
@@ -170,6 +179,7 @@ def command_line() -> argparse.ArgumentParser:
     for add in (*adders, simulating.add_to):
         add(commands)
     clients.add(commands, _add_gateway, _asks("clients"))
+    directory.add(commands, _add_host, _asks("rd"))
     messages.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
@@ -313,6 +323,18 @@ def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -
     )
     _add_config(which)
     _add_client_options(command, timeout_s)
+
+
+def _add_host(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "--host",
+        dest="gateway",
+        metavar="HOST[:PORT]",
+        help="a gateway's CoAP address (default: that of --config, or 127.0.0.1)",
+    )
+    _add_config(which)
+    _add_client_options(command)
 
 
 def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:

@@ -308,8 +308,11 @@ class GatewayProcess:
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         section, anonymous = self._settings.coap, self._settings.access.anonymous
+        owner = SiteOwner(
+            *(own.id, own.place, self._life.epoch, anonymous, own.state_dir, section.public)
+        )
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, anonymous, section.public),
+            owner,
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -318,6 +321,7 @@ class GatewayProcess:
             clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
+        await self._site.directory.recall()
         at = {
             scheme: CoapListener(listened[scheme], port) for scheme, port in section.ports.items()
         }

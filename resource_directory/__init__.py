@@ -1,5 +1,6 @@
-"""A CoRE Resource Directory (RFC 9176): a pure registry, and its CoAP interfaces.
+"""A CoRE Resource Directory (RFC 9176): a pure registry, and a service that answers for it.
 
-``link_format``, ``registry``, ``expiry`` and what they use take time and bytes as arguments and do
-no I/O; ``resources`` and ``lookups`` put them on an aiocoap site.
+All but ``resources`` takes time and bytes as arguments and does no I/O: ``service`` answers a
+request as ``exchange`` writes it, ``registry`` keeps what is registered, ``link_format`` reads and
+writes links. ``resources`` puts the service on an aiocoap site.
 """

@@ -39,3 +39,7 @@ class TooLargeError(DirectoryError):
 
 class DirectoryFullError(DirectoryError):
     """The directory holds as many registrations or bytes as it may."""
+
+
+class BusyError(DirectoryError):
+    """The directory waits for as many others as it may."""

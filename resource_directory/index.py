@@ -5,11 +5,16 @@ Ids only grow and one that changes gets a new id, so that ids under a term stand
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
+
+from resource_directory.sorted_values import SortedValues
 
 Term = tuple[str, str]
+
+_COUNTED_VALUES = 32
+"""Of a prefix, so many values' ids are counted to estimate; of more the values alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,57 +46,89 @@ class Criterion:
 
 
 class Index:
-    """An inverted index of ids by term."""
+    """An inverted index of ids by term.
+
+    Most values of ``href``, ``ep`` and ``base`` have one id, which stands without a container.
+    """
 
     def __init__(self) -> None:
-        self._ids: dict[str, dict[str, dict[int, None]]] = {}
-        self._values: dict[str, list[str]] = {}
+        self._ids: dict[str, dict[str, int | dict[int, None]]] = {}
+        self._values: dict[str, SortedValues] = {}
 
     def add(self, key: int, terms: Iterable[Term]) -> None:
         """Put an id, greater than those before it, under its terms."""
         for name, value in terms:
-            by_value = self._ids.setdefault(name, {})
-            if value in by_value:
-                by_value[value][key] = None
-            else:
-                by_value[value] = {key: None}
-                insort(self._values.setdefault(name, []), value)
+            by_value = self._ids.get(name)
+            if by_value is None:
+                by_value = self._ids[name] = {}
+                self._values[name] = SortedValues()
+            held = by_value.get(value)
+            if held is None:
+                by_value[value] = key
+                self._values[name].add(value)
+            elif isinstance(held, dict):
+                held[key] = None
+            elif held != key:
+                by_value[value] = {held: None, key: None}
 
     def discard(self, key: int, terms: Iterable[Term]) -> None:
         """Take an id away from its terms."""
         for name, value in terms:
-            ids = self._ids.get(name, {}).get(value, {})
-            if key not in ids:  # a link may have one term twice
+            by_value = self._ids.get(name)
+            held = None if by_value is None else by_value.get(value)
+            if by_value is None or held is None:  # a link may have one term twice
                 continue
-            del ids[key]
-            if not ids:
-                del self._ids[name][value]
-                values = self._values[name]
-                del values[bisect_left(values, value)]
-                if not values:
-                    del self._ids[name], self._values[name]
+            if isinstance(held, dict):
+                held.pop(key, None)
+                if held:
+                    continue
+            elif held != key:
+                continue
+            del by_value[value]
+            values = self._values[name]
+            values.discard(value)
+            if not values:
+                del self._ids[name], self._values[name]
 
     def estimate(self, criterion: Criterion) -> int:
         """About how many ids ``find`` would give, found without going through them."""
-        if criterion.is_prefix:
-            first, last = self._range(criterion)
-            return last - first
-        return len(self._ids.get(criterion.name, {}).get(criterion.value, {}))
+        by_value = self._ids.get(criterion.name)
+        if by_value is None:
+            return 0
+        if not criterion.is_prefix:
+            return _count(by_value.get(criterion.value))
+        values = self._values[criterion.name]
+        few = islice(values.starting_with(criterion.value), _COUNTED_VALUES)
+        return max(values.count(criterion.value), sum(_count(by_value.get(value)) for value in few))
+
+    def has(self, criterion: Criterion, key: int) -> bool:
+        """Whether an id has the term of a criterion that is no prefix."""
+        by_value = self._ids.get(criterion.name)
+        held = None if by_value is None else by_value.get(criterion.value)
+        return key in held if isinstance(held, dict) else held == key
 
     def find(self, criterion: Criterion) -> Iterable[int]:
-        """The ids that have a term that is asked for; one may come twice."""
-        by_value = self._ids.get(criterion.name, {})
-        if not criterion.is_prefix:
-            return by_value.get(criterion.value, {})
-        first, last = self._range(criterion)
-        values = self._values.get(criterion.name, [])[first:last]
-        return (key for value in values for key in by_value[value])
+        """The ids that have a term that is asked for.
 
-    def _range(self, criterion: Criterion) -> tuple[int, int]:
-        values = self._values.get(criterion.name, [])
-        first = bisect_left(values, criterion.value)
-        # From `first` on, the values that start with the prefix come first.
-        last = bisect_left(
-            values, True, lo=first, key=lambda value: not value.startswith(criterion.value)
-        )
-        return first, last
+        In order, each once, if the criterion is no prefix. Else in the order of the values, and
+        one may come again.
+        """
+        by_value = self._ids.get(criterion.name)
+        if by_value is None:
+            return ()
+        if not criterion.is_prefix:
+            return _each(by_value.get(criterion.value))
+        values = self._values[criterion.name].starting_with(criterion.value)
+        return (key for value in values for key in _each(by_value.get(value)))
+
+
+def _each(held: int | dict[int, None] | None) -> Iterable[int]:
+    if held is None:
+        return ()
+    return held if isinstance(held, dict) else (held,)
+
+
+def _count(held: int | dict[int, None] | None) -> int:
+    if held is None:
+        return 0
+    return len(held) if isinstance(held, dict) else 1

@@ -7,6 +7,7 @@ cut at separators that are searched for, not matched by an expression (A11).
 from __future__ import annotations
 
 import string
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,10 +18,22 @@ MAX_ATTRIBUTES = 64
 _NAME = frozenset(string.ascii_letters + string.digits + "!#$&+-.^_`|~")  # attr-char, RFC 5987
 _TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
 _SPACE = " \t\r\n"
-_CONTROL = frozenset(map(chr, (*range(32), 127))) - {"\t"}
+# Surrogates, too: no UTF-8 has them.
+_CONTROL = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
 _NO_TARGET = _CONTROL | set('<>" \t')
 # RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
+_LONGEST_USUAL = 8
+# Names that need not be read character by character, which are most.
+_USUAL = frozenset(
+    {"rel", "rt", "if", "ct", "sz", "obs", "title", "anchor", "unit", "domain", "group"}
+)
 _ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
+
+
+# The links of a fleet's devices differ in their targets and seldom in their attributes.
+_WRITTEN: dict[tuple[tuple[str, str | None], ...], str] = {}
+_WRITTEN_MAX = 1_024
+_WRITTEN_CHARACTERS = 256
 
 
 class LinkFormatError(ValueError):
@@ -147,6 +160,9 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
 
 
 def _name(text: str, start: int) -> tuple[str, int]:
+    at = text.find("=", start, start + _LONGEST_USUAL)
+    if at > 0 and text[start:at] in _USUAL:
+        return sys.intern(text[start:at]), at
     at = start
     while at < len(text) and text[at] in _NAME:
         at += 1
@@ -154,7 +170,7 @@ def _name(text: str, start: int) -> tuple[str, int]:
         at += 1
     if at == start:
         raise LinkFormatError("an attribute's name expected", start, text[start:])
-    return text[start:at], at
+    return sys.intern(text[start:at]), at
 
 
 def _value(text: str, start: int) -> tuple[str, int]:
@@ -186,21 +202,30 @@ def _value(text: str, start: int) -> tuple[str, int]:
 def _serialise(link: WebLink) -> str:
     if not _is_target(link.href):
         raise LinkFormatError("not a URI reference", 0, link.href)
-    parts = [f"<{link.href}>"]
-    for name, value in link.attributes:
-        stem = name.removesuffix("*")
-        if not stem or not _NAME.issuperset(stem):
-            raise LinkFormatError("not an attribute's name", 0, name)
-        if value is None:
-            parts.append(name)
-        elif _has_control(value):
-            raise LinkFormatError(f"a control character in {name}", 0, value)
-        elif value and _TOKEN.issuperset(value) and (_is_bare(name) or _is_cardinal(value)):
-            parts.append(f"{name}={value}")
-        else:
-            quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'{name}="{quoted}"')
-    return ";".join(parts)
+    written = _WRITTEN.get(link.attributes)
+    if written is None:
+        written = "".join(_written(name, value) for name, value in link.attributes)
+        if len(_WRITTEN) >= _WRITTEN_MAX:
+            _WRITTEN.clear()
+        if len(written) <= _WRITTEN_CHARACTERS:
+            _WRITTEN[link.attributes] = written
+    return f"<{link.href}>{written}"
+
+
+def _written(name: str, value: str | None) -> str:
+    stem = name.removesuffix("*")
+    if not stem or not _NAME.issuperset(stem):
+        raise LinkFormatError("not an attribute's name", 0, name)
+    if value is None:
+        return f";{name}"
+    if _has_control(value):
+        raise LinkFormatError(f"a control character in {name}", 0, value)
+    if value and _is_bare(name) and _TOKEN.issuperset(value):
+        return f";{name}={value}"
+    if _is_cardinal(value):
+        return f";{name}={value}"
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f';{name}="{quoted}"'
 
 
 def _is_bare(name: str) -> bool:
@@ -217,7 +242,7 @@ def _is_target(href: str) -> bool:
 
 
 def _has_control(value: str) -> bool:
-    return not _CONTROL.isdisjoint(value)
+    return not value.isprintable() and not _CONTROL.isdisjoint(value)
 
 
 def _skip_space(text: str, at: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from resource_directory.errors import InvalidParameterError, TooLargeError
 from resource_directory.link_format import LinkFormatError, WebLink, serialise
@@ -24,8 +24,7 @@ class Registration:
     """What a directory knows of an endpoint.
 
     Attributes:
-        key: its number in the directory; never used twice.
-        location: path of its registration resource.
+        location: path of its registration resource; never another endpoint's.
         endpoint: the endpoint's name, unique in its sector.
         sector: the sector, or ``""``.
         base: the URI that relative links resolve against.
@@ -36,10 +35,12 @@ class Registration:
         attributes: the endpoint's further attributes, such as ``et``.
         links: as the endpoint gave them.
         resolved: the links with target and anchor as URIs.
+        texts: the resolved links as link format.
+        held: about how many characters it holds.
+        order: where it stands in look-ups, and its links behind it.
 
     """
 
-    key: int
     location: str
     endpoint: str
     sector: str
@@ -50,24 +51,40 @@ class Registration:
     owner: str | None
     attributes: Attributes
     links: tuple[WebLink, ...]
-    resolved: tuple[WebLink, ...]
+    resolved: tuple[WebLink, ...] = ()
+    texts: tuple[str, ...] = ()
+    held: int = field(default_factory=int, compare=False)
+    order: int = field(default_factory=int, compare=False)
+
+    def link_keys(self) -> range:
+        """The numbers of its links in look-ups."""
+        return range(self.order + 1, self.order + 1 + len(self.resolved))
+
+    def says_the_same_as(self, other: Registration) -> bool:
+        """Whether it differs from another of the same endpoint in nothing but when it ends."""
+        return (
+            self.links == other.links
+            and self.base == other.base
+            and self.base_is_explicit == other.base_is_explicit
+            and self.lifetime_s == other.lifetime_s
+            and self.attributes == other.attributes
+            and self.owner == other.owner
+            and self.location == other.location
+        )
 
     def endpoint_link(self) -> WebLink:
-        """The link of an endpoint look-up's answer (RFC 9176, section 6.4)."""
+        """The link of an endpoint look-up's answer (RFC 9176, section 6.4); without ``lt``."""
         named = [("ep", self.endpoint)]
         if self.sector:
             named.append(("d", self.sector))
-        named += [("base", self.base), ("lt", str(self.lifetime_s))]
+        named.append(("base", self.base))
         return WebLink(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
 
     def size(self) -> int:
         """About how many characters it holds."""
         held = len(self.endpoint) + len(self.sector) + len(self.base)
         held += sum(len(name) + len(value) for name, value in self.attributes)
-        for link in (*self.links, *self.resolved):
-            held += len(link.href)
-            held += sum(len(name) + len(value or "") for name, value in link.attributes)
-        return held
+        return held + 2 * sum(map(len, self.texts))
 
 
 def checked_name(what: str, name: str) -> str:
@@ -116,8 +133,10 @@ def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Att
     return tuple(attributes)
 
 
-def resolved_links(base: str, links: Sequence[WebLink]) -> tuple[WebLink, ...]:
-    """The links with target and anchor resolved, as a resource look-up answers them.
+def resolved_links(
+    base: str, links: Sequence[WebLink]
+) -> tuple[tuple[WebLink, ...], tuple[str, ...]]:
+    """The links with target and anchor resolved, as a resource look-up answers them, and as text.
 
     A missing anchor stays missing: it means the target's origin, which resolving does not change
     (RFC 6690, section 2.1).
@@ -127,16 +146,18 @@ def resolved_links(base: str, links: Sequence[WebLink]) -> tuple[WebLink, ...]:
             be written as link format.
 
     """
-    found = []
+    found, texts = [], []
     for link in links:
-        attributes = tuple(
-            (name, resolve(base, value) if name == "anchor" and value is not None else value)
-            for name, value in link.attributes
-        )
+        attributes = link.attributes
+        if any(name == "anchor" for name, _ in attributes):
+            attributes = tuple(
+                (name, resolve(base, value) if name == "anchor" and value is not None else value)
+                for name, value in attributes
+            )
         resolved = WebLink(resolve(base, link.href), attributes)
         try:
-            serialise([link, resolved])
+            texts.append(serialise((resolved,)))
         except LinkFormatError as error:
             raise InvalidParameterError(f"link ({error.what})", link.href) from error
         found.append(resolved)
-    return tuple(found)
+    return tuple(found), tuple(texts)

@@ -14,8 +14,9 @@ lifetime has passed, whether or not ``expire`` has freed it yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from resource_directory.errors import (
     DirectoryFullError,
@@ -26,7 +27,8 @@ from resource_directory.errors import (
 )
 from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink
-from resource_directory.lookup import LookUp, LookupQuery
+from resource_directory.lookup import LookUp, links, texts
+from resource_directory.query import LookupQuery
 from resource_directory.registration import (
     DEFAULT_LIFETIME_S,
     Registration,
@@ -37,44 +39,75 @@ from resource_directory.registration import (
 )
 from resource_directory.uri import checked_base
 
-EXPIRED_PER_SLICE = 64  # a few milliseconds on a PC
+EXPIRED_PER_SLICE = 16
+"""So many registrations are freed in one call: below a millisecond on a PC."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryLimits:
     """What a directory holds at most; sizes in characters, link targets counted twice."""
 
-    registrations: int = 10_000
-    links_per_registration: int = 1_000
+    registrations: int = 100_000
+    links_per_registration: int = 10_000
     attributes_per_endpoint: int = 32
-    size_per_registration: int = 256 << 10
+    size_per_registration: int = 1 << 20
     size: int = 64 << 20
+
+
+class RegistryListener(Protocol):
+    """Who is told what changes in a registry, when it has."""
+
+    def changed(self, before: Registration | None, after: Registration | None) -> None:
+        """A registration was made, replaced by another at the same location, or has gone.
+
+        Args:
+            before: as it was; None for a new one.
+            after: as it is; None for one that was removed or is over.
+
+        """
+
+    def renewed(self, registration: Registration) -> None:
+        """A registration ends later and says the same."""
 
 
 class Registry:
     """Registrations of endpoints, found by name, location, or what their links say.
 
     Args:
-        location_prefix: what the locations of registrations start with: ``/rd/`` and, where
-            registrations do not survive a restart, something new at each start, so that no
-            endpoint's location from before becomes another's.
+        location_prefix: what the locations of new registrations start with: ``/rd/`` and something
+            that is new at each start, so that no location that was given out before, and perhaps
+            forgotten in a power cut, becomes another endpoint's.
         limits: what it holds at most.
+        listeners: are told of each change.
 
     """
 
-    def __init__(self, location_prefix: str = "/rd/", limits: RegistryLimits | None = None) -> None:
+    def __init__(
+        self,
+        location_prefix: str = "/rd/",
+        limits: RegistryLimits | None = None,
+        listeners: Sequence[RegistryListener] = (),
+    ) -> None:
         self._limits = limits or RegistryLimits()
         self._prefix = location_prefix
+        self._listeners = listeners
         self._by_name: dict[tuple[str, str], Registration] = {}
-        self._by_key: dict[int, Registration] = {}
-        self._sizes: dict[int, int] = {}
+        self._by_location: dict[str, Registration] = {}
         self._size = 0
         self._lookup = LookUp()
         self._expiry = Expiry()
-        self._last_key = 0
+        self._last_number = 0
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._by_location)
+
+    def at(self, location: str) -> Registration | None:
+        """The registration at a location, even if its end has come; None if there is none."""
+        return self._by_location.get(location)
+
+    def registrations(self) -> Iterator[Registration]:
+        """All that it holds, those included whose end has come and that are not freed yet."""
+        return iter(self._by_location.values())
 
     def register(
         self,
@@ -111,15 +144,13 @@ class Registry:
         """
         if not endpoint:
             raise InvalidParameterError("ep is missing")
-        name = (checked_name("ep", endpoint), checked_name("d", sector))
-        old = self._standing(name, now)
+        old = self.standing(checked_name("ep", endpoint), checked_name("d", sector), now)
         if old is not None and old.owner != owner:
             raise NotOwnerError("registered by another", endpoint)
-        key = self._last_key + 1 if old is None else old.key
+        number = self._last_number + 1
         new = self._checked(
             Registration(
-                key=key,
-                location=f"{self._prefix}{key}",
+                location=f"{self._prefix}{number}" if old is None else old.location,
                 endpoint=endpoint,
                 sector=sector,
                 base=base,
@@ -129,19 +160,59 @@ class Registry:
                 owner=owner,
                 attributes=tuple(attributes),
                 links=tuple(links),
-                resolved=(),
             )
         )
-        self._last_key = max(self._last_key, key)
+        if old is None:
+            self._last_number = number
         return self._put(old, new)
 
-    def _standing(self, name: tuple[str, str], now: float) -> Registration | None:
-        """The registration under a name, if it has not expired."""
-        found = self._by_name.get(name)
+    def restore(self, kept: Registration) -> Registration:
+        """Put in a registration as an earlier life of this directory had it, location included.
+
+        What stands under its name or location gives way to it.
+
+        Raises:
+            InvalidParameterError, TooLargeError, DirectoryFullError: as ``register``.
+
+        """
+        new = self._checked(kept)
+        at_location = self._by_location.get(new.location)
+        by_name = self._by_name.get((new.endpoint, new.sector))
+        if at_location is not None and at_location is not by_name:
+            self._drop(at_location)
+        if by_name is not None and by_name.location != new.location:
+            self._drop(by_name)
+            by_name = None
+        return self._put(by_name, new)
+
+    def standing(self, endpoint: str, sector: str, now: float) -> Registration | None:
+        """The registration of an endpoint; None if there is none, or it has expired."""
+        found = self._by_name.get((endpoint, sector))
         if found is None or found.expires_at > now:
             return found
         self._drop(found)
         return None
+
+    def check(
+        self,
+        endpoint: str,
+        base: str,
+        *,
+        sector: str = "",
+        attributes: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Check what can be said of a registration before its links are known.
+
+        Raises:
+            InvalidParameterError, TooLargeError: as ``register``.
+
+        """
+        if not endpoint:
+            raise InvalidParameterError("ep is missing")
+        checked_name("ep", endpoint)
+        checked_name("d", sector)
+        checked_base(base)
+        checked_attributes(attributes, self._limits.attributes_per_endpoint)
 
     def update(
         self,
@@ -205,32 +276,46 @@ class Registry:
             NoSuchRegistrationError: there is none, or it has expired.
 
         """
-        number = location.removeprefix(self._prefix)
-        # A number has one form only, or a registration had several locations.
-        key = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else 0
-        found = self._by_key.get(key)
-        if found is None or found.location != location or found.expires_at <= now:
+        found = self._by_location.get(location)
+        if found is None or found.expires_at <= now:
             raise NoSuchRegistrationError("no registration", location)
         return found
 
     def find_resources(self, query: LookupQuery, now: float) -> list[WebLink]:
-        """The links that match, resolved, in the order in which they were registered."""
-        return query.part(self._lookup.resources(query.criteria, now))
+        """The links that match, resolved, in the order in which they were registered.
 
-    def find_endpoints(self, query: LookupQuery, now: float) -> list[WebLink]:
-        """The endpoints that match, as links to their registrations, in the same order."""
-        return query.part(self._lookup.endpoints(query.criteria, now))
+        For a prefix that finds very many see `lookup`.
+        """
+        return list(links(query.part(self._lookup.resources(query.criteria, now))))
+
+    def find_resource_texts(self, query: LookupQuery, now: float) -> Iterator[str]:
+        """The same as link format, each link by itself; to be taken before anything changes."""
+        return texts(query.part(self._lookup.resources(query.criteria, now)))
+
+    def find_endpoints(self, query: LookupQuery, now: float) -> Iterator[WebLink]:
+        """The endpoints that match, as links to their registrations, in the same order.
+
+        To be taken before anything changes.
+        """
+        found = query.part(self._lookup.endpoints(query.criteria, now))
+        return (registration.endpoint_link() for registration in found)
 
     def expire(self, now: float, limit: int = EXPIRED_PER_SLICE) -> int:
-        """Free at most ``limit`` registrations whose lifetime has passed; returns how many."""
-        keys = self._expiry.expired(now, limit)
-        for key in keys:
-            self._drop(self._by_key[key])
-        return len(keys)
+        """Free at most ``limit`` registrations whose lifetime has passed.
+
+        Returns:
+            How much it did; 0 if nothing is left to do before ``next_timer``.
+
+        """
+        done = self._lookup.tidy(limit)
+        for location in self._expiry.expired(now, limit - done):
+            done += 1
+            self._drop(self._by_location[location])
+        return done
 
     def next_timer(self) -> float | None:
         """When ``expire`` has something to do; None if never."""
-        return self._expiry.next_timer()
+        return self._expiry.next_timer() if self._lookup.is_tidy else float("-inf")
 
     def _owned(self, location: str, now: float, owner: str | None) -> Registration:
         registration = self.get(location, now)
@@ -245,35 +330,43 @@ class Registry:
         checked_lifetime(new.lifetime_s)
         checked_base(new.base)
         checked_attributes(new.attributes, limits.attributes_per_endpoint)
-        new.resolved = resolved_links(new.base, new.links)
-        if (size := new.size()) > limits.size_per_registration:
-            raise TooLargeError(f"larger than {limits.size_per_registration}", size)
+        new.resolved, new.texts = resolved_links(new.base, new.links)
+        new.held = new.size()
+        if new.held > limits.size_per_registration:
+            raise TooLargeError(f"larger than {limits.size_per_registration}", new.held)
         return new
 
     def _put(self, old: Registration | None, new: Registration) -> Registration:
-        if old is not None and replace(new, expires_at=old.expires_at) == old:
+        if old is not None and new.says_the_same_as(old):
             # Only renewed, the usual case: it keeps its place in paged look-ups.
             old.expires_at = new.expires_at
-            self._expiry.set(old.key, old.expires_at)
+            self._expiry.set(old.location, old.expires_at)
+            for listener in self._listeners:
+                listener.renewed(old)
             return old
-        size = new.size()
-        freed = 0 if old is None else self._sizes[old.key]
-        if old is None and len(self._by_key) >= self._limits.registrations:
+        freed = 0 if old is None else old.held
+        if old is None and len(self._by_location) >= self._limits.registrations:
             raise DirectoryFullError(f"{self._limits.registrations} registrations")
-        if self._size - freed + size > self._limits.size:
+        if self._size - freed + new.held > self._limits.size:
             raise DirectoryFullError(f"full at a size of {self._limits.size}")
         if old is not None:
-            self._drop(old)
-        self._by_name[new.endpoint, new.sector] = self._by_key[new.key] = new
-        self._sizes[new.key] = size
-        self._size += size
+            self._forget(old)
+        self._by_name[new.endpoint, new.sector] = self._by_location[new.location] = new
+        self._size += new.held
         self._lookup.add(new)
-        self._expiry.set(new.key, new.expires_at)
+        self._expiry.set(new.location, new.expires_at)
+        for listener in self._listeners:
+            listener.changed(old, new)
         return new
 
     def _drop(self, registration: Registration) -> None:
+        self._forget(registration)
+        for listener in self._listeners:
+            listener.changed(registration, None)
+
+    def _forget(self, registration: Registration) -> None:
         del self._by_name[registration.endpoint, registration.sector]
-        del self._by_key[registration.key]
-        self._size -= self._sizes.pop(registration.key)
+        del self._by_location[registration.location]
+        self._size -= registration.held
         self._lookup.remove(registration)
-        self._expiry.discard(registration.key)
+        self._expiry.discard(registration.location)

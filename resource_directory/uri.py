@@ -6,11 +6,19 @@ hierarchical form, so they are resolved as ``http`` and given their own scheme b
 
 from __future__ import annotations
 
+import re
+import socket
 from urllib.parse import urljoin, urlsplit
 
 from resource_directory.errors import InvalidParameterError
 
 MAX_BASE_LENGTH = 512
+_LINK_LOCAL = ("fe8", "fe9", "fea", "feb", "169.254.")
+_USUAL = re.compile(
+    r"coaps?(?:\+tcp|\+ws)?://"
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,4})?\Z"
+)
+"""Most bases; the others are taken apart at leisure."""
 _NO_URI = frozenset(' <>"')
 
 
@@ -19,9 +27,13 @@ def checked_base(base: str) -> str:
 
     Raises:
         InvalidParameterError: no absolute URI with a host, too long, or one with a zone
-            identifier, which means nothing to another host (RFC 9176, section 4.1 and 5.1).
+            identifier or a link-local address, which mean nothing to another host (RFC 9176,
+            section 6.1: such links are not to be shown to it).
 
     """
+    usual = _USUAL.match(base)
+    if usual is not None and _is_usual(usual["address"], base):
+        return base
     if len(base) > MAX_BASE_LENGTH:
         raise InvalidParameterError(f"base is longer than {MAX_BASE_LENGTH}", base)
     try:
@@ -36,6 +48,8 @@ def checked_base(base: str) -> str:
         raise InvalidParameterError("base is no URI", base)
     if ":" in host and "%" in host:
         raise InvalidParameterError("base has a zone identifier", base)
+    if host.startswith(_LINK_LOCAL) and (":" in host or host[-1:].isdigit()):
+        raise InvalidParameterError("base is a link-local address", base)
     return base
 
 
@@ -48,6 +62,10 @@ def resolve(base: str, reference: str) -> str:
     """
     if not reference.isprintable() or not _NO_URI.isdisjoint(reference):
         raise InvalidParameterError("link target or anchor is no URI reference", reference)
+    if reference[:1] == "/" and reference[1:2] != "/" and "/." not in reference:
+        # The usual case: what stands before the path of the base, and the reference as it is.
+        path = base.find("/", base.find("://") + 3)
+        return (base if path < 0 else base[:path]) + reference
     scheme, _, rest = base.partition(":")
     try:
         if urlsplit(reference).scheme:
@@ -56,3 +74,13 @@ def resolve(base: str, reference: str) -> str:
     except ValueError as error:
         raise InvalidParameterError(f"link target ({error})", reference) from error
     return scheme + joined.removeprefix("http")
+
+
+def _is_usual(address: str | None, base: str) -> bool:
+    if address is None:
+        return "//169.254." not in base
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, address)
+    except OSError:
+        return False
+    return packed[0] != 0xFE or packed[1] & 0xC0 != 0x80

@@ -78,6 +78,8 @@ class SensorResources:
     def register(self, registry: Registry, base: str, now: float) -> None:
         """Put the links into the gateway's own Resource Directory, or renew them there.
 
+        What it registered under another name or domain, in an earlier life, goes.
+
         Args:
             registry: the directory.
             base: URI of the gateway's CoAP server.
@@ -87,6 +89,12 @@ class SensorResources:
             resource_directory.errors.DirectoryError: the directory does not take them.
 
         """
+        name = (self._gateway_id, self._place.domain)
+        own = [one for one in registry.registrations() if one.owner == OWN_IDENTITY]
+        for one in own:
+            if (one.endpoint, one.sector) != name:
+                registry.remove(one.location, now, owner=OWN_IDENTITY)
+        group = [("gp", self._place.group)] if self._place.group else []
         registry.register(
             self._gateway_id,
             self.links(),
@@ -94,7 +102,7 @@ class SensorResources:
             base=base,
             sector=self._place.domain,
             lifetime_s=MAX_LIFETIME_S,
-            attributes=[("et", "hedgerow.gateway")],
+            attributes=[("et", "hedgerow.gateway"), *group],
             owner=OWN_IDENTITY,
         )
 

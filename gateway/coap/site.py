@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aiocoap import resource
@@ -16,13 +15,13 @@ from gateway.coap import drain as drain_resource
 from gateway.coap import remote, status
 from gateway.coap.access import EVERYTHING, PublicPaths, identity_of
 from gateway.coap.at_hand import AtHand
+from gateway.coap.directory import GatewayDirectory
 from gateway.coap.execution import LocalExecution
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from tree_handler.hierarchy import Membership
 from tree_handler.member import Place
@@ -38,6 +37,7 @@ class SiteOwner:
         place: its domain and group.
         epoch: its boot epoch.
         anonymous: whether anybody may write.
+        state_dir: where the Resource Directory has its file.
         public: paths that strangers may read.
 
     """
@@ -46,6 +46,7 @@ class SiteOwner:
     place: Place
     epoch: int
     anonymous: bool
+    state_dir: Path
     public: Sequence[str] = EVERYTHING
 
 
@@ -76,15 +77,16 @@ class GatewaySite:
     ) -> None:
         gateway_id = owner.gateway_id
         self.site = CountedSite()
-        # A location of an earlier boot must not name another endpoint's registration now.
-        self.registry = Registry(location_prefix=f"/rd/{owner.epoch}-")
+        self.directory = GatewayDirectory(owner.state_dir, owner.epoch)
+        self.registry = self.directory.registry
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
         self._anonymous = owner.anonymous
         public = PublicPaths(EVERYTHING if owner.anonymous else owner.public)
         execute = LocalExecution(self.site, gateway_id, self._may_write, public)
         self._exchange = RemoteExchange(RemoteQueries(gateway_id, owner.epoch), publish, execute)
-        self._directory = ResourceDirectory(self.registry, _owner)
-        self._expiring: asyncio.Task[None] | None = None
+        self._interfaces = ResourceDirectory(
+            self.directory.service, _owner, clock=self.directory.now
+        )
         self._serve_status(status)
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(
@@ -117,8 +119,8 @@ class GatewaySite:
         """
         for sensor in sensors:
             self._sensors.add(sensor)
-        self._sensors.register(self.registry, base, time.monotonic())
-        self._expiring = asyncio.create_task(self._directory.run(), name="directory")
+        self._sensors.register(self.registry, base, self.directory.now())
+        self.directory.start()
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Take a control message from another gateway, if it is a remote query's."""
@@ -128,9 +130,7 @@ class GatewaySite:
     async def stop(self) -> None:
         """End what is under way."""
         await self._exchange.stop()
-        if self._expiring is not None:
-            self._expiring.cancel()
-            await asyncio.gather(self._expiring, return_exceptions=True)
+        await self.directory.stop()
 
     def _serve_status(self, report: Callable[[], Mapping[str, Any]]) -> None:
         self.site.add_resource(
@@ -138,7 +138,7 @@ class GatewaySite:
             resource.WKCResource(self.site.get_resources_as_linkheader, impl_info=None),
         )
         self.site.add_resource(status.PATH, status.StatusResource(report))
-        self._directory.add_to(self.site)
+        self._interfaces.add_to(self.site)
 
     def _may_write(self, identity: str | None) -> bool:
         return self._anonymous or identity is not None

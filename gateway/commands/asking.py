@@ -1,4 +1,4 @@
-"""Commands that ask running gateways over CoAP: get, put, status, tree, clients and drain."""
+"""Commands that ask running gateways over CoAP: get, put, status, tree, clients, rd and drain."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from gateway import config_place
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.commands.output import print_json
+from gateway.commands.output import complain, print_json
 from gateway.commands.own_gateway import OwnGateway
+from gateway.printable import printable
 from gateway.sensors import senml
+from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
@@ -146,6 +148,85 @@ def _kick(options: argparse.Namespace, query: str) -> int:
         done = ["disconnected"] * told["was_connected"] + ["forgotten"] * told["is_forgotten"]
         sys.stdout.write(f"{options.kick!r} is {' and '.join(done)}\n")
     return 0
+
+
+def rd(options: argparse.Namespace) -> int:
+    """Look into a gateway's Resource Directory, or take an endpoint out of it."""
+    from gateway.commands import directory as form  # noqa: PLC0415  # as above
+
+    query = form.query(options.criteria)
+    if options.action == "watch":
+        return _watch_endpoints(options, query)
+    if options.action == "remove":
+        return _remove_endpoint(options, query)
+    is_list = options.action == "list"
+    found = _run(_links(options, "ep" if is_list else "res", query), options)
+    if options.json:
+        print_json([form.as_json(link) for link in found])
+    else:
+        table = form.endpoints_table if is_list else form.resources_table
+        sys.stdout.write(table(found) + "\n")
+    return 0
+
+
+def _watch_endpoints(options: argparse.Namespace, query: str) -> int:
+    from gateway.commands import directory as form  # noqa: PLC0415
+
+    before: dict[str, WebLink] = {}
+    while True:
+        try:
+            found = _run(_links(options, "ep", query), options)
+        except FailedError as error:
+            complain(f"hedgerow: {error}")
+        else:
+            now = {link.href: link for link in found}
+            for sign, link in form.differences(before, now):
+                told = json.dumps({"change": sign, **form.as_json(link)})
+                sys.stdout.write((told if options.json else form.line(sign, link)) + "\n")
+            sys.stdout.flush()
+            before = now
+        time.sleep(options.every)
+
+
+def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
+    if not query:
+        raise WrongUseError("remove: which endpoint, as in ep=meter-7, is needed")
+
+    async def remove() -> WebLink:
+        found = await _links(options, "ep", query)
+        if len(found) != 1:
+            raise FailedError(f"{' '.join(options.criteria)}: {len(found)} endpoints, not one")
+        uri = _gateway(options) + found[0].href
+        answer = await _ask(options, "DELETE", uri)
+        if answer.code == _UNAUTHORIZED:
+            raise FailedError(f"{uri}: {answer.code} removing needs --psk-file")
+        _good(answer)
+        return found[0]
+
+    removed = _run(remove(), options)
+    if options.json:
+        print_json({"removed": removed.href, "ep": removed.get("ep")})
+    else:
+        sys.stdout.write(f"{printable(removed.get('ep') or '')} is removed\n")
+    return 0
+
+
+async def _links(options: argparse.Namespace, kind: str, query: str) -> list[WebLink]:
+    """All links of a look-up, page by page."""
+    from gateway.commands.directory import PAGE_LINKS  # noqa: PLC0415
+
+    uri, found = f"{_gateway(options)}/rd-lookup/{kind}", list[WebLink]()
+    async with _client(options, uri) as asker:
+        while True:
+            page = f"{uri}?count={PAGE_LINKS}&page={len(found) // PAGE_LINKS}&{query}".rstrip("&")
+            answer = await asker.request("GET", page, timeout_s=options.timeout)
+            try:
+                links = parse(_good(answer))
+            except LinkFormatError as error:
+                raise FailedError(f"{uri}: {error}") from error
+            found += links
+            if len(links) < PAGE_LINKS:
+                return found
 
 
 def drain(options: argparse.Namespace) -> int:

@@ -21,9 +21,10 @@ from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
-from resource_directory.lookup import LookupQuery
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
+from resource_directory.service import DirectoryService
 from tree_handler.member import Place
 
 KEYS = {"meter-1": b"0123456789abcdef", "meter-2": b"fedcba9876543210"}
@@ -73,7 +74,7 @@ async def directory(request: pytest.FixtureRequest) -> AsyncIterator[Directory]:
         return None if identity == ANONYMOUS else str(identity)
 
     site, registry, switch = resource.Site(), Registry(), Switch("pump")
-    ResourceDirectory(registry, identify, clock=lambda: 0.0).add_to(site)
+    ResourceDirectory(DirectoryService(registry), identify, clock=lambda: 0.0).add_to(site)
     sensors = SensorResources(site, Sampler(lambda *_: None), "gw-1", Place("campus"))
     sensors.add(switch)
     async with served(site, anonymous=request.param) as server:

@@ -16,7 +16,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
-from resource_directory.lookup import LookupQuery
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from tree_handler.member import Place
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import aiocoap
 import pytest
@@ -15,6 +13,7 @@ from gateway.coap.server import CoapListener, CoapServer
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.resources import ResourceDirectory
+from resource_directory.service import DirectoryService
 
 LINKS = b'</temp>;rt="temperature";if="sensor",</light>;rt="light";obs'
 
@@ -27,7 +26,7 @@ class Peer:
         self.writer: str | None = None
         self.registry = Registry(limits=RegistryLimits(registrations=3, links_per_registration=100))
         self.directory = ResourceDirectory(
-            self.registry, lambda _: self.writer, clock=lambda: self.now
+            DirectoryService(self.registry), lambda _: self.writer, clock=lambda: self.now
         )
         self.site = resource.Site()
         self.site.add_resource(
@@ -119,21 +118,12 @@ async def test_a_long_registration_and_its_answer_travel_in_blocks(peer: Peer) -
     assert await peer.hrefs("/rd-lookup/res?page=9&count=11") == ["coap://h/99"]
 
 
-async def test_a_registration_expires_with_its_lifetime_and_is_freed_by_the_one_task(
-    peer: Peer,
-) -> None:
+async def test_a_registration_expires_with_its_lifetime(peer: Peer) -> None:
     await peer.register("ep=node1&lt=60")
     peer.now += 59.9
     assert len(await peer.hrefs("/rd-lookup/res")) == 2
     peer.now += 0.1
     assert await peer.hrefs("/rd-lookup/res") == []
-    assert len(peer.registry) == 1
-    sweeping = asyncio.create_task(peer.directory.run())
-    while len(peer.registry):
-        await asyncio.sleep(0)
-    sweeping.cancel()
-    with suppress(asyncio.CancelledError):
-        await sweeping
 
 
 async def test_first_come_is_first_remembered(peer: Peer) -> None:

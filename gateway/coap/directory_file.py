@@ -1,0 +1,171 @@
+"""The file in which the Resource Directory's registrations outlive the process.
+
+What has changed is appended about a second later and renewals half a minute later, off the event
+loop. When most of the file is out of date it is written anew as a whole. After a kill the last
+second may be missing, after a power cut no more than that: who registered in it registers again
+when its lifetime ends, at the latest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from itertools import islice
+from pathlib import Path
+
+from gateway.broker.durability.lasting_clock import LastingClock, Mark
+from gateway.replaced_file import replace
+from resource_directory import journal
+from resource_directory.errors import DirectoryError
+from resource_directory.journal import KeptRegistrations, RegistrationJournal
+from resource_directory.registry import Registry
+
+NAME = "resource-directory"
+WRITE_S = 1.0
+"""Between two looks at what has to be written."""
+RENEWALS_S = 30.0
+"""Renewals alone are not written more often."""
+AGAIN_S = 60.0
+"""A disk that took nothing is tried again."""
+MARK_S = 900.0
+"""The clocks are noted so often where nothing else is written."""
+AT_ONCE = 200
+"""So many registrations are encoded or put in before others get their turn."""
+SLACK_BYTES = 256 << 10
+"""A file is written anew if it has grown to double and this more."""
+
+_log = logging.getLogger(__name__)
+
+
+class DirectoryFile:
+    """Keeps a registry in a file.
+
+    Args:
+        path: where it is; its folder is there.
+        registry: what is kept.
+        changes: one of the registry's listeners.
+        clock: which the registry counts by; it goes on from what the file says.
+
+    """
+
+    def __init__(
+        self, path: Path, registry: Registry, changes: RegistrationJournal, clock: LastingClock
+    ) -> None:
+        self._path = path
+        self._registry = registry
+        self._changes = changes
+        self._clock = clock
+        self._bytes = 0
+        self._whole_bytes = 0
+        self._must_rewrite = False
+        self._written_at = time.monotonic()
+        self._is_failing = False
+        self._ending = asyncio.Event()
+
+    async def recall(self) -> None:
+        """Put what the file has into the registry; what can't be read is missing, and is logged."""
+        try:
+            data = await asyncio.to_thread(self._path.read_bytes)
+        except FileNotFoundError:
+            self._must_rewrite = True
+            return
+        except OSError as error:
+            self._must_rewrite = True
+            _log.error("resource directory: %s: %s", self._path, error.strerror)
+            return
+        recovered = await asyncio.to_thread(journal.read, data)
+        self._bytes = self._whole_bytes = len(data)
+        if recovered.lost_bytes:
+            _log.warning("resource directory: left out %d torn bytes", recovered.lost_bytes)
+        await self._restore(recovered)
+        self._must_rewrite = (
+            recovered.lost_bytes > 0 or recovered.records > 2 * len(self._registry) + 1_000
+        )
+
+    async def run(self) -> None:
+        """Write what changes, until `end`; the last write is done then."""
+        is_last = False
+        while not is_last:
+            pause_s = AGAIN_S if self._is_failing else WRITE_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), pause_s)
+            is_last = self._ending.is_set()
+            since_s = time.monotonic() - self._written_at
+            is_due = since_s >= (RENEWALS_S if len(self._changes) else MARK_S)
+            if self._changes.has_news or self._must_rewrite or is_last or is_due:
+                await self.write()
+
+    def end(self) -> None:
+        """Let `run` write what is left and end."""
+        self._ending.set()
+
+    async def write(self) -> None:
+        """Write what has changed; if the disk takes nothing all is written when it does."""
+        try:
+            if self._must_rewrite or self._bytes > 2 * self._whole_bytes + SLACK_BYTES:
+                await self._rewrite()
+            else:
+                await self._append()
+        except OSError as error:
+            if not self._is_failing:
+                _log.error("resource directory: %s: %s", self._path, error.strerror)
+            self._must_rewrite = self._is_failing = True
+        else:
+            self._is_failing = False
+
+    async def _restore(self, recovered: KeptRegistrations) -> None:
+        if recovered.mark is not None and len(recovered.mark) == len(Mark._fields):
+            lasting_us, epoch, boot, boot_us, wall_us, is_synchronised = recovered.mark
+            self._clock.go_on_from(
+                Mark(lasting_us, epoch, boot, boot_us, wall_us, bool(is_synchronised))
+            )
+        now = self._clock.now_us() / 1e6
+        for number, registration in enumerate(recovered.registrations.values()):
+            if registration.expires_at > now:
+                try:
+                    self._registry.restore(registration)
+                except DirectoryError as error:
+                    _log.warning("resource directory: %s: %s", registration.endpoint, error)
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        self._changes.clear()
+        if len(self._registry):
+            _log.info("resource directory: %d registrations go on", len(self._registry))
+
+    async def _append(self) -> None:
+        pieces: list[bytes] = []
+        while len(self._changes):
+            pieces += self._changes.take(self._registry, AT_ONCE)
+            await asyncio.sleep(0)
+        data = b"".join((*pieces, self._mark()))
+        await asyncio.to_thread(_append, self._path, data)
+        self._bytes += len(data)
+
+    async def _rewrite(self) -> None:
+        # What changes meanwhile is noted, and appended behind it.
+        self._changes.clear()
+        pieces: list[bytes] = []
+        locations = iter([one.location for one in self._registry.registrations()])
+        while slice_ := list(islice(locations, AT_ONCE)):
+            pieces += journal.all_of(self._registry, slice_)
+            await asyncio.sleep(0)
+        data = b"".join((*pieces, self._mark()))
+        await asyncio.to_thread(replace, self._path, data, is_durable=True, mode=0o600)
+        self._bytes = self._whole_bytes = len(data)
+        self._must_rewrite = False
+
+    def _mark(self) -> bytes:
+        self._written_at = time.monotonic()
+        return journal.clocks(tuple(map(int, self._clock.mark())))
+
+
+def _append(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fdatasync(descriptor)

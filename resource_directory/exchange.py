@@ -1,0 +1,86 @@
+"""A request to the directory and its answer, without a message layer.
+
+Codes are one byte as CoAP has them, class and detail (RFC 7252, section 3): ``0x45`` is 2.05.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GET, POST, PUT, DELETE = 0x01, 0x02, 0x03, 0x04
+"""Methods (RFC 7252, section 12.1.1)."""
+
+CREATED, DELETED, VALID, CHANGED, CONTENT = 0x41, 0x42, 0x43, 0x44, 0x45
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED = 0x80, 0x83, 0x84, 0x85
+NOT_ACCEPTABLE, TOO_LARGE, UNSUPPORTED_FORMAT = 0x86, 0x8D, 0x8F
+BAD_GATEWAY, UNAVAILABLE, GATEWAY_TIMEOUT = 0xA2, 0xA3, 0xA4
+"""Responses (RFC 7252, section 12.1.2)."""
+
+LINK_FORMAT = 40
+"""Content-Format application/link-format (RFC 6690, section 7.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRequest:
+    """What somebody asks of the directory; whether it may write was decided before.
+
+    Attributes:
+        method: its code.
+        path: the Uri-Path options, decoded.
+        query: the Uri-Query options, ``name=value`` each, decoded.
+        payload: the whole payload, put together if it came in blocks.
+        content_format: of the payload; None if the request names none.
+        accept: the Accept option.
+        etags: the ETag options: answers that the asker has already.
+        owner: who asks, by what its session has proved; None if nobody knows.
+        base: scheme, address and port that it asks from, as a URI; None if they make none.
+
+    """
+
+    method: int
+    path: tuple[str, ...]
+    query: tuple[str, ...] = ()
+    payload: bytes = b""
+    content_format: int | None = None
+    accept: int | None = None
+    etags: tuple[bytes, ...] = ()
+    owner: str | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAnswer:
+    """What the directory answers.
+
+    Attributes:
+        code: of the response.
+        payload: links, or a diagnostic in UTF-8 where the code is no success.
+        content_format: of the payload; None where it is a diagnostic or empty.
+        location_path: the Location-Path options; empty for none.
+        max_age: the Max-Age option, seconds; None for none.
+        etag: the ETag option; None for none.
+
+    """
+
+    code: int
+    payload: bytes = b""
+    content_format: int | None = None
+    location_path: tuple[str, ...] = ()
+    max_age: int | None = None
+    etag: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What the directory needs from a registrant before it can answer (RFC 9176, section 5.1).
+
+    Attributes:
+        key: under which the result is given to the service.
+        uri: what to GET with Accept 40, from the peer that asked and over the same session.
+        deadline: when it is no longer waited for, on the directory's clock.
+
+    """
+
+    key: int
+    uri: str
+    deadline: float

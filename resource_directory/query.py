@@ -1,0 +1,66 @@
+"""What a look-up asks for (RFC 9176, section 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from resource_directory.errors import InvalidParameterError
+from resource_directory.index import Criterion
+
+MAX_CRITERIA = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LookupQuery:
+    """A look-up's criteria and which part of its answer is wanted.
+
+    Attributes:
+        criteria: all of them must hold.
+        page: which part, from 0.
+        count: length of a part; None for the whole answer.
+
+    """
+
+    criteria: tuple[Criterion, ...] = ()
+    page: int = 0
+    count: int | None = None
+
+    @classmethod
+    def parse(cls, parameters: Iterable[str]) -> LookupQuery:
+        """Read the parameters of a query, ``name=value`` each.
+
+        Raises:
+            InvalidParameterError: ``page`` or ``count`` is no number in range or comes twice,
+                ``page`` comes without ``count``, or there are more than ``MAX_CRITERIA``.
+
+        """
+        criteria: list[Criterion] = []
+        paging: dict[str, int] = {}
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name not in ("page", "count"):
+                criteria.append(Criterion.parse(name, value))
+                continue
+            if name in paging:
+                raise InvalidParameterError("given twice", name)
+            if not (value.isascii() and value.isdigit() and len(value) < 10):
+                raise InvalidParameterError(f"{name} is no number", value)
+            paging[name] = int(value)
+        if len(criteria) > MAX_CRITERIA:
+            raise InvalidParameterError(f"more than {MAX_CRITERIA} criteria", len(criteria))
+        if "page" in paging and "count" not in paging:
+            raise InvalidParameterError("page without count", paging["page"])
+        if paging.get("count") == 0:
+            raise InvalidParameterError("count is not at least 1", 0)
+        return cls(tuple(criteria), paging.get("page", 0), paging.get("count"))
+
+    def part(self, matches: Iterator[T]) -> Iterator[T]:
+        """The wanted part of all matches."""
+        if self.count is None:
+            return matches
+        return islice(matches, self.page * self.count, (self.page + 1) * self.count)

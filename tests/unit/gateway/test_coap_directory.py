@@ -1,0 +1,182 @@
+"""A gateway's Resource Directory over its lives: what is registered goes on, and ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway.coap import directory_file
+from gateway.coap.directory import GatewayDirectory
+from gateway.coap.directory_file import NAME
+from resource_directory.link_format import parse
+from resource_directory.query import LookupQuery
+from resource_directory.registry import RegistryLimits
+from tree_handler.retained.hybrid_clock import EARLIEST_US
+
+LINKS = parse('</t>;rt="temperature"')
+
+
+@dataclass
+class MachineClocks:
+    """A machine's clocks, which go on when they are told to: a `Clocks`."""
+
+    boot: int = 1
+    wall: int = EARLIEST_US + 10**12
+    since_boot: int = 0
+    is_right: bool = True
+
+    def boot_us(self) -> int:
+        return self.since_boot
+
+    def wall_us(self) -> int:
+        return self.wall
+
+    def wall_ahead_s(self) -> float:
+        return (self.wall - self.since_boot) / 1e6
+
+    def is_synchronised(self) -> bool:
+        return self.is_right
+
+    def pass_s(self, passed_s: float) -> None:
+        self.since_boot += int(passed_s * 1e6)
+        self.wall += int(passed_s * 1e6)
+
+    def power_cut(self, off_s: float, *, is_right: bool) -> None:
+        self.boot, self.since_boot, self.is_right = self.boot + 1, 0, is_right
+        if is_right:
+            self.wall += int(off_s * 1e6)
+
+
+@asynccontextmanager
+async def life(folder: Path, epoch: int, clocks: MachineClocks) -> AsyncIterator[GatewayDirectory]:
+    directory = GatewayDirectory(folder, epoch, clocks=clocks)
+    await directory.recall()
+    directory.start()
+    yield directory
+    await directory.stop()
+
+
+def register(directory: GatewayDirectory, name: str, lifetime_s: int = 1000) -> str:
+    return directory.registry.register(
+        name, LINKS, directory.now(), base="coap://h", lifetime_s=lifetime_s, owner="psk:a"
+    ).location
+
+
+def names(directory: GatewayDirectory) -> list[str | None]:
+    found = directory.registry.find_endpoints(LookupQuery(), directory.now())
+    return [link.get("ep") for link in found]
+
+
+async def test_registrations_go_on_at_their_locations_and_no_location_is_given_twice(
+    tmp_path: Path,
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        kept, removed = register(directory, "kept"), register(directory, "removed")
+        directory.registry.remove(removed, directory.now(), owner="psk:a")
+    for epoch in (2, 3):
+        async with life(tmp_path, epoch, clocks) as directory:
+            assert names(directory)[:1] == ["kept"]
+            assert register(directory, "kept") == kept
+            assert register(directory, f"new{epoch}") not in (kept, removed)
+            assert directory.registry.get(kept, directory.now()).owner == "psk:a"
+
+
+async def test_a_lifetime_counts_the_time_off_only_if_the_wall_clock_is_right(
+    tmp_path: Path,
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        register(directory, "n", lifetime_s=1000)
+    clocks.pass_s(100)  # the process is off, the machine is not
+    async with life(tmp_path, 2, clocks) as directory:
+        end = directory.registry.next_timer()
+        assert end is not None
+        assert end - directory.now() == pytest.approx(900)
+    clocks.power_cut(10_000, is_right=False)  # a Pi whose clock stood still
+    async with life(tmp_path, 3, clocks) as directory:
+        assert names(directory) == ["n"]
+        end = directory.registry.next_timer()
+        assert end is not None
+        assert end - directory.now() == pytest.approx(900)
+    clocks.power_cut(0, is_right=True)
+    async with life(tmp_path, 4, clocks) as directory:
+        assert names(directory) == ["n"]
+    clocks.power_cut(899, is_right=True)
+    async with life(tmp_path, 5, clocks) as directory:
+        assert names(directory) == ["n"]
+    clocks.power_cut(1, is_right=True)
+    async with life(tmp_path, 6, clocks) as directory:
+        assert names(directory) == []
+
+
+async def test_a_torn_file_costs_what_was_torn_and_is_whole_again(tmp_path: Path) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        for number in range(5):
+            register(directory, f"n{number}")
+    file = tmp_path / NAME
+    whole = file.read_bytes()
+    file.write_bytes(b"\x00\xff" * 50 + whole[:-20] + b"torn")
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == [f"n{number}" for number in range(5)]
+    assert b"torn" not in file.read_bytes()
+    async with life(tmp_path, 3, clocks) as directory:
+        assert len(names(directory)) == 5
+
+
+async def test_a_file_of_many_changes_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_file, "SLACK_BYTES", 1000)
+    monkeypatch.setattr(directory_file, "WRITE_S", 0.001)
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        for number in range(200):
+            register(directory, "n", lifetime_s=1000 + number)
+            await asyncio.sleep(0.002)
+    assert (tmp_path / NAME).stat().st_size < 2_000
+    async with life(tmp_path, 2, clocks) as directory:
+        found = directory.registry.standing("n", "", directory.now())
+        assert found is not None
+        assert found.lifetime_s == 1199
+
+
+async def test_a_disk_that_takes_nothing_stops_nobody_and_is_caught_up_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory_file, "WRITE_S", 0.001)
+    monkeypatch.setattr(directory_file, "AGAIN_S", 0.001)
+    clocks = MachineClocks()
+    folder = tmp_path / "not there yet"
+    async with life(folder, 1, clocks) as directory:
+        register(directory, "n")
+        while "No such file" not in caplog.text:
+            await asyncio.sleep(0.001)
+        assert names(directory) == ["n"]
+        folder.mkdir()
+        while not (folder / NAME).exists():
+            await asyncio.sleep(0.001)
+    assert caplog.text.count("No such file") == 1
+    async with life(folder, 2, clocks) as directory:
+        assert names(directory) == ["n"]
+
+
+async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
+    heard, clocks = asyncio.Event(), MachineClocks()
+    directory = GatewayDirectory(tmp_path, 1, expired=heard.set, clocks=clocks)
+    register(directory, "n", lifetime_s=10)
+    clocks.pass_s(10)
+    directory.start()
+    await heard.wait()
+    assert len(directory.registry) == 0
+    await directory.stop()
+
+
+def test_limits_of_a_gateway_hold_a_hundred_thousand_endpoints() -> None:
+    assert RegistryLimits().registrations >= 100_000

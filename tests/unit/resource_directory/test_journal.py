@@ -1,0 +1,173 @@
+"""Records of registrations: all that is whole is read back, whatever became of the rest."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_directory import journal
+from resource_directory.journal import RegistrationJournal
+from resource_directory.link_format import WebLink, parse
+from resource_directory.registration import Registration
+from resource_directory.registry import Registry
+
+LINKS = parse('</t>;rt="temp \\"core\\"";obs,<coap://x/y>;anchor="/t";title="käse"')
+names = st.sampled_from(["a", "b", "c"])
+
+
+class Kept:
+    """A registry and the bytes of its journal."""
+
+    def __init__(self) -> None:
+        self.changes = RegistrationJournal()
+        self.registry = Registry(listeners=(self.changes,))
+        self.data = b""
+        self.pieces: list[bytes] = []
+
+    def register(self, name: str, now: float = 0.0, links: list[WebLink] | None = None) -> str:
+        given = LINKS if links is None else links
+        return self.registry.register(
+            name,
+            given,
+            now,
+            base="coap://[2001:db8::1]",
+            sector="s",
+            lifetime_s=100,
+            attributes=[("et", "meter"), ("gp", "g")],
+            owner="psk:x",
+        ).location
+
+    def write(self) -> None:
+        written = self.changes.take(self.registry, 1000)
+        self.pieces += written
+        self.data += b"".join(written)
+
+    def again(self) -> dict[str, Registration]:
+        return journal.read(self.data).registrations
+
+
+def told(registration: Registration) -> tuple[object, ...]:
+    """All that outlives the process."""
+    return (
+        registration.location,
+        registration.endpoint,
+        registration.sector,
+        registration.base,
+        registration.base_is_explicit,
+        registration.lifetime_s,
+        registration.expires_at,
+        registration.owner,
+        registration.attributes,
+        registration.links,
+    )
+
+
+def test_a_registration_comes_back_as_it_was_with_its_location() -> None:
+    kept = Kept()
+    location = kept.register("n", now=5.5)
+    kept.write()
+    again = kept.again()
+    assert told(again[location]) == told(kept.registry.get(location, 6.0))
+    other = Registry("/rd/2-")
+    other.restore(again[location])
+    assert told(other.get(location, 6.0)) == told(kept.registry.get(location, 6.0))
+    new = other.register("m", [], 6.0, base="coap://h")
+    assert new.location != location
+
+
+def test_a_renewal_an_update_and_a_removal_come_back() -> None:
+    kept = Kept()
+    renewed, changed, removed = kept.register("a"), kept.register("b"), kept.register("c")
+    kept.write()
+    before = len(kept.data)
+    kept.register("a", now=50.0)
+    assert not kept.changes.has_news
+    kept.write()
+    assert len(kept.data) - before < 40
+    kept.register("b", now=60.0, links=[])
+    kept.registry.remove(removed, 60.0, owner="psk:x")
+    assert kept.changes.has_news
+    kept.write()
+    again = kept.again()
+    assert list(again) == [renewed, changed]
+    assert (again[renewed].expires_at, again[changed].links) == (150.0, ())
+
+
+def test_what_changed_often_is_written_once() -> None:
+    kept = Kept()
+    for now in range(100):
+        kept.register("a", now=float(now), links=[WebLink(f"/{now}")])
+    kept.write()
+    assert len(kept.pieces) == 1
+    assert not len(kept.changes)
+
+
+def test_the_last_mark_of_the_clocks_comes_back() -> None:
+    data = journal.clocks((1, 2, 3, 4, 5, 1)) + journal.clocks((7, 2, 3, 4, 5, 0))
+    assert journal.read(data).mark == (7, 2, 3, 4, 5, 0)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Kept:
+    kept = Kept()
+    for now in range(draw(st.integers(1, 12))):
+        name = draw(names)
+        standing = kept.registry.standing(name, "s", float(now))
+        if standing is not None and draw(st.booleans()):
+            kept.registry.remove(standing.location, float(now), owner="psk:x")
+        else:
+            kept.register(name, float(now), [WebLink(f"/{draw(st.integers(0, 3))}")])
+        if draw(st.booleans()):
+            kept.write()
+    kept.write()
+    return kept
+
+
+@settings(max_examples=100, deadline=None)
+@given(kept=histories(), data=st.data())
+def test_of_a_torn_file_all_whole_records_are_taken(kept: Kept, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(kept.data)))
+    whole, size = b"", 0
+    for piece in kept.pieces:
+        if size + len(piece) > cut:
+            break
+        whole += piece
+        size += len(piece)
+    recovered = journal.read(kept.data[:cut])
+    expected = journal.read(whole)
+    assert recovered.lost_bytes == cut - size
+    assert [told(r) for r in recovered.registrations.values()] == [
+        told(r) for r in expected.registrations.values()
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(kept=histories(), data=st.data())
+def test_of_a_damaged_file_only_the_damaged_records_are_lost(
+    kept: Kept, data: st.DataObject
+) -> None:
+    number = data.draw(st.integers(0, len(kept.pieces) - 1))
+    damaged = bytearray(kept.pieces[number])
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    others = kept.pieces[:number], kept.pieces[number + 1 :]
+    recovered = journal.read(b"".join((*others[0], damaged, *others[1])))
+    expected = journal.read(b"".join((*others[0], *others[1])))
+    assert recovered.lost_bytes == len(damaged)
+    assert [told(r) for r in recovered.registrations.values()] == [
+        told(r) for r in expected.registrations.values()
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.floats(),
+        lambda inner: st.lists(inner, max_size=11),
+        max_leaves=20,
+    ).map(lambda content: journal._record([content]) + journal._record([0, content] + [1] * 9))
+)
+def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+    recovered = journal.read(data)
+    assert recovered.lost_bytes <= len(data)
