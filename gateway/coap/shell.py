@@ -52,6 +52,7 @@ class EngineShell:
         # In the order in which they came; of an observation only the newest waits.
         self._later: dict[int, tuple[CoapResponse, bool]] = {}
         self._telling: asyncio.Handle | None = None
+        self._closed = False
 
     def refusals(self) -> dict[str, int]:
         """What peers were refused since the start, how often, by kind."""
@@ -82,13 +83,17 @@ class EngineShell:
 
     def turn_ended(self, now: float) -> None:
         """Send what there is to send."""
-        for datagram, peer in self._engine.datagrams_to_send():
+        datagrams = self._engine.datagrams_to_send()
+        for datagram, peer in datagrams:
             self._transmit(datagram, peer)
+        if datagrams:
+            self._flush()
         self._timer.set(self._engine.next_timer())
         self._refusals.look_soon()
 
     def close(self) -> None:
         """Say and do nothing any more."""
+        self._closed = True
         self._timer.cancel()
         self._refusals.close()
         if self._telling is not None:
@@ -119,6 +124,8 @@ class EngineShell:
             _log.debug("exchange %d is over", exchange)
 
     def _respond_later(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
+        if self._closed:
+            return
         self._later[exchange] = (response, is_last)
         if self._telling is None:
             self._telling = self._loop.call_soon(self._tell)
@@ -135,7 +142,6 @@ class EngineShell:
                 break
         self._serve(now)
         self.turn_ended(now)
-        self._flush()
         if self._later and self._telling is None:
             self._telling = self._loop.call_soon(self._tell)
 
@@ -144,4 +150,3 @@ class EngineShell:
         self._engine.handle_timer(now)
         self._serve(now)
         self.turn_ended(now)
-        self._flush()

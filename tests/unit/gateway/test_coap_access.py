@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import aiocoap
+import aiocoap.resource
 import pytest
 from aiocoap.numbers.codes import Code
 
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap.access import CoapAccess, identity_of
+from gateway.coap.access import CoapAccess, PublicPaths, identity_of
+from gateway.coap.execution import LocalExecution
 from gateway.coap.peers import UdpPeers, session_peer
+from tree_handler.remote_message import ResourceRequest
 
 METER = session_peer(1, PeerAddress(("192.0.2.1", 40_000)), PeerIdentity(Proof.PSK, "meter-1"))
 STRANGER = UdpPeers().of(PeerAddress(("192.0.2.2", 40_000)))
@@ -58,3 +61,22 @@ def test_a_peer_whose_transport_knows_no_identity_is_anonymous() -> None:
     request = aiocoap.Message(code=Code.PUT)
     request.remote = object()
     assert identity_of(request) is ANONYMOUS
+
+
+async def test_a_stranger_reads_elsewhere_what_is_public_there_alone() -> None:
+    site = aiocoap.resource.Site()
+    for path in ("sensors", "secrets"):
+        site.add_resource([path], Value())
+    execute = LocalExecution(site, "gw", lambda _: False, PublicPaths(["/sensors"]))
+    answers = {
+        (path, identity): (await execute(ResourceRequest("GET", (path,), identity=identity))).code
+        for path in ("sensors", "secrets")
+        for identity in (None, "psk:meter-1")
+    }
+    assert answers.pop(("secrets", None)) == Code.UNAUTHORIZED
+    assert set(answers.values()) == {int(Code.CONTENT)}
+
+
+class Value(aiocoap.resource.Resource):
+    async def render_get(self, _request: aiocoap.Message) -> aiocoap.Message:
+        return aiocoap.Message(payload=b"21.5")

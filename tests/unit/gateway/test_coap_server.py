@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiocoap
 import pytest
@@ -257,3 +258,34 @@ async def test_an_unknown_identity_and_a_wrong_key_are_told_apart(server: CoapSe
 async def test_a_key_without_identity_is_an_error() -> None:
     with pytest.raises(BadUriError, match="go together"):
         CoapClient(psk_key=KEY)
+
+
+class Suspicious(asyncio.DatagramProtocol):
+    """A server that answers nobody whose address it has not seen proven (RFC 9175)."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes | None] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        asked = aiocoap.Message.decode(data)
+        self.asked.append(asked.opt.echo)
+        answer = aiocoap.Message(code=aiocoap.UNAUTHORIZED, echo=b"shown")
+        if asked.opt.echo == b"shown":
+            answer = aiocoap.Message(code=aiocoap.CONTENT, payload=b"21.5")
+        answer.mtype, answer.mid, answer.token = aiocoap.ACK, asked.mid, asked.token
+        self.transport.sendto(answer.encode(), addr)
+
+
+async def test_a_request_is_repeated_with_the_echo_that_the_server_asks_for() -> None:
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(Suspicious, local_addr=("127.0.0.1", 0))
+    try:
+        port = transport.get_extra_info("sockname")[1]
+        response = await request("GET", f"coap://127.0.0.1:{port}/value")
+        assert (response.code, response.payload) == ("2.05", b"21.5")
+        assert server.asked == [None, b"shown"]
+    finally:
+        transport.close()
