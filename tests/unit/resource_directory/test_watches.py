@@ -102,8 +102,8 @@ def test_a_watch_that_has_ended_learns_nothing_and_leaves_nothing() -> None:
     assert directory.service.take_changed() == []
     directory.register("</t>;rt=temperature;if=x", ep="n")
     assert directory.service.take_changed() == []
-    left = vars(directory.watches)
-    assert [name for name, held in left.items() if name != "_last_key" and held] == []
+    rooms = ("_by_key", "_by_name", "_by_term", "_by_prefix", "_of_all", "_changed")
+    assert [room for room in rooms if getattr(directory.watches, room)] == []
 
 
 def test_many_who_watch_the_same_are_all_told_and_others_are_not_looked_at() -> None:
