@@ -307,12 +307,9 @@ class GatewayProcess:
 
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
-        section, anonymous = self._settings.coap, self._settings.access.anonymous
-        owner = SiteOwner(
-            *(own.id, own.place, self._life.epoch, anonymous, own.state_dir, section.public)
-        )
+        coap, anonymous = self._settings.coap, self._settings.access.anonymous
         self._site = GatewaySite(
-            owner,
+            SiteOwner(own.id, own.place, self._life.epoch, anonymous, own.state_dir, coap.public),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -322,16 +319,14 @@ class GatewayProcess:
         )
         self._stack.push_async_callback(self._site.stop)
         await self._site.directory.recall()
-        at = {
-            scheme: CoapListener(listened[scheme], port) for scheme, port in section.ports.items()
-        }
+        at = {scheme: CoapListener(listened[scheme], port) for scheme, port in coap.ports.items()}
         server = CoapServer(
             self._site.site,
             coap=at.get("coap"),
             coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
             anonymous=anonymous,
-            rules=CoapRules(section.public, section.limits.engine, section.limits.dtls),
+            rules=CoapRules(coap.public, coap.limits.engine, coap.limits.dtls),
             at_hand=self._site.at_hand,
         )
         try:

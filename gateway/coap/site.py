@@ -16,6 +16,7 @@ from gateway.coap import remote, status
 from gateway.coap.access import EVERYTHING, PublicPaths, identity_of
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
+from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_resources import SensorResources
@@ -77,7 +78,8 @@ class GatewaySite:
     ) -> None:
         gateway_id = owner.gateway_id
         self.site = CountedSite()
-        self.directory = GatewayDirectory(owner.state_dir, owner.epoch)
+        self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
+        self._lookups = DirectoryAnswers(self.directory.service, self.directory.now)
         self.registry = self.directory.registry
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
         self._anonymous = owner.anonymous
@@ -107,7 +109,7 @@ class GatewaySite:
     @property
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
-        return (self._sensors.answers, WellKnownCore(self.site))
+        return (self._sensors.answers, WellKnownCore(self.site), self._lookups)
 
     def start(self, sensors: Iterable[Sensor], base: str) -> None:
         """Serve sensors and register them in the directory.
@@ -139,6 +141,9 @@ class GatewaySite:
         )
         self.site.add_resource(status.PATH, status.StatusResource(report))
         self._interfaces.add_to(self.site)
+
+    def _expired(self) -> None:
+        self._lookups.changed()
 
     def _may_write(self, identity: str | None) -> bool:
         return self._anonymous or identity is not None
