@@ -94,7 +94,8 @@ class TreeView:
             parts.append(f"cost {told['cost_ms']} ms, rtt {rtt} ms")
             if not above["forwarding"]:
                 parts.append("joining")
-        parts.append(f"{told['mqtt_clients']} clients")
+        clients = told["mqtt_clients"]
+        parts.append("1 client" if clients == 1 else f"{clients} clients")
         queued = sum(n["queued_bytes"] for n in told["neighbours"])
         if queued:
             parts.append(f"{queued} bytes queued")

@@ -6,7 +6,6 @@ import argparse
 import getpass
 import os
 import re
-import shlex
 import shutil
 import socket
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway import config_place
-from gateway.commands import output
+from gateway.commands import next_steps, output
 from gateway.commands.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -79,6 +78,12 @@ def add(commands: Any) -> None:
         help="the first of four in a row for each gateway: MQTT, MQTT over TLS, CoAP, CoAP over "
         "DTLS (default: 1883, 8883, 5683, 5684, and the next ones for a machine's further ones)",
     )
+    _add_fleet(init)
+    init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
+    init.set_defaults(command=run)
+
+
+def _add_fleet(init: argparse.ArgumentParser) -> None:
     init.add_argument(
         "--fleet",
         nargs="+",
@@ -87,8 +92,13 @@ def add(commands: Any) -> None:
         help="a folder for each of these gateways, linked in TLS, and their authority; without "
         "addresses they are all on this machine",
     )
-    init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
-    init.set_defaults(command=run)
+    init.add_argument(
+        "--add",
+        type=_member,
+        metavar="NAME[=ADDRESS]",
+        help="one more gateway for the fleet in FOLDER, which --fleet has written: a folder beside "
+        "the others, with their authority, tree key, users and policy",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -100,6 +110,8 @@ def run(options: argparse.Namespace) -> int:
 
     """
     try:
+        if options.add:
+            return _added(options)
         return _fleet(options) if options.fleet else _one(options)
     except KeyboardInterrupt:
         output.complain("\nhedgerow: init: interrupted, and nothing is written")
@@ -120,7 +132,7 @@ def _one(options: argparse.Namespace) -> int:
     _written(lambda: _refuse_taken(folder, files.names_of_one(one, secrets)), folder)
     fill = partial(files.write_one, folder=folder, plan=one, secrets=secrets, machine=_machine())
     _make(folder, fill)
-    _say_of_one(folder, one, secrets)
+    next_steps.of_one(folder, one, secrets)
     return 0
 
 
@@ -147,7 +159,33 @@ def _fleet(options: argparse.Namespace) -> int:
         files.write_fleet, folder=folder, plans=plans, secrets=secrets, machine=_machine()
     )
     _make(folder, fill)
-    _say_of_fleet(folder, plans, secrets)
+    next_steps.of_fleet(folder, plans, secrets)
+    return 0
+
+
+def _added(options: argparse.Namespace) -> int:
+    from gateway.provisioning.grown import AuthorityError, GrownFleet  # noqa: PLC0415
+    from gateway.provisioning.plan import PlanError  # noqa: PLC0415
+
+    for option in ("name", "address", "fleet"):
+        if getattr(options, option) is not None:
+            raise WrongUseError(f"--{option}: of no use with --add, which has NAME=ADDRESS")
+    folder = _absolute(options.folder or FLEET_FOLDER)
+
+    added: list[GatewayPlan] = []
+
+    def work() -> None:
+        name, address = options.add
+        grown = GrownFleet(folder, name, address, options.place, options.port)
+        grown.add(_machine())
+        added.append(grown.plan)
+
+    try:
+        _written(work, folder)
+    except (PlanError, AuthorityError) as error:
+        raise WrongUseError(str(error)) from error
+    for plan in added:
+        next_steps.of_added(folder, plan)
     return 0
 
 
@@ -270,87 +308,6 @@ def _ask(question: str, default: str, check: Callable[[str], None]) -> str:
 def _host_name() -> str:
     name = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower())
     return name.strip("-")[:63].rstrip("-") or "gateway"
-
-
-# -- what to do next -------------------------------------------------------------------------------
-
-
-def _say_of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
-    password = folder / secrets.password_name
-    config = _config_option(folder)
-    sys.stdout.write(
-        f"{plan.id} is written to {folder}; the password of {secrets.user} is in {password}\n"
-    )
-    if plan.has_tls:
-        sys.stdout.write(f"Clients trust {folder}/tls/ca.pem (--cafile)\n")
-    if folder == config_place.SYSTEM.parent:
-        sys.stdout.write(
-            "\nLet systemd run it, as a user of its own:\n"
-            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-            f"  chown -R hedgerow: {folder}\n"
-            f"  systemctl enable --now {folder}/hedgerow.service\n"
-        )
-    else:
-        sys.stdout.write(
-            f"\nRun it (or: sudo systemctl enable --now {_shell(folder / 'hedgerow.service')}):\n"
-            f"  hedgerow run{config}\n"
-        )
-    _say_first_reading(config, plan, secrets, password)
-
-
-def _say_of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> None:
-    from gateway.provisioning.files import AUTHORITY  # noqa: PLC0415
-
-    password, first = folder / secrets.password_name, plans[0]
-    sys.stdout.write(
-        f"{len(plans)} gateways are written to {folder}; the password of {secrets.user} is in "
-        f"{password}\n{folder / AUTHORITY}/ca.key.pem makes gateways: keep it where none is\n"
-    )
-    config = f" --config {_shell(folder / first.id / 'hedgerow.toml')}"
-    if first.is_local:
-        sys.stdout.write("\nRun each:\n")
-        for one in plans:
-            path = _shell(folder / one.id / "hedgerow.toml")
-            sys.stdout.write(f"  hedgerow run --config {path}\n")
-    else:
-        sys.stdout.write("\nCopy each to its machine's /etc/hedgerow, as root:\n")
-        for one in plans:
-            target = f"[{one.address}]" if ":" in one.address else one.address
-            source = _shell(folder / one.id)
-            sys.stdout.write(f"  scp -rp {source} root@{target}:/etc/hedgerow\n")
-        sys.stdout.write(
-            "And there:\n"
-            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-            "  chown -R hedgerow: /etc/hedgerow\n"
-            "  systemctl enable --now /etc/hedgerow/hedgerow.service\n"
-        )
-        cafile = _shell(folder / AUTHORITY / "ca.pem")
-        config = f" --host {first.address} --port {first.ports.mqtts} --cafile {cafile}"
-    _say_first_reading(config, first, secrets, password)
-    if first.is_local:
-        sys.stdout.write(f"See the tree:\n  hedgerow tree{config}\n")
-    else:
-        sys.stdout.write(f"See the tree:\n  hedgerow tree {first.at(first.ports.coap)}\n")
-
-
-def _say_first_reading(config: str, plan: GatewayPlan, secrets: Secrets, password: Path) -> None:
-    uri = f"coap://{plan.at(plan.ports.coap)}/sensors/host/load1"
-    if plan.ports.coap == 5683:
-        uri = uri.replace(":5683/", "/")
-    sys.stdout.write(
-        f"Subscribe:\n  hedgerow sub{config} -t '#' --user {secrets.user} "
-        f"--password-file {_shell(password)}\n"
-        f"Read a sensor:\n  hedgerow get {_shell(uri) if '[' in uri else uri}\n"
-    )
-
-
-def _config_option(folder: Path) -> str:
-    is_default = folder in (config_place.SYSTEM.parent, config_place.own().parent.resolve())
-    return "" if is_default else f" --config {_shell(folder / 'hedgerow.toml')}"
-
-
-def _shell(path: Path | str) -> str:
-    return shlex.quote(str(path))
 
 
 # -- arguments -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ runs in a thread at a time; whoever came while it ran shares the next, so batche
 disk's slowness.
 
 A disk that fails or is full refuses: nobody whose message may be missing from it is told
-otherwise, and one line a second at most says so.
+otherwise, and one line a second at most says so. That it takes again is said once, and then rarely.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
 
 SAY_INTERVAL_S = 1.0
+AGAIN_INTERVAL_S = 30.0
+"""A disk that is nearly full takes some and refuses some: that it takes again is said so rarely."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ class GroupCommit:
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._is_refusing = False
+        self._said_again_at_s = -math.inf
+        self._again: asyncio.TimerHandle | None = None
         self.refusals: Counter[str] = Counter()
         """What the disk did not take or give up, by kind."""
         self._said_at: dict[str, float] = {}
@@ -60,8 +64,24 @@ class GroupCommit:
             self._timer = self._loop.call_later(self._sync_interval_s, self._sync_due)
         if self._is_refusing:
             self._is_refusing = False
-            _log.warning("the log takes batches again")
+            self._takes_again()
         return None
+
+    def _takes_again(self) -> None:
+        """Say so, or see that it is said in time if it still holds then."""
+        wait_s = self._said_again_at_s + AGAIN_INTERVAL_S - self._loop.time()
+        if wait_s <= 0:
+            self._say_again()
+        elif self._again is None:
+            self._again = self._loop.call_later(wait_s, self._say_again)
+
+    def _say_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if not self._is_refusing:
+            self._said_again_at_s = self._loop.time()
+            _log.warning("the log takes batches again")
 
     def refused(self, kind: str, error: OSError) -> None:
         """Note what the disk did not take or give up; one line a second of each kind says so."""
@@ -100,8 +120,9 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Wait for a commit that is under way; none is begun by itself any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._again):
+            if timer is not None:
+                timer.cancel()
         if self._task is not None:
             await self._task
 

@@ -94,6 +94,7 @@ class DialCounts:
 class _Kept:
     source: Source
     peer_id: str | None
+    met_id: str | None = None
     task: asyncio.Task[None] | None = None
     trouble: Trouble = field(default_factory=Trouble)
 
@@ -101,12 +102,17 @@ class _Kept:
         self.peer_id = peer_id
         self.trouble.over()
 
+    @property
+    def known_id(self) -> str | None:
+        """Who answered there, or else who says that it would."""
+        return self.peer_id or self.met_id
+
     def as_json(self, address: Address, *, is_linked: bool) -> dict[str, Any]:
         trouble = self.trouble
         return {
             "address": str(address),
             "source": self.source.value,
-            "id": self.peer_id,
+            "id": self.known_id,
             "linked": is_linked,
             "fails_since_s": None if is_linked else trouble.since_s,
             "failed": 0 if is_linked else trouble.times,
@@ -153,6 +159,8 @@ class Neighbours:
     def add_met(self, address: Address, peer_id: str) -> None:
         """Dial a neighbour back that dialled, once its link has ended (B1)."""
         self._keep(address, Source.FOUND, peer_id, LINKED_CHECK_S)
+        if (kept := self._kept.get(address)) is not None:
+            kept.met_id = peer_id  # for status: it is dialled all the same, and may be another
 
     def remove_met(self, address: Address) -> None:
         """Do not dial a neighbour back that has ended its link itself."""
@@ -181,7 +189,7 @@ class Neighbours:
         sources = [kept.source for kept in self._kept.values()]
         addresses = [
             kept.as_json(
-                address, is_linked=kept.peer_id is not None and self._is_linked(kept.peer_id)
+                address, is_linked=kept.known_id is not None and self._is_linked(kept.known_id)
             )
             for address, kept in self._kept.items()
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def write_one(
     authority = _authority(fresh / AUTHORITY, [plan]) if plan.has_tls else None
     _write_gateway(fresh, folder, plan, secrets, machine)
     if authority is not None:
-        _write_certificates(fresh, authority, plan)
+        write_certificates(fresh, authority, plan)
 
 
 def write_fleet(
@@ -83,9 +83,8 @@ def write_fleet(
         own = fresh / plan.id
         own.mkdir()
         own.chmod(0o755)
-        home = folder / plan.id if plan.is_local else config_place.SYSTEM.parent
-        _write_gateway(own, home, plan, secrets, machine)
-        _write_certificates(own, authority, plan)
+        _write_gateway(own, _home(folder, plan), plan, secrets, machine)
+        write_certificates(own, authority, plan)
 
 
 def names_of_one(plan: GatewayPlan, secrets: Secrets) -> list[str]:
@@ -99,14 +98,50 @@ def names_of_fleet(plans: Sequence[GatewayPlan], secrets: Secrets) -> list[str]:
     return [*(plan.id for plan in plans), AUTHORITY, secrets.password_name]
 
 
+def write_member(
+    fresh: Path,
+    folder: Path,
+    plan: GatewayPlan,
+    user: str,
+    write_shared: Callable[[Path], None],
+    machine: Machine,
+) -> None:
+    """Write one gateway of a fleet that is there, but for its certificates.
+
+    Args:
+        fresh: where it is written.
+        folder: the fleet's.
+        plan: of the gateway.
+        user: who may write.
+        write_shared: writes policy, passwords and keys into a folder.
+        machine: what runs it.
+
+    Raises:
+        OSError: a file can't be written.
+
+    """
+    _write_own(fresh, _home(folder, plan), plan, user, machine)
+    write_shared(fresh)
+
+
+def _home(folder: Path, plan: GatewayPlan) -> Path:
+    return folder / plan.id if plan.is_local else config_place.SYSTEM.parent
+
+
 def _write_gateway(
     fresh: Path, home: Path, plan: GatewayPlan, secrets: Secrets, machine: Machine
 ) -> None:
-    is_systems = home == config_place.SYSTEM.parent
-    text = texts.configuration(plan, secrets.user, is_systems=is_systems)
-    write(fresh / CONFIGURATION, text, OPEN_MODE)
+    _write_own(fresh, home, plan, secrets.user, machine)
     write(fresh / "access.toml", texts.policy(secrets.user), OPEN_MODE)
     secrets.write_hidden(fresh)
+
+
+def _write_own(
+    fresh: Path, home: Path, plan: GatewayPlan, gateway_user: str, machine: Machine
+) -> None:
+    is_systems = home == config_place.SYSTEM.parent
+    text = texts.configuration(plan, gateway_user, is_systems=is_systems)
+    write(fresh / CONFIGURATION, text, OPEN_MODE)
     state_dir = texts.SYSTEM_STATE_DIR if is_systems else home / "state"
     if not is_systems:  # what the unit lets the service write to has to be there
         (fresh / "state").mkdir(mode=0o700)
@@ -128,7 +163,13 @@ def _authority(folder: Path, plans: Sequence[GatewayPlan]) -> Path:
     return folder
 
 
-def _write_certificates(fresh: Path, authority: Path, plan: GatewayPlan) -> None:
+def write_certificates(fresh: Path, authority: Path, plan: GatewayPlan) -> None:
+    """Copy what the authority has for a gateway into its folder.
+
+    Raises:
+        OSError: a file can't be read or written.
+
+    """
     folder = fresh / "tls"
     folder.mkdir()
     folder.chmod(0o755)

@@ -136,9 +136,9 @@ def fleet(
     here, placed = Counter[str](), list[GatewayPlan]()
     total = Counter(address for _, address in pairs)
     for name, address in pairs:
-        ports = _ports(here[address], first_port)
+        own = ports(here[address], first_port)
         here[address] += 1
-        placed.append(GatewayPlan(name, place, address, ports, (), total[address] > 1))
+        placed.append(GatewayPlan(name, place, address, own, (), total[address] > 1))
     return [_linked(one, placed) for one in placed]
 
 
@@ -149,7 +149,17 @@ def _linked(plan: GatewayPlan, everyone: Sequence[GatewayPlan]) -> GatewayPlan:
     )
 
 
-def _ports(number: int, first: int | None) -> Ports:
+def ports(number: int, first: int | None) -> Ports:
+    """The ports of one gateway of several on a machine.
+
+    Args:
+        number: how many come before it.
+        first: of four in a row for each; None for the usual ones.
+
+    Raises:
+        PlanError: ports run out.
+
+    """
     if first is None:
         usual = Ports()
         return Ports(

@@ -20,7 +20,7 @@ import machine
 from pages import PROJECT
 
 SOURCES = (
-    *("gateway", "tree_handler", "resource_directory", "dtls", "cloud_ingest"),
+    *("gateway", "tree_handler", "resource_directory", "dtls", "coap_engine", "cloud_ingest"),
     *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
 )
 SETUPTOOLS = 77

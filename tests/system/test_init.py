@@ -176,6 +176,25 @@ async def test_from_nothing_to_three_gateways_in_tls_by_one_command(tmp_path: Pa
         assert written["tree"].get("tls", "required") == "required"
 
 
+async def test_a_gateway_that_is_added_to_a_fleet_is_linked_by_what_is_printed(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "fleet"
+    await hedgerow("init", folder, "--port", str(ports(12)), "--fleet", "gw-a", "gw-b")
+    before = contents(folder)
+    [run] = commands(await hedgerow("init", folder, "--add", "gw-c"))
+    assert run == ["hedgerow", "run", "--config", str(folder / "gw-c" / "hedgerow.toml")]
+    assert contents(folder).items() >= before.items()
+    async with running(*(folder / name / "hedgerow.toml" for name in ("gw-a", "gw-b", "gw-c"))):
+        async with asyncio.timeout(LIMIT_S):
+            shown = ""
+            while not all(name in shown for name in ("gw-a", "gw-b", "gw-c")):
+                shown = await hedgerow("tree", "--config", folder / "gw-a" / "hedgerow.toml")
+        user = ("--user", "operator", "--password-file", folder / "operator.password")
+        own = ("--config", folder / "gw-c" / "hedgerow.toml")
+        assert "/host/" in await hedgerow("sub", *own, *user, "-t", "#", "-C", "1")
+
+
 # -- what is written -------------------------------------------------------------------------------
 
 
@@ -236,6 +255,86 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
         check=True,
     )
     assert added.stdout == f"{folder}/authority/gw-d.pem\n"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_what_is_added_has_what_the_fleet_has_and_what_is_there_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    assert init(folder, "--user", "anna", "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2")[0] == 0
+    before = contents(folder)
+    code, out, err = init(folder, "--add", "gw-c=10.0.0.3", "--place", "campus")
+    assert (code, err) == (0, "")
+    assert f"scp -rp {folder}/gw-c root@10.0.0.3:/etc/hedgerow" in out
+    assert '"10.0.0.3:8883"' in out.splitlines()[-1]
+    assert contents(folder).items() >= before.items()
+    first, added = folder / "gw-a", folder / "gw-c"
+    for name in ("access.toml", "passwords", "psk", "tree.key", "tls/ca.pem", "tls/revoked.pem"):
+        assert (added / name).read_bytes() == (first / name).read_bytes(), name
+    assert files(added) == files(first)
+    assert faults(added / "hedgerow.toml") == []
+    written = tomllib.loads((added / "hedgerow.toml").read_text())
+    assert written["tree"]["neighbours"] == ["10.0.0.1:8883", "10.0.0.2:8883"]
+    assert (written["gateway"]["address"], written["gateway"]["domain"]) == ("10.0.0.3", "campus")
+    # A second one on a machine has ports of its own, as where both were there from the start.
+    assert init(folder, "--add", "gw-d=10.0.0.3")[0] == 0
+    beside = tomllib.loads((folder / "gw-d" / "hedgerow.toml").read_text())
+    assert (beside["mqtt"]["port"], beside["mqtt"]["tls_port"]) == (1884, 8884)
+    assert (beside["coap"]["port"], beside["coap"]["dtls_port"]) == (5685, 5686)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--add", "gw-a=10.0.0.9"], "{folder}/gw-a is there already, and stays as it is"),
+        (["--add", "sam=10.0.0.9"], "{folder}/authority/sam.pem is there already"),
+        (["--add", "gw-c"], "--add: gw-c: no address, and others have one"),
+        (["--add", "gw-c=127.0.0.1"], "--add: gw-c: other machines do not reach 127.0.0.1"),
+        (["--add", "GW=10.0.0.3"], "name: 'GW' is not 1 to 63"),
+        (["--add", "gw-c=10.0.0.3", "--name", "x"], "--name: of no use with --add"),
+    ],
+)
+def test_what_can_not_be_added_is_one_line_and_nothing_is_written(
+    tmp_path: Path, arguments: list[str], why: str
+) -> None:
+    folder = tmp_path / "fleet"
+    assert init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2")[0] == 0
+    (folder / "authority" / "sam.pem").write_text("mine")
+    before = contents(folder)
+    code, out, err = init(folder, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert why.format(folder=folder) in err
+    assert contents(folder) == before
+
+
+def test_to_what_is_no_fleet_nothing_is_added(tmp_path: Path) -> None:
+    assert init(tmp_path / "gw")[0] == 0
+    before = contents(tmp_path)
+    code, _, err = init(tmp_path / "gw", "--add", "gw-b")
+    assert (code, err) == (
+        2,
+        f"hedgerow: {tmp_path}/gw/authority/ca.pem: no such file: this is no fleet that init has "
+        "written\n",
+    )
+    assert contents(tmp_path) == before
+
+
+def test_if_what_is_added_can_not_be_written_there_is_no_certificate_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fleet"
+    assert init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2")[0] == 0
+    before = contents(folder)
+
+    def full(path: Path, *_: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("gateway.provisioning.files.write", full)
+    code, _, err = init(folder, "--add", "gw-c=10.0.0.3")
+    assert (code, "No space left on device; nothing is written" in err) == (2, True)
+    assert contents(folder) == before
 
 
 def test_without_a_terminal_defaults_are_taken_where_every_command_looks(

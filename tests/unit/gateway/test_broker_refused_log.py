@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from log_world import LogWorld, publish
 
+from gateway.links import commit as commit_module
 from gateway.links.commit import GroupCommit
 from gateway.log.message_log import LogError, MessageLog
 from gateway.mqtt import PubAck, PubRec, ReasonCode, Version
@@ -233,3 +234,31 @@ async def test_a_full_disk_is_counted_and_named_once_a_second_at_most(
     caplog.clear()
     assert commit.append(*frame(1)) is None
     assert [record.getMessage() for record in caplog.records] == ["the log takes batches again"]
+
+
+async def test_on_a_disk_that_is_nearly_full_the_log_that_takes_again_is_said_rarely(
+    log: MessageLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(commit_module, "AGAIN_INTERVAL_S", 0.2)
+    commit = GroupCommit(log, sync=False)
+    append = log.append
+
+    def full(*_: object) -> None:
+        raise LogError("state/log: No space left on device")
+
+    def said() -> int:
+        return [one.getMessage() for one in caplog.records].count("the log takes batches again")
+
+    for number in range(1, 51):
+        monkeypatch.setattr(log, "append", full)
+        assert commit.append(*frame(number)) is not None
+        monkeypatch.setattr(log, "append", append)
+        assert commit.append(*frame(number)) is None
+    assert said() == 1
+    # The last word of the log is how it is.
+    async with asyncio.timeout(20):
+        while said() < 2:
+            await asyncio.sleep(0.01)
+    await commit.drain()
+    assert commit.append(*frame(51)) is None
+    assert said() == 2

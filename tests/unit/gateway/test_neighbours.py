@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
+from ports import free_port
 
 from gateway.links import neighbours as module
 from gateway.links.neighbours import Address, Neighbours
@@ -57,6 +58,28 @@ async def test_a_neighbour_that_ends_its_link_itself_is_not_dialled_back(fleet: 
     await b.process.reload()
     await until(lambda: not a.links and not b.links)
     assert dialling(a)["found"] == 0
+
+
+async def test_a_neighbour_that_has_dialled_in_itself_is_shown_as_linked_at_once(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    a.plain_port, b.plain_port = free_port(), free_port()
+    await a.start()
+    # The next attempt is a long time away, as after many that have failed.
+    monkeypatch.setattr(module, "FIRST_RETRY_S", 1_000.0)
+    monkeypatch.setattr(module, "LAST_RETRY_S", 1_000.0)
+    a.write(neighbours=[f"127.0.0.1:{b.plain_port}"])
+    await a.process.reload()
+    await until(lambda: dialling(a)["failed"] == 1)
+    await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"])
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    (told,) = a.process.status()["dialling"]["addresses"]
+    assert (told["linked"], told["why"]) == (True, "")
+    await b.stop()
+    await until(lambda: not a.links)
+    (told,) = a.process.status()["dialling"]["addresses"]
+    assert not told["linked"]
 
 
 async def test_a_gateway_that_has_itself_for_a_neighbour_counts_it_and_goes_on(

@@ -61,5 +61,10 @@ def test_a_collector_hangs_below_the_gateway_that_feeds_it() -> None:
     ]
 
 
+def test_one_client_is_one_client() -> None:
+    alone = TreeView({"gw-a": gateway(None) | {"mqtt_clients": 1}}, {})
+    assert alone.as_text().splitlines() == ["gw-a  -/-, root, 1 client"]
+
+
 def test_scripts_are_told_of_collectors_too() -> None:
     assert VIEW.as_json()["collectors"] == {"gw-a": ["attic"], "gw-b": ["cellar"]}

@@ -1,0 +1,114 @@
+"""What `hedgerow init` says in the end: where everything is, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway import config_place
+
+if TYPE_CHECKING:
+    from gateway.provisioning.plan import GatewayPlan
+    from gateway.provisioning.secret import Secrets
+
+
+def of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
+    """Say where one gateway is, and what to type next."""
+    password = folder / secrets.password_name
+    config = _config_option(folder)
+    sys.stdout.write(
+        f"{plan.id} is written to {folder}; the password of {secrets.user} is in {password}\n"
+    )
+    if plan.has_tls:
+        sys.stdout.write(f"Clients trust {folder}/tls/ca.pem (--cafile)\n")
+    if folder == config_place.SYSTEM.parent:
+        sys.stdout.write(
+            "\nLet systemd run it, as a user of its own:\n"
+            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
+            f"  chown -R hedgerow: {folder}\n"
+            f"  systemctl enable --now {folder}/hedgerow.service\n"
+        )
+    else:
+        sys.stdout.write(
+            f"\nRun it (or: sudo systemctl enable --now {_shell(folder / 'hedgerow.service')}):\n"
+            f"  hedgerow run{config}\n"
+        )
+    _say_first_reading(config, plan, secrets, password)
+
+
+def of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> None:
+    """Say where a fleet is, and what to type next."""
+    from gateway.provisioning.files import AUTHORITY  # noqa: PLC0415
+
+    password, first = folder / secrets.password_name, plans[0]
+    sys.stdout.write(
+        f"{len(plans)} gateways are written to {folder}; the password of {secrets.user} is in "
+        f"{password}\n{folder / AUTHORITY}/ca.key.pem makes gateways: keep it where none is\n"
+    )
+    config = f" --config {_shell(folder / first.id / 'hedgerow.toml')}"
+    if first.is_local:
+        sys.stdout.write("\nRun each:\n")
+        for one in plans:
+            path = _shell(folder / one.id / "hedgerow.toml")
+            sys.stdout.write(f"  hedgerow run --config {path}\n")
+    else:
+        sys.stdout.write("\nCopy each to its machine's /etc/hedgerow, as root:\n")
+        _say_copies(folder, plans)
+        cafile = _shell(folder / AUTHORITY / "ca.pem")
+        config = f" --host {first.address} --port {first.ports.mqtts} --cafile {cafile}"
+    _say_first_reading(config, first, secrets, password)
+    if first.is_local:
+        sys.stdout.write(f"See the tree:\n  hedgerow tree{config}\n")
+    else:
+        sys.stdout.write(f"See the tree:\n  hedgerow tree {first.at(first.ports.coap)}\n")
+
+
+def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:
+    for one in plans:
+        target = f"[{one.address}]" if ":" in one.address else one.address
+        source = _shell(folder / one.id)
+        sys.stdout.write(f"  scp -rp {source} root@{target}:/etc/hedgerow\n")
+    sys.stdout.write(
+        "And there:\n"
+        "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
+        "  chown -R hedgerow: /etc/hedgerow\n"
+        "  systemctl enable --now /etc/hedgerow/hedgerow.service\n"
+    )
+
+
+def of_added(folder: Path, plan: GatewayPlan) -> None:
+    """Say where one more gateway of a fleet is, and what to type next."""
+    sys.stdout.write(f"{plan.id} is written to {folder / plan.id}\n")
+    if plan.is_local:
+        path = _shell(folder / plan.id / "hedgerow.toml")
+        sys.stdout.write(f"\nRun it:\n  hedgerow run --config {path}\n")
+    else:
+        sys.stdout.write("\nCopy it to its machine's /etc/hedgerow, as root:\n")
+        _say_copies(folder, [plan])
+    sys.stdout.write(
+        "It dials the others, which need no change for that. To have them dial it too, add to "
+        f'tree.neighbours of each, and reload:\n  "{plan.at(plan.ports.mqtts)}"\n'
+    )
+
+
+def _say_first_reading(config: str, plan: GatewayPlan, secrets: Secrets, password: Path) -> None:
+    uri = f"coap://{plan.at(plan.ports.coap)}/sensors/host/load1"
+    if plan.ports.coap == 5683:
+        uri = uri.replace(":5683/", "/")
+    sys.stdout.write(
+        f"Subscribe:\n  hedgerow sub{config} -t '#' --user {secrets.user} "
+        f"--password-file {_shell(password)}\n"
+        f"Read a sensor:\n  hedgerow get {_shell(uri) if '[' in uri else uri}\n"
+    )
+
+
+def _config_option(folder: Path) -> str:
+    is_default = folder in (config_place.SYSTEM.parent, config_place.own().parent.resolve())
+    return "" if is_default else f" --config {_shell(folder / 'hedgerow.toml')}"
+
+
+def _shell(path: Path | str) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,151 @@
+"""One more gateway for a fleet that `hedgerow init --fleet` has written.
+
+The fleet is read from its folder: who there is and where, from the configurations; the authority,
+the tree's key, the users and the policy are those that the others have. Nothing that is there is
+written over, and where a step fails nothing new is left.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from gateway.certificates.authority import Authority, AuthorityError
+from gateway.provisioning import files, new_folder, plan
+from gateway.provisioning.files import AUTHORITY, CONFIGURATION, Machine
+from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
+
+SHARED = ("access.toml", "passwords", "psk", "tree.key")
+"""What every gateway of a fleet has the same."""
+
+
+class GrownFleet:
+    """A fleet that is there, and the plan of one more gateway.
+
+    Args:
+        folder: of the fleet.
+        name: of the new one.
+        address: of the new one; nothing in a fleet on one machine.
+        place: of the new one; None for that of the first one there.
+        first_port: of four in a row; None for those that follow on its machine.
+
+    Raises:
+        PlanError: that is no fleet's folder, or there can be no such gateway.
+        TakenError: there is a file or a certificate of its name.
+        OSError: a file can't be read.
+
+    """
+
+    def __init__(
+        self, folder: Path, name: str, address: str, place: str | None, first_port: int | None
+    ) -> None:
+        self._folder = folder
+        self._authority = folder / AUTHORITY
+        for file in (self._authority / "ca.pem", self._authority / "ca.key.pem"):
+            if not file.is_file():
+                raise PlanError(f"{file}: no such file: this is no fleet that init has written")
+        self.others = _others(folder)
+        plan.check_name(name)
+        new_folder.refuse_taken(folder, [name])
+        new_folder.refuse_taken(self._authority, [f"{name}.pem", f"{name}.key.pem"])
+        where = self._address(name, address)
+        here = [one.ports for one in self.others if one.address == where]
+        ports = plan.ports(0, first_port) if first_port or not here else _next(here)
+        place = self.others[0].place if place is None else place
+        plan.check_place(place)
+        dialled = tuple(one.at(one.ports.mqtts) for one in self.others)
+        self.plan = GatewayPlan(name, place, where, ports, dialled, bool(here))
+
+    @property
+    def user(self) -> str:
+        """Who may write: the first identity of the others' keys."""
+        return (self._first / "psk").read_text().partition(":")[0]
+
+    def add(self, machine: Machine) -> None:
+        """Write the new gateway's folder, and its certificate.
+
+        Args:
+            machine: what runs it.
+
+        Raises:
+            AuthorityError: a file of the authority can't be used.
+            TakenError: a file of its name is there by now.
+            OSError: a file can't be read or written.
+
+        """
+        issued = [self._authority / f"{self.plan.id}{end}" for end in (".pem", ".key.pem")]
+        try:
+            Authority(self._authority).issue(self.plan.id, [self.plan.address])
+            fill = partial(self._fill, machine)
+            new_folder.make(self._folder / self.plan.id, fill)
+        except BaseException:
+            for file in issued:
+                file.unlink(missing_ok=True)
+            raise
+
+    @property
+    def _first(self) -> Path:
+        return self._folder / self.others[0].id
+
+    def _fill(self, machine: Machine, fresh: Path) -> None:
+        files.write_member(fresh, self._folder, self.plan, self.user, self._write_shared, machine)
+        files.write_certificates(fresh, self._authority, self.plan)
+
+    def _write_shared(self, fresh: Path) -> None:
+        for name in SHARED:
+            shutil.copy(self._first / name, fresh / name)  # with its mode
+
+    def _address(self, name: str, address: str) -> str:
+        is_local = self.others[0].is_local
+        if not address and not is_local:
+            raise PlanError(f"--add: {name}: no address, and others have one")
+        found = address or self.others[0].address
+        plan.check_address(found)
+        made = GatewayPlan(name, address=found)
+        if made.is_local != is_local:
+            what = "other machines do not reach" if made.is_local else "the others do not reach"
+            raise PlanError(f"--add: {name}: {what} {found}")
+        return found
+
+
+def _others(folder: Path) -> list[GatewayPlan]:
+    found = [_read(file) for file in sorted(folder.glob(f"*/{CONFIGURATION}"))]
+    if not found:
+        raise PlanError(f"{folder}: there is no gateway: this is no fleet that init has written")
+    return found
+
+
+def _read(file: Path) -> GatewayPlan:
+    """The plan of a gateway by its configuration, as far as others need it.
+
+    Raises:
+        PlanError: it is none that init writes, or has been changed beyond that.
+
+    """
+    try:
+        read = tomllib.loads(file.read_text())
+        own, mqtt, coap = read["gateway"], read["mqtt"], read["coap"]
+        numbers = (mqtt["port"], mqtt["tls_port"], coap["port"], coap["dtls_port"])
+        if file.parent.name != own["id"] or not all(isinstance(one, int) for one in numbers):
+            raise PlanError(f"{file}: its id or ports are not as init writes them")
+        place = "/".join(filter(None, (own.get("domain", ""), own.get("group", ""))))
+        plan.check_address(own["address"])
+        return GatewayPlan(own["id"], place, own["address"], Ports(*numbers))
+    except KeyError as error:
+        raise PlanError(f"{file}: no {error.args[0]}, which init writes") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError) as error:
+        raise PlanError(f"{file}: {error}") from error
+
+
+def _next(taken: Sequence[Ports]) -> Ports:
+    """The ports that follow on one machine: in a row, or the usual ones."""
+    last = max(taken, key=lambda one: one.mqtt)
+    if last.mqtts == last.mqtt + 1:
+        return plan.ports(1, last.mqtt)
+    return Ports(last.mqtt + 1, last.mqtts + 1, last.coap + 2, last.coaps + 2)
+
+
+__all__ = ["AuthorityError", "GrownFleet"]
