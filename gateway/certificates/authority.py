@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -108,9 +109,11 @@ class Authority:
         except (ValueError, TypeError) as error:
             raise _unusable(self._folder, error) from error
         now = forms.now()
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self._certificate.subject)
+            .add_extension(issuer_key, critical=False)
             .last_update(now - datetime.timedelta(days=1))
             .next_update(now + datetime.timedelta(days=days))
         )
@@ -144,7 +147,8 @@ def _read(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate] |
 
 def _make(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = forms.named("hedgerow fleet")
+    # A name of its own (RFC 5280, 4.1.2.6): where two are trusted, each one's list is found by it.
+    subject = forms.named(f"hedgerow fleet {secrets.token_hex(4)}")
     certificate = (
         forms.builder(subject, subject, key.public_key(), CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
