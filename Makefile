@@ -65,6 +65,7 @@ bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
 	@.venv/bin/python -m benchmarks.coap $(QUICK)
+	@.venv/bin/python -m benchmarks.rd $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)
 

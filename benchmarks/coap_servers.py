@@ -157,9 +157,29 @@ def aiocoap() -> Server:
     return Server("aiocoap", prepare, has_dtls=False, fill=fill)
 
 
+def libcoap_directory() -> Server | None:
+    """libcoap's example directory: it takes registrations and looks up nothing."""
+    program = shutil.which("coap-rd-openssl")
+
+    def prepare(_folder: Path, port: int) -> list[str]:
+        return [program or "", "-A", "127.0.0.1", "-p", str(port), "-v", "0"]
+
+    return None if program is None else Server("libcoap coap-rd", prepare, has_dtls=False)
+
+
+def aiocoap_directory() -> Server:
+    """aiocoap's directory, as its command starts it; the mode for LwM2M has it at ``/rd``."""
+
+    def prepare(_folder: Path, port: int) -> list[str]:
+        command = [sys.executable, "-m", "aiocoap.cli.rd", "--lwm2m-compat"]
+        return [*command, "--bind", f"127.0.0.1:{port}"]
+
+    return Server("aiocoap-rd", prepare, has_dtls=False)
+
+
 def missing() -> list[str]:
     """A line for each peer that this machine has not, and if ours is not compiled."""
-    names = ("coap-server-openssl", "coap-client-notls")
+    names = ("coap-server-openssl", "coap-rd-openssl", "coap-client-notls")
     lines = [f"{name} is not installed: {_INSTALL}" for name in names if not shutil.which(name)]
     return [*lines, *builds.missing()]
 

@@ -89,7 +89,7 @@ static size_t put_parts(uint8_t *at, unsigned *last, unsigned option, const char
             else part[len++] = *from;
         }
         n += put_option(at + n, last, option, part, len);
-        if (from < to) from++;
+        if (from < to && ++from == to) n += put_option(at + n, last, option, "", 0);
     }
     return n;
 }
