@@ -61,9 +61,11 @@ test-compiled: compiled ## units, conformance and simulations on the compiled bu
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)
 
-bench: compiled ## broker and tree beside their peers (half an hour; QUICK=--quick for less)
+bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
+	@.venv/bin/python -m benchmarks.coap $(QUICK)
+	@.venv/bin/python -m benchmarks.rd $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)
 

@@ -26,10 +26,11 @@ class Gateway:
         folder: for its files.
         sections: further TOML.
         tree: further keys of [tree].
+        coap: further keys of [coap].
 
     """
 
-    def __init__(self, folder: Path, sections: str, tree: str = "") -> None:
+    def __init__(self, folder: Path, sections: str, tree: str = "", coap: str = "") -> None:
         (folder / "tree.key").write_text("ab" * 32)
         config = folder / "gateway.toml"
         config.write_text(
@@ -41,6 +42,7 @@ state_dir = "{folder}/state"
 port = 0
 [coap]
 port = 0
+{coap}
 [tree]
 key_file = "{folder}/tree.key"
 discovery = false
@@ -62,6 +64,7 @@ anonymous = true
         host, _, port = found["mqtt"].rpartition(":")
         self.address = (host, int(port))
         self.console = found["console"]
+        self.listeners = found
 
     def broker(self, level: int = 4) -> Broker:
         """The broker, spoken to at a protocol level."""

@@ -1,0 +1,158 @@
+"""CoAP servers under one load generator: ``python -m benchmarks.coap``.
+
+A sensor's value and a representation of 4 KiB (in blocks of 1,024 bytes) are read with 1, 32 and
+1,000 clients, each with one request in flight and an address of its own, over plain UDP and over
+DTLS with a pre-shared key. All servers run at once, and a case goes to one after the other.
+
+Exit codes: 0 done; 1 ours did not start or failed in a case; 2 a wrong argument, or no compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks import coap_load, coap_servers, comparison
+from benchmarks.broker_process import StartError
+from benchmarks.coap_figures import CaseResult, rate_result
+from benchmarks.coap_load import Load, Programs, Run
+from benchmarks.coap_servers import OURS, Served
+from benchmarks.load_generator import GeneratorError
+
+EXIT_OURS_FAILED = 1
+EXIT_WRONG_USE = 2
+_OPEN_FILES = 8192
+_CLIENTS = (1, 32, 1000)
+_KEEP_S = 8.0
+"""What ``--quick`` keeps back for a case and for stopping the servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long and how often is measured."""
+
+    rounds: int
+    measure_s: float
+    limit_s: float = float("inf")
+    has_all_cases: bool = True
+
+
+def cases(*, has_all: bool) -> list[tuple[Load, bool]]:
+    """Every load without the server's own paths, and whether it reads the large one.
+
+    What takes long, or says little more than another, is only there if all are to be.
+    """
+    return [
+        (
+            Load(f"GET of {what}{', DTLS' * dtls}, {count:,} in flight", "", count, over_dtls=dtls),
+            big,
+        )
+        for dtls in (False, True)
+        for what, big in (("a sensor", False), ("4 KiB in blocks", True))
+        for count in _CLIENTS
+        if has_all or not dtls or count == _CLIENTS[1]
+    ]
+
+
+def measure(
+    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float
+) -> Iterator[CaseResult]:
+    """Every case as soon as it is measured."""
+    for load, big in cases(has_all=plan.has_all_cases):
+        runs: dict[str, list[Run]] = {
+            server.name: [] for server in servers if server.dtls_port or not load.over_dtls
+        }
+        for _ in range(plan.rounds):
+            for server in servers:
+                if server.name not in runs or any(run.fault for run in runs[server.name]):
+                    continue
+                if time.monotonic() > end_s:
+                    continue
+                port = server.dtls_port if load.over_dtls else server.port
+                path, length = server.big if big and server.big else (server.sensor, 0)
+                asked = replace(load, uri=path, expected_bytes=length)
+                runs[server.name].append(
+                    coap_load.run(programs, asked, port or 0, measure_s=plan.measure_s)
+                )
+        yield rate_result(load.name, "requests/s", runs)
+
+
+def ceiling(plan: Plan, programs: Programs) -> Iterator[str]:
+    """What the generator reaches against a server that does nothing."""
+    with coap_load.null_server(programs) as port:
+        for count in _CLIENTS:
+            run = coap_load.run(programs, Load("", "/x", count), port, measure_s=plan.measure_s)
+            yield f"generator alone, {count:,} in flight: {run.rate_hz:,.0f} requests/s"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark and return its exit code."""
+    options = comparison.options("coap", __doc__.partition("\n")[0], arguments)
+    plan = Plan(1, 0.3, comparison.QUICK_S - _KEEP_S, False) if options.quick else Plan(3, 0.7)
+    end_s = time.monotonic() + plan.limit_s
+    raise_open_files()
+    results: list[CaseResult] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="coap-benchmark-") as folder, ExitStack() as stack:
+            programs = coap_load.compile_programs(Path(folder))
+            wanted = [*coap_servers.all_ours(), coap_servers.libcoap(), coap_servers.aiocoap()]
+            servers = [
+                stack.enter_context(
+                    coap_servers.launched(server, Path(folder) / f"server-{number}")
+                )
+                for number, server in enumerate(wanted)
+                if server is not None
+            ]
+            print("\n".join(heading()), flush=True)
+            print("MISSING, left out: aiocoap over DTLS (its tinydtls binding is not installed)")
+            print("\n".join(ceiling(plan, programs)), flush=True)
+            for result in measure(plan, programs, servers, end_s):
+                results.append(result)
+                print("\n".join(("", *result.lines())), flush=True)
+    except (GeneratorError, StartError) as error:
+        print(f"benchmarks.coap: {error}", file=sys.stderr)
+        return EXIT_WRONG_USE if isinstance(error, GeneratorError) else EXIT_OURS_FAILED
+    return finish(results, options)
+
+
+def finish(results: Sequence[CaseResult], options: comparison.Options) -> int:
+    """Write the JSON if it is asked for; the exit code."""
+    if options.json_file is not None:
+        found = [one for result in results for one in result.comparisons()]
+        comparison.write_json(options.json_file, found)
+    failed = [
+        result for result in results if result.faults.get(OURS, "out of time") != "out of time"
+    ]
+    for result in failed:
+        print(f"Ours failed: {result.case}: {result.faults[OURS]}")
+    return EXIT_OURS_FAILED if failed else 0
+
+
+def heading() -> Iterator[str]:
+    """The machine, and what is missing on it."""
+    yield (
+        f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, "
+        f"Python {platform.python_version()}; CoAP on loopback"
+    )
+    for line in coap_servers.missing():
+        yield f"MISSING, left out: {line}"
+
+
+def raise_open_files() -> None:
+    """A thousand clients need that many files, here and in the servers, which inherit this."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
