@@ -8,7 +8,7 @@ import sys
 import aiocoap
 from aiocoap import resource
 
-SENSOR = b'[{"bn":"urn:dev:gw:bench:","n":"valve","v":0,"t":1700000000.0}]'
+SENSOR = b'[{"bn":"urn:dev:gw:bench:","n":"host/load1","v":0.25,"t":1700000000.0}]'
 BIG = b"0123456789abcdef" * 256
 
 

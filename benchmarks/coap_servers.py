@@ -47,9 +47,10 @@ tls = "off"
 discovery = false
 [access]
 anonymous = true
+[coap.limits]
+sessions = 2048
 [[sensors]]
-type = "switch"
-name = "valve"
+type = "host"
 {more}
 """
 
@@ -95,7 +96,7 @@ class Server:
 
 
 def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) -> Server:
-    """A gateway with a switch; with ``fills`` also a registration whose links are 4 KiB."""
+    """A gateway with sensors of its machine; with ``fills`` also a registration whose links are 4 KiB."""
 
     def prepare(folder: Path, port: int) -> list[str]:
         (folder / "tree.key").write_text("5a" * 32)
@@ -115,7 +116,7 @@ def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) 
         if found is None:
             raise StartError(f"{name}: the registration that is to be read is not there")
         length = len(_client(f"{base}{found[1]}"))
-        return _with(served, "/sensors/valve", (found[1], length))
+        return _with(served, "/sensors/host/load1", (found[1], length))
 
     return Server(name, prepare, fill=fill if fills else lambda served: served)
 

@@ -1,8 +1,8 @@
 /* Puts a load of CoAP requests (RFC 7252) on a server of this machine and counts its answers.
  *
- * Each client has a socket and an address of its own in 127/8 and one request in flight; an answer
- * in blocks (RFC 7959) is fetched whole before it counts. A client that is asked for an Echo
- * (RFC 9175) repeats the request with it. With --psk-identity and --psk all goes over DTLS. */
+ * Each client has a socket of its own and one request in flight; an answer in blocks (RFC 7959) is
+ * fetched whole before it counts. A client that is asked for an Echo (RFC 9175) repeats the request
+ * with it. With --psk-identity and --psk all goes over DTLS. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -248,15 +248,13 @@ static unsigned give_key(SSL *ssl, const char *hint, char *name, unsigned name_r
 }
 
 static void open_client(struct client *client, unsigned number, SSL_CTX *context, int epoll) {
-    struct sockaddr_in own = {.sin_family = AF_INET}, server = {.sin_family = AF_INET};
+    struct sockaddr_in server = {.sin_family = AF_INET};
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
-    own.sin_addr.s_addr = htonl(0x7F010000u | number / 250 << 8 | (number % 250 + 1));
     server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     server.sin_port = htons((uint16_t)port);
     client->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     client->id = (uint16_t)(number * 251);
-    if (client->fd < 0 || bind(client->fd, (struct sockaddr *)&own, sizeof own) ||
-        connect(client->fd, (struct sockaddr *)&server, sizeof server) ||
+    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&server, sizeof server) ||
         epoll_ctl(epoll, EPOLL_CTL_ADD, client->fd, &event))
         die("socket");
     if (context == NULL) return;

@@ -41,9 +41,12 @@ def host_of(address: PeerAddress) -> bytes:
 
 
 def is_loopback(address: PeerAddress) -> bool:
-    """Whether a peer is on this machine: no other can have its address."""
+    """Whether a peer is on this machine: no other can have its address.
+
+    Who takes another address of 127.0.0.0/8 is a stranger like any, which is how they are tried.
+    """
     host: str = address.sockaddr[0].removeprefix("::ffff:")
-    return host == "::1" or ("." in host and host.startswith("127."))
+    return host in ("127.0.0.1", "::1")
 
 
 def is_here(peer: CoapPeer) -> bool:

@@ -150,24 +150,10 @@ def options_of(answer: bytes) -> dict[int, bytes]:
     return found
 
 
-def until_the_engine(what: str, *, strict: bool = True) -> pytest.MarkDecorator:
-    """Mark what aiocoap's message layer can't do; the mark goes when the engine serves.
-
-    It is not strict where a fast machine may get through all the same.
-    """
-    reason = f"aiocoap's message layer, not the engine: {what}"
-    return pytest.mark.xfail(strict=strict, reason=reason)
-
-
 @pytest.mark.parametrize(
     ("size_bytes", "every_s"),
     [
-        pytest.param(
-            60_000,
-            1.0,
-            id="60 kB",
-            marks=until_the_engine("a datagram takes seconds", strict=False),
-        ),
+        pytest.param(60_000, 1.0, id="60 kB"),
         pytest.param(1_442, 1 / 40, id="1,442 bytes"),
     ],
 )
@@ -181,7 +167,6 @@ def test_datagrams_of_empty_options_hold_up_nobody(
     target.writes_and_reads()
 
 
-@until_the_engine("strangers use up the requests that all share")
 def test_observations_of_strangers_leave_an_authenticated_peer_its_share(target: Target) -> None:
     strangers = [target.stranger(number) for number in range(16)]
 
@@ -202,7 +187,6 @@ def test_observations_of_strangers_leave_an_authenticated_peer_its_share(target:
         target.writes_and_reads()
 
 
-@until_the_engine("its cache of blocks has no bound")
 def test_blocks_of_requests_that_never_end_are_bounded(target: Target) -> None:
     target.writes_and_reads()
     stranger = target.stranger()
@@ -226,7 +210,6 @@ def test_blocks_of_requests_that_never_end_are_bounded(target: Target) -> None:
     target.writes_and_reads()
 
 
-@until_the_engine("it has no Echo")
 def test_a_stranger_gets_no_more_than_three_times_what_he_sent(target: Target) -> None:
     stranger = target.stranger()
     request = message(CONFIRMABLE, GET, 1, b"t", (URI_PATH, b"status"))
@@ -239,7 +222,6 @@ def test_a_stranger_gets_no_more_than_three_times_what_he_sent(target: Target) -
     assert stranger.recv(1 << 16)[1] == CONTENT
 
 
-@until_the_engine("it has no Echo")
 def test_a_write_over_plain_coap_needs_a_fresh_echo(target: Target) -> None:
     stranger = target.stranger()
     body = b"\xff" + b'[{"n":"valve","v":1}]'
