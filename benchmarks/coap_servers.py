@@ -96,7 +96,7 @@ class Server:
 
 
 def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) -> Server:
-    """A gateway with sensors of its machine; with ``fills`` also a registration whose links are 4 KiB."""
+    """A gateway with sensors; with ``fills`` also a registration whose links are 4 KiB."""
 
     def prepare(folder: Path, port: int) -> list[str]:
         (folder / "tree.key").write_text("5a" * 32)
