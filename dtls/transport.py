@@ -28,7 +28,7 @@ from dtls.endpoint import (
 from dtls.errors import MessageTooLargeError, SessionClosedError
 from dtls.identity import PeerIdentity
 
-TURN_S = 0.004
+TURN_S = 0.001
 """So long datagrams are taken at one wake-up; then others on the event loop have their turn."""
 
 _log = logging.getLogger(__name__)

@@ -4,15 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from aiocoap.pipe import Pipe, error_to_message
 
 Tell = Callable[[Any, bool], None]
 """Takes a response, and whether it is the last one."""
 
+AT_ONCE: Final = 4
+"""So many resources are asked in one turn of the loop: each may take a millisecond."""
+
 _log = logging.getLogger("coap-server")
+
+
+class _Turns:
+    """Lets few begin in each turn of the loop, so that who else has something to do gets a turn."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def begin(self) -> None:
+        """Wait until it is one's turn."""
+        loop = asyncio.get_running_loop()
+        if self._begun < AT_ONCE and not self._waiting:
+            if not self._begun:
+                loop.call_soon(self._next)
+            self._begun += 1
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _next(self) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < AT_ONCE:
+            turn = self._waiting.popleft()
+            if not turn.done():  # who waited may have been cancelled
+                turn.set_result(None)
+                self._begun += 1
+        if self._begun:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 class Renderings:
@@ -25,6 +59,7 @@ class Renderings:
 
     def __init__(self, site: Any) -> None:
         self._site = site
+        self._turns = _Turns()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -76,6 +111,7 @@ class Renderings:
             await asyncio.wait(self._tasks)
 
     async def _render(self, pipe: Any) -> None:
+        await self._turns.begin()
         try:
             await self._site.render_to_pipe(pipe)
         except Exception as failure:  # a resource is a developer's own code: it may raise anything
