@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -444,3 +445,32 @@ def test_no_flood_of_strangers_makes_a_request_be_carried_out_twice() -> None:
         stranger = CoapPeer((f"192.0.2.{number}", 1), f"192.0.2.{number}")
         world.receive(get(number), stranger)
     assert world.receive(get(1)) == []
+
+
+def test_no_flood_of_one_peer_makes_a_request_of_another_be_carried_out_twice() -> None:
+    recent = RecentLimits(of_peer=4, of_strangers=8, of_principals=8)
+    valve = CoapPeer(("session", 2), "valve", "valve", is_address_proven=True)
+    world = World(EngineLimits(recent=recent))
+    world.respond(world.ask(get(1)))
+    for number in range(100):
+        world.respond(world.ask(get(number), valve))
+    assert world.receive(get(1)) == []
+    assert world.engine.remembered_requests == 5
+
+
+def test_what_is_forgotten_of_a_flood_takes_no_memory_behind_what_is_remembered() -> None:
+    recent = RecentLimits(of_peer=4, of_strangers=8, of_principals=8)
+    valve = CoapPeer(("session", 2), "valve", "valve", is_address_proven=True)
+    world = World(EngineLimits(recent=recent))
+    world.respond(world.ask(get(1)))
+    world.sent()
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            world.respond(world.ask(get(number), valve))
+            world.sent()
+            world.wait(0.0)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 100_000
