@@ -192,7 +192,7 @@ class Engine:
             self.counters.unacknowledged += 1
             self._retransmissions.end(message.peer, message.message_id)
             if message.purpose == REQUEST:
-                self._own.failed(message.exchange, "not acknowledged")
+                self._own.failed(message.exchange, "not acknowledged", now)
             else:
                 self._served.gave_up(message)
         self._request_bodies.handle_timer(now)
@@ -294,7 +294,9 @@ class Engine:
         if ours is None:
             self.counters.ignored += 1
         elif message.type == RST and ours.purpose == REQUEST:
-            self._own.failed(ours.exchange, "reset by the peer")
+            self._own.failed(ours.exchange, "reset by the peer", now)
+        elif message.type == ACK and ours.purpose == REQUEST:
+            self._own.acknowledged(ours.exchange, now)
         elif message.type == ACK:
             self._served.acknowledged(ours, now)
 

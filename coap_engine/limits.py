@@ -33,7 +33,6 @@ class EngineLimits:
         confirm: when notifications are confirmable.
         freshness: when an Echo is asked for.
         acknowledge_s: a confirmable request that has no answer by then gets an empty ACK.
-        own_requests: under way at once.
         response_s: how long an answer to a request of our own is waited for: MAX_TRANSMIT_WAIT.
 
     """
@@ -46,7 +45,6 @@ class EngineLimits:
     confirm: ConfirmRules = _CONFIRM
     freshness: FreshnessRules = _FRESHNESS
     acknowledge_s: float = 0.1
-    own_requests: int = 64
     response_s: float = 93.0
 
 

@@ -1,12 +1,21 @@
-"""Requests of our own (RFC 7252, section 5.3): few, each to its end."""
+"""Requests of our own (RFC 7252, section 5.3): few, each to its end.
+
+Stated here and nowhere else:
+
+- A peer is asked one thing after another: the next when the one before is acknowledged, answered
+  or over (NSTART is 1; section 4.7).
+- Of a host, and of all strangers, no more is asked at once than its share: one that never answers
+  does not keep others from being asked.
+"""
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from coap_engine import codes
+from coap_engine import codes, option_numbers
 from coap_engine.body_fetch import BodyFetch, FetchFailedError
 from coap_engine.codec import ACK, CON, CoapMessage, empty_message
 from coap_engine.limits import EngineLimits
@@ -15,6 +24,7 @@ from coap_engine.message import (
     CoapPeer,
     CoapRequest,
     CoapResponse,
+    Option,
     Responded,
     Unanswered,
 )
@@ -24,18 +34,31 @@ from coap_engine.shares import Shares
 
 _TOKEN_BYTES: Final = 8
 """Too many to be guessed (RFC 7252, section 5.3.1)."""
+_NOT_SENT: Final = -1
+_UNDERSTOOD: Final = (option_numbers.BLOCK1, option_numbers.BLOCK2)
+"""Of the critical options, those that a response may have."""
 
 
 class _OwnExchange:
-    __slots__ = ("fetch", "message_id", "number", "peer", "request", "token")
+    """One of them; ``message_id`` is that of its last message, _NOT_SENT while it waits."""
 
-    def __init__(self, number: int, peer: CoapPeer, request: CoapRequest, fetch: BodyFetch) -> None:
+    __slots__ = ("fetch", "message_id", "number", "options", "peer", "request", "token")
+
+    def __init__(
+        self,
+        number: int,
+        peer: CoapPeer,
+        request: CoapRequest,
+        options: tuple[Option, ...],
+        fetch: BodyFetch,
+    ) -> None:
         self.number = number
         self.peer = peer
         self.request = request
+        self.options = options
         self.fetch = fetch
         self.token = b""
-        self.message_id = 0
+        self.message_id = _NOT_SENT
 
 
 class OwnRequests:
@@ -44,9 +67,9 @@ class OwnRequests:
     Args:
         outbox: takes what is to be sent.
         retransmissions: repeats requests.
-        shares: of the bytes that bodies take.
+        shares: of requests of our own, and of the bytes that bodies take.
         random_bytes: draws tokens.
-        limits: how many, how long, and how much.
+        limits: how long, and how much.
 
     """
 
@@ -65,6 +88,8 @@ class OwnRequests:
         self._limits = limits
         self._by_token: dict[tuple[Hashable, bytes], _OwnExchange] = {}
         self._by_number: dict[int, _OwnExchange] = {}
+        self._outstanding: dict[Hashable, _OwnExchange] = {}
+        self._waiting: dict[Hashable, deque[_OwnExchange]] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._events: list[CoapEvent] = []
 
@@ -73,15 +98,15 @@ class OwnRequests:
 
     def begin(self, number: int, peer: CoapPeer, request: CoapRequest, now: float) -> None:
         """Ask a peer; `take_events` tells what came of it."""
-        if len(self._by_number) >= self._limits.own_requests:
+        if self._shares.own_requests.take(peer) is not None:
             self._events.append(Unanswered(number, "too many requests of our own are under way"))
             return
         fetch = BodyFetch(peer, request.options, self._shares, self._limits.bodies)
-        exchange = _OwnExchange(number, peer, request, fetch)
+        options = fetch.options if request.code in (codes.GET, codes.FETCH) else request.options
+        exchange = _OwnExchange(number, peer, request, options, fetch)
         self._by_number[number] = exchange
         heapq.heappush(self._deadlines, (now + self._limits.response_s, number))
-        options = fetch.options if request.code in (codes.GET, codes.FETCH) else request.options
-        self._send(exchange, options, now)
+        self._begin_turn(exchange, now)
 
     def receive(self, peer: CoapPeer, message: CoapMessage, now: float) -> bool:
         """Take a response: whether it is one to a request of ours.
@@ -92,6 +117,11 @@ class OwnRequests:
         if exchange is None or (message.type == ACK and message.message_id != exchange.message_id):
             return False
         self._retransmissions.end(peer, exchange.message_id)
+        for number, _ in message.options:
+            if option_numbers.is_critical(number) and number not in _UNDERSTOOD:
+                why = f"option {number} of the response is not understood"
+                self._end(exchange, Unanswered(exchange.number, why), now)
+                return message.type != CON  # a confirmable one is rejected: section 5.4.1
         if message.type == CON:
             self._outbox.put(empty_message(ACK, message.message_id), peer)
         try:
@@ -99,24 +129,33 @@ class OwnRequests:
                 CoapResponse(message.code, message.options, message.payload)
             )
         except FetchFailedError as error:
-            self._end(exchange, Unanswered(exchange.number, str(error)))
+            self._end(exchange, Unanswered(exchange.number, str(error)), now)
             return True
         if isinstance(taken, CoapResponse):
-            self._end(exchange, Responded(exchange.number, taken))
+            self._end(exchange, Responded(exchange.number, taken), now)
         else:
-            self._send(exchange, taken, now)
+            exchange.options = taken
+            self._begin_turn(exchange, now)
         return True
 
-    def failed(self, number: int, reason: str) -> None:
+    def acknowledged(self, number: int, now: float) -> None:
+        """A request was acknowledged and will be answered later: the peer can be asked on."""
+        exchange = self._by_number.get(number)
+        if exchange is not None:
+            self._end_turn(exchange, now)
+
+    def failed(self, number: int, reason: str, now: float) -> None:
         """A request was reset, or never acknowledged."""
         exchange = self._by_number.get(number)
         if exchange is not None:
-            self._end(exchange, Unanswered(number, reason))
+            self._end(exchange, Unanswered(number, reason), now)
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """A peer's session is gone."""
+        self._waiting.pop(peer.address, None)
+        self._outstanding.pop(peer.address, None)
         for exchange in [e for e in self._by_number.values() if e.peer.address == peer.address]:
-            self._end(exchange, Unanswered(exchange.number, "the peer is gone"))
+            self._close(exchange, Unanswered(exchange.number, "the peer is gone"))
 
     def next_timer(self) -> float | None:
         """When the next request of ours has waited long enough; None if none waits."""
@@ -127,32 +166,64 @@ class OwnRequests:
     def handle_timer(self, now: float) -> None:
         """Give up those that waited long enough."""
         while (due := self.next_timer()) is not None and due <= now:
-            self.failed(self._deadlines[0][1], "no response")
+            self.failed(self._deadlines[0][1], "no response", now)
 
     def take_events(self) -> list[CoapEvent]:
         """What came of requests, once."""
         events, self._events = self._events, []
         return events
 
-    def _send(
-        self, exchange: _OwnExchange, options: tuple[tuple[int, bytes], ...], now: float
-    ) -> None:
-        self._by_token.pop((exchange.peer.address, exchange.token), None)
+    def _begin_turn(self, exchange: _OwnExchange, now: float) -> None:
+        """Send a request, or its next one, when nothing else is outstanding at the peer."""
+        address = exchange.peer.address
+        self._by_token.pop((address, exchange.token), None)
+        if self._outstanding.setdefault(address, exchange) is exchange:
+            self._send(exchange, now)
+            return
+        exchange.message_id = _NOT_SENT
+        self._waiting.setdefault(address, deque()).append(exchange)
+
+    def _end_turn(self, exchange: _OwnExchange, now: float) -> None:
+        """Let the next request to the same peer go, if this one was outstanding."""
+        address = exchange.peer.address
+        if self._outstanding.get(address) is not exchange:
+            return
+        del self._outstanding[address]
+        waiting = self._waiting.pop(address, None)
+        if waiting is None:
+            return
+        self._begin_turn(waiting.popleft(), now)
+        if waiting:
+            self._waiting[address] = waiting
+
+    def _send(self, exchange: _OwnExchange, now: float) -> None:
         request = exchange.request
         exchange.token = self._random_bytes(_TOKEN_BYTES)
         exchange.message_id = self._outbox.next_message_id()
         self._by_token[(exchange.peer.address, exchange.token)] = exchange
         datagram = CoapMessage(
-            CON, request.code, exchange.message_id, exchange.token, options, request.payload
+            *(CON, request.code, exchange.message_id, exchange.token),
+            *(exchange.options, request.payload),
         ).encode()
         self._outbox.put(datagram, exchange.peer)
         self._retransmissions.add(
             Confirmable(exchange.peer, exchange.message_id, datagram, REQUEST, exchange.number), now
         )
 
-    def _end(self, exchange: _OwnExchange, event: CoapEvent) -> None:
+    def _end(self, exchange: _OwnExchange, event: CoapEvent, now: float) -> None:
+        address = exchange.peer.address
+        waiting = self._waiting.get(address)
+        if waiting is not None and exchange in waiting:
+            waiting.remove(exchange)
+            if not waiting:
+                del self._waiting[address]
+        self._close(exchange, event)
+        self._end_turn(exchange, now)
+
+    def _close(self, exchange: _OwnExchange, event: CoapEvent) -> None:
         del self._by_number[exchange.number]
-        del self._by_token[(exchange.peer.address, exchange.token)]
+        self._by_token.pop((exchange.peer.address, exchange.token), None)
         exchange.fetch.close()
+        self._shares.own_requests.give_back(exchange.peer)
         self._retransmissions.end(exchange.peer, exchange.message_id)
         self._events.append(event)

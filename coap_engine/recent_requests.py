@@ -5,7 +5,8 @@ Stated here and nowhere else:
 - A request is remembered for as long as its repetitions may come (RFC 7252, section 4.5), unless
   there are more than the limits say: then the oldest is forgotten first.
 - Strangers and authenticated peers are remembered apart, and of one peer no more than its part: no
-  flood of strangers makes what an authenticated peer has asked be carried out twice.
+  flood of strangers makes what an authenticated peer has asked be carried out twice, nor does one
+  peer's flood that of another.
 """
 
 from __future__ import annotations
@@ -51,27 +52,48 @@ class RecentRequest:
         message_id: of its message.
         answer: the datagram that it was answered with, to be sent again; None so far, or if it
             was not confirmable.
+        queue: where it is remembered.
 
     """
 
-    __slots__ = ("address", "answer", "expires", "is_forgotten", "message_id")
+    __slots__ = ("address", "answer", "expires", "is_forgotten", "message_id", "queue")
 
-    def __init__(self, address: Hashable, message_id: int, expires: float) -> None:
+    def __init__(
+        self, address: Hashable, message_id: int, expires: float, queue: RecentQueue
+    ) -> None:
         self.address = address
         self.message_id = message_id
         self.answer: bytes | None = None
         self.expires = expires
+        self.queue = queue
         self.is_forgotten = False
 
 
-class _Queue:
-    """Those of strangers, or of authenticated peers, oldest first."""
+class RecentQueue:
+    """Those of strangers, or of authenticated peers, oldest first.
 
-    __slots__ = ("most", "requests")
+    Args:
+        most: how many are remembered.
+
+    Attributes:
+        requests: with forgotten ones among them, at most as many again.
+        remembered: how many of them are not forgotten.
+
+    """
+
+    __slots__ = ("most", "remembered", "requests")
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.remembered = 0
         self.requests: deque[RecentRequest] = deque()
+
+    def add(self, request: RecentRequest) -> None:
+        """Remember one more."""
+        if len(self.requests) > 2 * self.most:
+            self.requests = deque([one for one in self.requests if not one.is_forgotten])
+        self.requests.append(request)
+        self.remembered += 1
 
 
 class RecentRequests:
@@ -85,11 +107,11 @@ class RecentRequests:
     def __init__(self, limits: RecentLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._of_peers: dict[Hashable, dict[int, RecentRequest]] = {}
-        self._strangers = _Queue(limits.of_strangers)
-        self._principals = _Queue(limits.of_principals)
+        self._strangers = RecentQueue(limits.of_strangers)
+        self._principals = RecentQueue(limits.of_principals)
 
     def __len__(self) -> int:
-        return sum(map(len, self._of_peers.values()))
+        return self._strangers.remembered + self._principals.remembered
 
     def find(self, peer: CoapPeer, message_id: int, now: float) -> RecentRequest | None:
         """The request that a message repeats; None if it is new."""
@@ -105,7 +127,8 @@ class RecentRequests:
         """Remember a new request."""
         limits = self._limits
         lifetime_s = limits.confirmable_s if is_confirmable else limits.other_s
-        request = RecentRequest(peer.address, message_id, now + lifetime_s)
+        queue = self._strangers if peer.principal is None else self._principals
+        request = RecentRequest(peer.address, message_id, now + lifetime_s, queue)
         of_peer = self._of_peers.get(peer.address)
         if of_peer is None:
             of_peer = self._of_peers[peer.address] = {}
@@ -115,8 +138,7 @@ class RecentRequests:
         elif len(of_peer) >= limits.of_peer:
             self._forget(next(iter(of_peer.values())))
         of_peer[message_id] = request
-        queue = self._strangers if peer.principal is None else self._principals
-        queue.requests.append(request)
+        queue.add(request)
         self._prune(queue, now)
         return request
 
@@ -135,11 +157,11 @@ class RecentRequests:
         self._prune(self._strangers, now)
         self._prune(self._principals, now)
 
-    def _prune(self, queue: _Queue, now: float) -> None:
+    def _prune(self, queue: RecentQueue, now: float) -> None:
         requests = queue.requests
         while requests:
             oldest = requests[0]
-            if oldest.is_forgotten or oldest.expires <= now or len(requests) > queue.most:
+            if oldest.is_forgotten or oldest.expires <= now or queue.remembered > queue.most:
                 self._forget(oldest)
                 requests.popleft()
             else:
@@ -150,6 +172,7 @@ class RecentRequests:
             return
         request.is_forgotten = True
         request.answer = None
+        request.queue.remembered -= 1
         of_peer = self._of_peers[request.address]
         del of_peer[request.message_id]
         if not of_peer:

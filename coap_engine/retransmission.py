@@ -113,6 +113,7 @@ class Retransmissions:
         message = self._by_id.pop((peer.address, message_id), None)
         if message is not None:
             message.is_over = True
+            message.datagram = b""  # it stays in the heap until it would have been due
         return message
 
     def end_exchange(self, exchange: int) -> None:

@@ -84,6 +84,7 @@ class ShareLimits:
         observations: running ones.
         held_bytes: bodies in assembly, bodies being fetched, remembered answers.
         datagrams: a second.
+        own_requests: of ours to peers, under way or waiting for those before them.
 
     """
 
@@ -91,6 +92,7 @@ class ShareLimits:
     observations: Quota = Quota(64, 1_024, 1_024, 4_096, 60)
     held_bytes: Quota = Quota(1 << 20, 4 << 20, 4 << 20, 16 << 20, 30)
     datagrams: DatagramRates = DatagramRates()
+    own_requests: Quota = Quota(4, 32, 16, 64, 93)
 
 
 DEFAULT_LIMITS = ShareLimits()
@@ -326,6 +328,7 @@ class Shares:
         held_bytes: taken and given back by `RequestBodies`, `ResponseBodies` and `BodyFetch`; by
             the engine for answers it remembers for de-duplication.
         datagrams: asked by the engine, first thing, for each datagram.
+        own_requests: taken and given back by `OwnRequests`.
 
     """
 
@@ -334,12 +337,13 @@ class Shares:
         self.observations = Share(limits.observations)
         self.held_bytes = Share(limits.held_bytes)
         self.datagrams = DatagramShares(limits.datagrams)
+        self.own_requests = Share(limits.own_requests)
 
     def refusals(self) -> dict[str, int]:
         """How often what was refused since the start, for metrics.
 
-        The keys are ``requests``, ``observations``, ``held_bytes`` and ``datagrams``, each with
-        ``_host`` and ``_full``.
+        The keys are ``requests``, ``observations``, ``held_bytes``, ``datagrams`` and
+        ``own_requests``, each with ``_host`` and ``_full``.
         """
         return {
             "requests_host": self.requests.refused_host,
@@ -350,4 +354,6 @@ class Shares:
             "held_bytes_full": self.held_bytes.refused_full,
             "datagrams_host": self.datagrams.refused_host,
             "datagrams_full": self.datagrams.refused_full,
+            "own_requests_host": self.own_requests.refused_host,
+            "own_requests_full": self.own_requests.refused_full,
         }

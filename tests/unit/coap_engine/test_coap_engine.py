@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -444,3 +445,89 @@ def test_no_flood_of_strangers_makes_a_request_be_carried_out_twice() -> None:
         stranger = CoapPeer((f"192.0.2.{number}", 1), f"192.0.2.{number}")
         world.receive(get(number), stranger)
     assert world.receive(get(1)) == []
+
+
+def test_no_flood_of_one_peer_makes_a_request_of_another_be_carried_out_twice() -> None:
+    recent = RecentLimits(of_peer=4, of_strangers=8, of_principals=8)
+    valve = CoapPeer(("session", 2), "valve", "valve", is_address_proven=True)
+    world = World(EngineLimits(recent=recent))
+    world.respond(world.ask(get(1)))
+    for number in range(100):
+        world.respond(world.ask(get(number), valve))
+    assert world.receive(get(1)) == []
+    assert world.engine.remembered_requests == 5
+
+
+def test_what_is_forgotten_of_a_flood_takes_no_memory_behind_what_is_remembered() -> None:
+    recent = RecentLimits(of_peer=4, of_strangers=8, of_principals=8)
+    valve = CoapPeer(("session", 2), "valve", "valve", is_address_proven=True)
+    world = World(EngineLimits(recent=recent))
+    world.respond(world.ask(get(1)))
+    world.sent()
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            world.respond(world.ask(get(number), valve))
+            world.sent()
+            world.wait(0.0)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 100_000
+
+
+def test_rfc_7252_section_4_7_a_peer_is_asked_one_thing_after_another() -> None:
+    world = World()
+    for _ in range(3):
+        world.engine.request(PUMP, CoapRequest(codes.GET, TEMPERATURE), world.now)
+    (first,) = world.sent()
+    answer = CoapMessage(ACK, codes.CONTENT, first.message_id, first.token, (), b"1")
+    world.engine.receive_datagram(answer.encode(), PUMP, world.now)
+    (second,) = world.sent()
+    world.receive(CoapMessage(ACK, 0, second.message_id))
+    (third,) = world.sent()
+    world.receive(CoapMessage(RST, 0, third.message_id))
+    world.wait(200.0)
+    assert world.engine.open_exchanges == 0
+    assert len({m.token for m in (first, second, third)}) == 3
+
+
+def test_what_waits_to_be_asked_is_given_up_like_what_was_asked() -> None:
+    world = World()
+    numbers = [world.engine.request(PUMP, CoapRequest(codes.GET), world.now) for _ in range(3)]
+    world.wait(200.0)
+    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == numbers
+    numbers = [world.engine.request(PUMP, CoapRequest(codes.GET), world.now) for _ in range(3)]
+    world.sent()
+    world.engine.forget_peer(PUMP)
+    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == numbers
+    assert world.sent() == []
+    assert world.engine.open_exchanges == world.engine.shares.own_requests.held == 0
+
+
+def test_a_stranger_that_is_asked_and_never_answers_does_not_keep_others_from_being_asked() -> None:
+    own = Quota(host=2, strangers=3, principal=4, everybody=6, retry_s=93)
+    world = World(EngineLimits(shares=dataclasses.replace(ShareLimits(), own_requests=own)))
+    other = CoapPeer(("192.0.2.2", 5683), "192.0.2.2")
+    for peer in (STRANGER, STRANGER, STRANGER, other, other, PUMP):
+        world.engine.request(peer, CoapRequest(codes.GET), world.now)
+    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == [3, 5]
+    assert len(world.sent()) == 3
+
+
+@pytest.mark.parametrize("message_type", [ACK, CON, NON])
+def test_rfc_7252_section_5_4_1_a_response_with_a_critical_option_not_known_is_rejected(
+    message_type: int,
+) -> None:
+    world = World()
+    number = world.engine.request(PUMP, CoapRequest(codes.GET, TEMPERATURE), world.now)
+    (asked,) = world.sent()
+    message_id = asked.message_id if message_type == ACK else 77
+    answer = CoapMessage(
+        message_type, codes.CONTENT, message_id, asked.token, ((2_053, b""),), b"x"
+    )
+    world.engine.receive_datagram(answer.encode(), PUMP, world.now)
+    (failed,) = world.engine.events()
+    assert isinstance(failed, Unanswered)
+    assert failed.exchange == number
+    assert seen(world.sent()) == ([(RST, 0, 77, b"", b"")] if message_type == CON else [])

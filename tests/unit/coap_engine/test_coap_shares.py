@@ -79,6 +79,8 @@ def test_all_refusals_are_told_by_kind() -> None:
         "held_bytes_full": 0,
         "datagrams_host": 0,
         "datagrams_full": 1,
+        "own_requests_host": 0,
+        "own_requests_full": 0,
     }
 
 
