@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import random
 import socket
+from collections import deque
+
+_LATELY: deque[int] = deque(maxlen=500)
+"""Those given out last: who has got one may not have opened it yet."""
 
 
 def free_port() -> int:
@@ -16,10 +20,13 @@ def free_port() -> int:
     first = 20_000 + 1_000 * worker
     while True:
         port = random.randrange(first, first + 1_000)
+        if port in _LATELY:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _LATELY.append(port)
             return port
