@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from coap_engine import option_numbers
+from coap_engine import codes, option_numbers
 from coap_engine.blocks import (
     DEFAULT_LIMITS,
     BadBlockError,
@@ -18,7 +16,6 @@ from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.shares import Shares
 from coap_engine.uint import decode_uint
 
-_SUCCESS: Final = 2
 _OF_BLOCKS = frozenset((option_numbers.BLOCK2, option_numbers.SIZE2))
 
 
@@ -72,7 +69,7 @@ class BodyFetch:
 
         """
         value = value_of(response.options, option_numbers.BLOCK2)
-        if response.code >> 5 != _SUCCESS or (value is None and not self._body):
+        if not codes.is_success(response.code) or (value is None and not self._body):
             self._check_size(len(response.payload))
             return self._whole(response, response.payload)
         if value is None:

@@ -13,7 +13,6 @@ from coap_engine.uint import decode_uint, encode_uint
 LONGEST_UNCONFIRMED_S: Final = 24 * 3_600.0
 """No observer goes without a confirmable notification for longer (RFC 7641, section 4.5)."""
 
-_SUCCESS: Final = 2
 _NUMBER_MASK: Final = (1 << 24) - 1
 _DEFAULT_MAX_AGE_S: Final = 60
 
@@ -138,19 +137,14 @@ class Observation:
 
     def wait(self, response: CoapResponse, now: float) -> None:
         """Tell it later, in place of what waits; nothing takes the place of an error."""
-        if self.waiting is None or is_success(self.waiting):
+        if self.waiting is None or codes.is_success(self.waiting.code):
             self.waiting = response
             self.waiting_since = now
 
 
-def is_success(response: CoapResponse) -> bool:
-    """Whether a response is one of class 2."""
-    return response.code >> 5 == _SUCCESS
-
-
 def aged(response: CoapResponse, waited_s: int) -> CoapResponse:
     """A response that waited: it is fresh for so much less (RFC 7252, section 5.6.1)."""
-    if waited_s <= 0 or not is_success(response):
+    if waited_s <= 0 or not codes.is_success(response.code):
         return response
     value = value_of(response.options, option_numbers.MAX_AGE)
     max_age_s = _DEFAULT_MAX_AGE_S if value is None else decode_uint(value)

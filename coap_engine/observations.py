@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
-from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged, is_success
+from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged
 from coap_engine.shares import ShareRefusal, Shares
 
 
@@ -183,7 +183,7 @@ class Observations:
         one = self._by_exchange.get(exchange)
         if one is None:
             return None
-        if not is_success(response):
+        if not codes.is_success(response.code):
             self._end(one)
             return None
         one.is_of_its_format(response)
@@ -267,7 +267,7 @@ class Observations:
 
     def _to_send(self, one: Observation, response: CoapResponse, now: float) -> Notification:
         number: int | None = None
-        is_last = not is_success(response)
+        is_last = not codes.is_success(response.code)
         if is_last:
             self._end(one)
         else:

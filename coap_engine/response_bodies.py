@@ -20,7 +20,6 @@ from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 
-_SUCCESS: Final = 2
 _TAG_BYTES: Final = 8
 
 
@@ -140,7 +139,7 @@ class ResponseBodies:
                 block = self._asked(value)
             except BadBlockError as error:
                 return CoapResponse(error.code)
-        if response.code >> 5 != _SUCCESS:
+        if not codes.is_success(response.code):
             # An error in place of a later block is a body of its own, and most often short.
             block = Block(0, False, block.size_exponent)
             if size_bytes <= block.size_bytes:

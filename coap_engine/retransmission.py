@@ -116,11 +116,6 @@ class Retransmissions:
             message.datagram = b""  # it stays in the heap until it would have been due
         return message
 
-    def end_exchange(self, exchange: int) -> None:
-        """Repeat nothing of an exchange any more."""
-        for message in [m for m in self._by_id.values() if m.exchange == exchange]:
-            self.end(message.peer, message.message_id)
-
     def forget_peer(self, peer: CoapPeer) -> None:
         """Repeat nothing to a peer any more."""
         for message in [m for m in self._by_id.values() if m.peer.address == peer.address]:

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aiocoap.numbers.codes import Code
-from aiocoap.numbers.optionnumbers import OptionNumber
-
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.identity import ANONYMOUS, PeerIdentity
 from gateway.coap.peers import is_here
 
-READS = frozenset({int(Code.GET), int(Code.FETCH)})
+READS = frozenset({codes.GET, codes.FETCH})
 """Methods that change nothing (RFC 7252, section 5.8; RFC 8132). All others are writes."""
 EVERYTHING = ("/",)
 """Prefix of all paths."""
-_URI_PATH: Final = int(OptionNumber.URI_PATH)
-_NO_WRITE: Final = CoapResponse(int(Code.UNAUTHORIZED))
-_NO_READ: Final = CoapResponse(int(Code.UNAUTHORIZED), (), b"reading this needs a key (coaps)")
+_NO_WRITE: Final = CoapResponse(codes.UNAUTHORIZED)
+_NO_READ: Final = CoapResponse(codes.UNAUTHORIZED, (), b"reading this needs a key (coaps)")
 
 
 def identity_of(request: Any) -> PeerIdentity:
@@ -73,7 +70,7 @@ class CoapAccess:
             return None
         if request.code not in READS:
             return _NO_WRITE
-        if is_here(peer) or self._public.has(request.values(_URI_PATH)):
+        if is_here(peer) or self._public.has(request.values(option_numbers.URI_PATH)):
             return None
         return _NO_READ
 

@@ -7,16 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aiocoap.numbers.codes import Code
-
+from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
 
-_FAILED: Final = CoapResponse(int(Code.INTERNAL_SERVER_ERROR))
-_SUCCESSES: Final = range(0x40, 0x60)
+_FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ class Answers:
         self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond
     ) -> bool:
         exchange = asked.exchange
-        if not asked.request.observe or response.code not in _SUCCESSES:
+        if not asked.request.observe or not codes.is_success(response.code):
             return False
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
-from aiocoap.numbers.optionnumbers import OptionNumber
 
+from coap_engine import option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
 from gateway.coap.at_hand import Respond
 from gateway.coap.peers import SessionAddress
 from resource_directory.exchange import GET, DirectoryAnswer, DirectoryRequest, Fetch
 from resource_directory.service import SIMPLE, DirectoryService
-
-_URI_PATH: Final = int(OptionNumber.URI_PATH)
-_URI_QUERY: Final = int(OptionNumber.URI_QUERY)
-_CONTENT_FORMAT: Final = int(OptionNumber.CONTENT_FORMAT)
-_ACCEPT: Final = int(OptionNumber.ACCEPT)
-_ETAG: Final = int(OptionNumber.ETAG)
-_MAX_AGE: Final = int(OptionNumber.MAX_AGE)
-_LOCATION_PATH: Final = int(OptionNumber.LOCATION_PATH)
-_UNDERSTOOD: Final = frozenset((_URI_PATH, _URI_QUERY, _ACCEPT))
 
 
 class DirectoryAnswers:
@@ -103,18 +94,18 @@ def _asked(request: CoapRequest, peer: CoapPeer | None) -> DirectoryRequest | No
     accept: int | None = None
     etags: list[bytes] = []
     for number, value in request.options:
-        if number in (_URI_PATH, _URI_QUERY):
+        if number in (option_numbers.URI_PATH, option_numbers.URI_QUERY):
             try:
-                (path if number == _URI_PATH else query).append(value.decode())
+                (path if number == option_numbers.URI_PATH else query).append(value.decode())
             except UnicodeDecodeError:
                 return None
-        elif number == _CONTENT_FORMAT:
-            content_format = int.from_bytes(value, "big")
-        elif number == _ACCEPT:
-            accept = int.from_bytes(value, "big")
-        elif number == _ETAG:
+        elif number == option_numbers.CONTENT_FORMAT:
+            content_format = decode_uint(value)
+        elif number == option_numbers.ACCEPT:
+            accept = decode_uint(value)
+        elif number == option_numbers.ETAG:
             etags.append(value)
-        elif number & 1 and number not in _UNDERSTOOD:
+        elif number & 1:
             return None
     return DirectoryRequest(
         *(request.code, tuple(path), tuple(query), request.payload),
@@ -138,12 +129,14 @@ def _base(peer: CoapPeer) -> str | None:
 def _response(answer: DirectoryAnswer) -> CoapResponse:
     options: list[Option] = []
     if answer.etag is not None:
-        options.append((_ETAG, answer.etag))
-    options += [(_LOCATION_PATH, segment.encode()) for segment in answer.location_path]
+        options.append((option_numbers.ETAG, answer.etag))
+    options += [
+        (option_numbers.LOCATION_PATH, segment.encode()) for segment in answer.location_path
+    ]
     for number, value in (
-        (_CONTENT_FORMAT, answer.content_format),
-        (_MAX_AGE, answer.max_age),
+        (option_numbers.CONTENT_FORMAT, answer.content_format),
+        (option_numbers.MAX_AGE, answer.max_age),
     ):
         if value is not None:
-            options.append((number, value.to_bytes((value.bit_length() + 7) // 8, "big")))
+            options.append((number, encode_uint(value)))
     return CoapResponse(answer.code, tuple(options), answer.payload)

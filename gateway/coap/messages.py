@@ -35,11 +35,10 @@ _UNDERSTOOD: Final = frozenset(
     )
 )
 """Critical options that a resource sees."""
-_PROXY: Final = frozenset({int(OptionNumber.PROXY_URI), int(OptionNumber.PROXY_SCHEME)})
 
 
 class OptionRefusedError(ValueError):
-    """A request can't be served for one of its options (RFC 7252, sections 5.4.1 and 5.10.2).
+    """A request can't be served for one of its options (RFC 7252, section 5.4.1).
 
     Attributes:
         response: what its sender is told.
@@ -59,14 +58,11 @@ def incoming(request: CoapRequest, remote: Any) -> Any:
         remote: who asks, with the attributes that aiocoap's remotes have.
 
     Raises:
-        OptionRefusedError: a critical option is unknown or has a wrong value, or it asks
-            for a proxy.
+        OptionRefusedError: a critical option is unknown to resources, or has a wrong value.
 
     """
     message = Message(code=Code(request.code), payload=request.payload)
     for number, value in request.options:
-        if number in _PROXY:
-            raise OptionRefusedError(Code.PROXYING_NOT_SUPPORTED, "this is no proxy")
         is_critical = number & 1
         if is_critical and number not in _UNDERSTOOD:
             raise OptionRefusedError(Code.BAD_OPTION, f"option {number}")

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from aiocoap.numbers.codes import Code
 from aiocoap.numbers.contentformat import ContentFormat
-from aiocoap.numbers.optionnumbers import OptionNumber
 
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Respond
 from gateway.sensors import senml
 from gateway.sensors.sampler import Reading, Sampler
@@ -21,12 +21,6 @@ PATH: Final = "sensors"
 FORMATS: Final = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
 KEPT_MAX: Final = 4_096
 """Responses that are kept for the next who asks the same."""
-_GET: Final = int(Code.GET)
-_CONTENT: Final = int(Code.CONTENT)
-_URI_PATH: Final = int(OptionNumber.URI_PATH)
-_ACCEPT: Final = int(OptionNumber.ACCEPT)
-_CONTENT_FORMAT: Final = int(OptionNumber.CONTENT_FORMAT)
-_MAX_AGE: Final = int(OptionNumber.MAX_AGE)
 
 
 class Served(Protocol):
@@ -81,7 +75,7 @@ class SensorAnswers:
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        if request.code != _GET:
+        if request.code != codes.GET:
             return None
         kept = self._kept.get(request.options)
         if kept is not None and self._sampler.now() < kept.until:
@@ -175,10 +169,10 @@ def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
     segments: list[bytes] = []
     accept: int | None = None
     for number, value in request.options:
-        if number == _URI_PATH:
+        if number == option_numbers.URI_PATH:
             segments.append(value)
-        elif number == _ACCEPT:
-            accept = int.from_bytes(value, "big")
+        elif number == option_numbers.ACCEPT:
+            accept = decode_uint(value)
             if accept not in FORMATS:
                 return None
         elif number & 1:
@@ -193,11 +187,10 @@ def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
 def _response(served: Served, accept: int | None, reading: Reading, left_s: float) -> CoapResponse:
     form, payload = served.rendered(accept, reading)
     return CoapResponse(
-        _CONTENT,
-        ((_CONTENT_FORMAT, _uint(form)), (_MAX_AGE, _uint(max_age_s(left_s)))),
+        codes.CONTENT,
+        (
+            (option_numbers.CONTENT_FORMAT, encode_uint(form)),
+            (option_numbers.MAX_AGE, encode_uint(max_age_s(left_s))),
+        ),
         payload,
     )
-
-
-def _uint(value: int) -> bytes:
-    return value.to_bytes((value.bit_length() + 7) // 8, "big")

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final
 
-from aiocoap.numbers.codes import Code
-
+from coap_engine import codes
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
@@ -19,7 +18,7 @@ from dtls.transport import TURN_S
 from gateway.coap.answers import Answers
 from gateway.coap.refusals import RefusalLog
 
-_FAILED: Final = CoapResponse(int(Code.INTERNAL_SERVER_ERROR))
+_FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
 _log = logging.getLogger(__name__)
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aiocoap import resource
-from aiocoap.numbers.codes import Code
 from aiocoap.numbers.contentformat import ContentFormat
-from aiocoap.numbers.optionnumbers import OptionNumber
 from aiocoap.util.linkformat import LinkFormat
 
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
 
@@ -21,13 +20,8 @@ KEPT_BYTES_MAX: Final = 16 << 10
 """Of one filtered answer that is kept for the next who asks the same."""
 _LISTS: Final = frozenset({"rt", "if", "rel", "rev", "ct"})
 """Attributes whose value is several, separated by spaces (RFC 6690, section 2)."""
-_GET: Final = int(Code.GET)
-_CONTENT: Final = int(Code.CONTENT)
-_URI_PATH: Final = int(OptionNumber.URI_PATH)
-_URI_QUERY: Final = int(OptionNumber.URI_QUERY)
 _LINK_FORMAT: Final = bytes([int(ContentFormat.LINKFORMAT)])
-_ACCEPTS: Final = (int(OptionNumber.ACCEPT), _LINK_FORMAT)
-_CONTENT_FORMAT: Final = int(OptionNumber.CONTENT_FORMAT)
+_ACCEPTS: Final = (option_numbers.ACCEPT, _LINK_FORMAT)
 
 
 class CountedSite(resource.Site):  # type: ignore[misc]  # aiocoap is untyped
@@ -72,7 +66,7 @@ class WellKnownCore:
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        if request.code != _GET or tuple(request.values(_URI_PATH)) != PATH:
+        if request.code != codes.GET or tuple(request.values(option_numbers.URI_PATH)) != PATH:
             return None
         if self._seen != self._site.changes:
             self._look()
@@ -95,12 +89,12 @@ class WellKnownCore:
     def _render(self, request: CoapRequest) -> CoapResponse | None:
         queries: list[str] = []
         for number, value in request.options:
-            if number == _URI_QUERY:
+            if number == option_numbers.URI_QUERY:
                 try:
                     queries.append(value.decode())
                 except UnicodeDecodeError:
                     return None
-            elif number & 1 and number != _URI_PATH and (number, value) != _ACCEPTS:
+            elif number & 1 and number != option_numbers.URI_PATH and (number, value) != _ACCEPTS:
                 return None
         numbers = None
         for query in queries:
@@ -140,4 +134,4 @@ class WellKnownCore:
 
 def _response(links: list[Any]) -> CoapResponse:
     payload = str(LinkFormat(links)).encode()
-    return CoapResponse(_CONTENT, ((_CONTENT_FORMAT, _LINK_FORMAT),), payload)
+    return CoapResponse(codes.CONTENT, ((option_numbers.CONTENT_FORMAT, _LINK_FORMAT),), payload)

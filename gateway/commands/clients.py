@@ -53,7 +53,7 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     """Add ``--watch``."""
     command.add_argument(
         "--watch",
-        type=_seconds,
+        type=watch_seconds,
         nargs="?",
         const=2.0,
         metavar="S",
@@ -129,7 +129,8 @@ def _time(since_s: float) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}"
 
 
-def _seconds(text: str) -> float:
+def watch_seconds(text: str) -> float:
+    """How often to look again, from an argument: 0.1 to 3,600 s."""
     try:
         seconds = float(text)
     except ValueError:

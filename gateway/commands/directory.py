@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from gateway.commands.clients import watch_seconds
 from gateway.commands.errors import WrongUseError
 from gateway.printable import printable
 from resource_directory.link_format import WebLink
@@ -48,7 +49,7 @@ def add(
     )
     rd.add_argument(
         "--every",
-        type=_seconds,
+        type=watch_seconds,
         default=2.0,
         metavar="S",
         help="with watch: how often to ask, in seconds (default: 2)",
@@ -150,13 +151,3 @@ def _others(link: WebLink, shown: set[str]) -> str:
 
 def _shown(value: str | None) -> str:
     return printable(value) if value else "-"
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0.1 to 3600 seconds")
-    return seconds
