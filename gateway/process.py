@@ -40,7 +40,7 @@ from gateway.edge import GatewayEdge
 from gateway.expiry import ExpiryWatch
 from gateway.history import LogHistory
 from gateway.identity import capability
-from gateway.life import GatewayLife
+from gateway.life import GatewayLife, Renewals
 from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
@@ -68,7 +68,7 @@ class GatewayProcess:
         settings: a checked configuration.
         end: called when the process may end, since it is drained.
         read: reads the configuration again; None where there is no file.
-        again: called when the gateway has to start anew, with a later boot epoch.
+        renewals: starts it anew, with a later boot epoch; None where nobody does.
 
     """
 
@@ -77,9 +77,9 @@ class GatewayProcess:
         settings: GatewaySettings,
         end: Callable[[], None] = lambda: None,
         read: Callable[[], GatewaySettings] | None = None,
-        again: Callable[[], None] = lambda: None,
+        renewals: Renewals | None = None,
     ) -> None:
-        self._again = again
+        self._renewals = renewals or Renewals(lambda: None)
         self._settings = settings
         self._read = read
         self._members = Members(settings.gateway.state_dir)
@@ -130,7 +130,8 @@ class GatewayProcess:
         self._stack.callback(log.close)
         self._expiry = ExpiryWatch(asyncio.get_running_loop())
         self._stack.callback(self._expiry.close)
-        self._life = GatewayLife(own.state_dir, state.count_start(own.state_dir), self._again)
+        epoch = state.count_start(own.state_dir)
+        self._life = GatewayLife(own.state_dir, epoch, self._renewals)
         self._copied_card = CopiedCard(own.id, self._life.epoch, self._publish_query)
         self._members.recall(log)
         self._capability = self._settings.tree.capability or capability()
@@ -139,7 +140,6 @@ class GatewayProcess:
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker(files)
-        epoch = self._life.epoch
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed

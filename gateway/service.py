@@ -8,14 +8,11 @@ import signal
 from collections.abc import Callable
 
 from gateway import allocator, garbage, sd_notify
-from gateway.config import ConfigError, GatewaySettings
+from gateway.config import GatewaySettings
+from gateway.life import Renewals
 from gateway.process import GatewayProcess
 
 _log = logging.getLogger(__name__)
-
-MAX_LIVES = 4
-"""So often a gateway starts in one process: again if a neighbour knows of a later life of it. One
-that is told so after each start shares its id with another gateway."""
 
 
 async def serve(
@@ -28,7 +25,7 @@ async def serve(
         read: reads it again.
 
     Raises:
-        ConfigError: it can't start, or another gateway seems to run under its id.
+        ConfigError: it can't start.
 
     """
     stopping, again = asyncio.Event(), asyncio.Event()
@@ -39,9 +36,10 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     garbage.spare_the_loop()
     allocator.keep_what_is_freed()
-    for _ in range(MAX_LIVES):
+    renewals = Renewals(again.set)
+    while not stopping.is_set():
         again.clear()
-        process = GatewayProcess(settings, stopping.set, read, again.set)
+        process = GatewayProcess(settings, stopping.set, read, renewals)
         await process.start()
         sd_notify.notify("READY=1")
         reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
@@ -51,9 +49,6 @@ async def serve(
             reloading.cancel()
             await asyncio.gather(reloading, return_exceptions=True)
             await process.stop()
-        if stopping.is_set():
-            return
-    raise ConfigError("gateway.id", "another gateway runs under this id, with a later boot epoch")
 
 
 async def _until_any(*events: asyncio.Event) -> None:

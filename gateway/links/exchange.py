@@ -159,8 +159,7 @@ class Exchange:
             later = boot_epoch.latest(core.origin, summary.epochs())
             if later > core.epoch:
                 self._receiver.outlived(later)
-            else:
-                self.carry_out(core.repair.receive_summary(number, summary, now))
+            self.carry_out(core.repair.receive_summary(number, summary, now))
         elif topic == _REQUEST:
             self.carry_out(core.repair.receive_request(number, Request.decode(payload)))
         elif topic == _SEEK:

@@ -19,6 +19,7 @@ import msgpack
 from gateway.links.refusal import Refusal
 from gateway.links.wire import LinkConnect
 from tree_handler.errors import ProtocolError
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 NONCE_BYTES = 16
 MIN_KEY_BYTES = 16
@@ -191,7 +192,7 @@ def _mac(
 def _answer(payload: bytes) -> tuple[str, bytes, str, int, bytes]:
     match row := _unpacked("answer", payload):
         case [str(peer_id), bytes(nonce), str(mode), int(epoch), bytes(mac)] if (
-            len(nonce) == NONCE_BYTES
+            len(nonce) == NONCE_BYTES and 0 <= epoch <= MAX_BOOT_EPOCH
         ):
             return peer_id, nonce, mode, epoch, mac
     raise HandshakeError("answer", row)
@@ -199,7 +200,9 @@ def _answer(payload: bytes) -> tuple[str, bytes, str, int, bytes]:
 
 def _proof(payload: bytes) -> tuple[bytes, int, int]:
     match row := _unpacked("proof", payload):
-        case [bytes(mac), int(port), int(epoch)] if 0 <= port < 65_536:
+        case [bytes(mac), int(port), int(epoch)] if (
+            0 <= port < 65_536 and 0 <= epoch <= MAX_BOOT_EPOCH
+        ):
             return mac, port, epoch
     raise HandshakeError("proof", row)
 

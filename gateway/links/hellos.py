@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.links import wire
+from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Bpdu
 
 MAX_PINGS = 64
@@ -90,12 +91,15 @@ class Hellos:
         """Echo a hello's number; return its BPDU.
 
         Raises:
-            ProtocolError: torn, or no BPDU.
+            ProtocolError: torn, no BPDU, or the boot epoch in it is none.
 
         """
-        number, bpdu = wire.split_ping(body)
+        number, packed = wire.split_ping(body)
         link.send(wire.pong(number, behind_data=link.is_behind_data))
-        return Bpdu.decode(bpdu)
+        bpdu = Bpdu.decode(packed)
+        for epoch in (bpdu.root.boot_epoch, bpdu.sender_epoch):
+            boot_epoch.check(epoch)
+        return bpdu
 
     def rtt_ms(self, link: int, body: bytes, now: float) -> float | None:
         """The round trip that an echo ends; None if it tells nothing of the way.

@@ -7,18 +7,27 @@ disk; it can't tell, and its clock may be wrong by years. So it draws its first 
 but for a chance of k in two thousand million after k lives. Whether it is the latest as well
 its neighbours know: their BPDUs and summaries name earlier lives. A gateway that is told of a
 later one starts again behind it, at some distance.
+
+A neighbour may be broken or stolen, so what it says of a gateway's own lives is believed up to
+`MAX_BELIEVED` only: behind that is room for tens of thousands of starts, which no claim takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tree_handler.errors import ProtocolError
+
+MAX_BOOT_EPOCH = 2**32 - 1
+"""What a batch's header has room for."""
 MAX_FIRST = 2**31 - 1
 """First epochs are drawn up to here; the other half of a batch's 32 bits is for starts to come."""
 MAX_STEP = 2**12
 """A start is later than the one before by at most so much: there is room for a million."""
 MAX_AHEAD = 2**20
 """So far behind a later life at most begins one that was told of it."""
+MAX_BELIEVED = MAX_BOOT_EPOCH - 2**28
+"""Up to here a gateway believes what others say of its own lives."""
 
 
 def first(drawn: int) -> int:
@@ -60,8 +69,20 @@ def behind(later: int, drawn: int) -> int:
 
 
 def latest(gateway_id: str, streams: Iterable[tuple[str, int]]) -> int:
-    """The latest epoch of a gateway that is named among the (origin, epoch), 0 if there is none.
+    """The latest believable epoch of a gateway that is named among the (origin, epoch), else 0.
 
     An origin that is ``$`` and the id counts too: what it published to the gateways.
     """
-    return max((epoch for origin, epoch in streams if origin.lstrip("$") == gateway_id), default=0)
+    named = (epoch for origin, epoch in streams if origin.lstrip("$") == gateway_id)
+    return max((epoch for epoch in named if epoch <= MAX_BELIEVED), default=0)
+
+
+def check(epoch: int) -> None:
+    """Check a boot epoch that somebody names.
+
+    Raises:
+        ProtocolError: there can't be such a one.
+
+    """
+    if not 0 <= epoch <= MAX_BOOT_EPOCH:
+        raise ProtocolError("boot epoch", epoch)
