@@ -1,8 +1,8 @@
 """Pre-shared keys by identity.
 
 The file has a line ``identity:key`` for each peer, the key in hexadecimal; an empty line or one
-that starts with ``#`` is skipped. The last colon separates, so a URN can be an identity. Only
-the owner of the file may read it.
+that starts with ``#`` is skipped. The last colon separates, so a URN can be an identity. Others
+must not be able to read it (`private_file`).
 
 Keys are looked up, never compared, by this code: who holds a key shows it in the handshake.
 An identity is no secret, it travels in clear text (RFC 4279, section 2).
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from dtls import private_file
 from dtls.errors import KeystoreError
 
 KEY_BYTES_MIN = 16
@@ -119,17 +119,11 @@ def load(path: Path) -> Keystore:
     """Read a key file.
 
     Raises:
-        KeystoreError: missing, readable by group or others, or a line is wrong.
+        KeystoreError: missing, readable by others, or a line is wrong.
 
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise KeystoreError(
-                    str(path), None, f"mode {mode:04o} lets others in: chmod 600 the file"
-                )
-            text = file.read()
+        text = private_file.read(path).decode()
     except OSError as error:
         raise KeystoreError(str(path), None, error.strerror or str(error)) from error
     except UnicodeDecodeError:

@@ -65,15 +65,20 @@ class TlsFaults:
             raise TlsFileError(one.field, one.path, one.why, one.line, others)
 
 
-def read(field: str, path: Path) -> bytes:
+def read(field: str, path: Path, way: Callable[[Path], bytes] = Path.read_bytes) -> bytes:
     """What a file holds.
+
+    Args:
+        field: which it is, for the error.
+        path: of the file.
+        way: reads it, or raises an `OSError`.
 
     Raises:
         TlsFileError: it can't be read.
 
     """
     try:
-        return path.read_bytes()
+        return way(path)
     except OSError as error:
         raise TlsFileError(field, path, error.strerror or "can't be read") from error
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dtls import private_file
 from gateway import config_checks as checks
 from gateway.broker.limits import Limits
 from gateway.config_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
@@ -158,11 +159,11 @@ class TreeSection:
         """The tree's key, from the file's hexadecimal digits.
 
         Raises:
-            ConfigError: not hexadecimal, or too short.
+            ConfigError: not hexadecimal, too short, or readable by others.
 
         """
         try:
-            key = bytes.fromhex(self.key_file.read_text().strip())
+            key = bytes.fromhex(private_file.read(self.key_file).decode().strip())
         except ValueError as error:
             raise ConfigError("tree.key_file", f"{self.key_file}: not hexadecimal") from error
         except OSError as error:

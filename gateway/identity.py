@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import stat
 from pathlib import Path
 
 import psutil
@@ -45,7 +46,7 @@ def next_boot_epoch(state_dir: Path) -> int:
         ValueError: the file holds no number; starting again anywhere could reuse an epoch.
 
     """
-    state_dir.mkdir(parents=True, exist_ok=True)
+    _own_folder(state_dir)
     path = state_dir / _COUNTER
     try:
         epoch = boot_epoch.after(int(path.read_text()), secrets.randbits(64))
@@ -65,6 +66,14 @@ def count_on_from(state_dir: Path, epoch: int) -> None:
 
     """
     _keep(state_dir / _COUNTER, epoch)
+
+
+def _own_folder(state_dir: Path) -> None:
+    """Make the folder, or close one that an earlier release left open to everybody."""
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = stat.S_IMODE(state_dir.stat().st_mode)
+    if mode & stat.S_IRWXO:
+        state_dir.chmod(mode & ~stat.S_IRWXO)
 
 
 def _keep(path: Path, epoch: int) -> None:

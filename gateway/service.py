@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
 
@@ -13,6 +14,9 @@ from gateway.life import Renewals
 from gateway.process import GatewayProcess
 
 _log = logging.getLogger(__name__)
+
+PRIVATE = 0o077
+"""The umask of a gateway: messages, sessions and keys that it writes are nobody else's to read."""
 
 
 async def serve(
@@ -28,6 +32,7 @@ async def serve(
         ConfigError: it can't start.
 
     """
+    os.umask(PRIVATE)
     stopping, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

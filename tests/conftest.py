@@ -27,6 +27,8 @@ settings.register_profile("hedgerow", deadline=None)
 settings.load_profile("hedgerow")
 # What tests share, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
+# Tests write keys as text, and a gateway takes none that others can read.
+os.umask(0o027)
 
 
 TOGETHER = {

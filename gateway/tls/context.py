@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from dtls import private_file
 from gateway.certificate_files import (
     TlsFaults,
     TlsFileError,
@@ -160,7 +161,7 @@ def _check_times(path: Path, certificate: x509.Certificate) -> None:
 
 def _check_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> None:
     """Check the key, and that it is the certificate's if that could be read."""
-    data = read("key_file", files.key)
+    data = read("key_file", files.key, private_file.read)
     try:
         key = serialization.load_pem_private_key(data, None)
     except TypeError as error:

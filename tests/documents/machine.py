@@ -117,7 +117,7 @@ class Machine:
 
         """
         ended = subprocess.run(
-            [*self._command(script, where), *()],
+            self._command(script, where),
             input=typed,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -144,7 +144,7 @@ class Machine:
 
     def _command(self, script: str, where: Path) -> list[str]:
         enter = ["nsenter", f"--target={self._init}", "--mount", "--net", "--pid"]
-        text = f"cd '{where}' && set -e -o pipefail\n{script}"
+        text = f"umask 022 && cd '{where}' && set -e -o pipefail\n{script}"
         return [*enter, "bash", "--noprofile", "--norc", "-c", text]
 
 

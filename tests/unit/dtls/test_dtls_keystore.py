@@ -66,7 +66,7 @@ def test_the_keystore_shows_no_key() -> None:
     assert repr(keys) == str(keys) == "Keystore(1 keys)"
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
 def test_a_file_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "keys.psk"
     path.write_text(f"meter-1:{HEX}\n")
