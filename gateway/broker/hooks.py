@@ -17,6 +17,10 @@ Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
 
+Owner = tuple[str | None, bool]
+"""Whose sessions are: a user name, and whether a certificate proved it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Who a connection is from; never with its password.
@@ -52,10 +56,10 @@ class Client:
         return cls(client_id, username, "", version, certificate)
 
     @property
-    def owner(self) -> tuple[str | None, bool]:
-        """Whose its session is: the user name, and whether a certificate proved it.
+    def owner(self) -> Owner:
+        """Whose its session is.
 
-        They belong together, for where passwords are not asked for a name alone proves nothing.
+        Name and proof belong together: where passwords are not asked for, a name proves nothing.
         """
         return self.username, self.certificate is not None
 

@@ -51,6 +51,8 @@ class Limits:
     topic_bytes: int = 4_096
     topic_levels: int = 64
     sessions: int = 10_000
+    sessions_per_user: int = 5_000
+    """Of all clients without a user name as well."""
     session_expiry_s: int = 7 * 24 * 3600
     """A session is kept at most so long after its client has gone."""
     subscriptions_per_session: int = 1_000
@@ -120,6 +122,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "topic_bytes": (1, 65_535),
     "topic_levels": (1, 1_000),
     "sessions": _COUNT,
+    "sessions_per_user": _COUNT,
     "session_expiry_s": (0, 0xFFFF_FFFF),
     "subscriptions_per_session": _COUNT,
     "subscriptions_bytes": _BYTES,

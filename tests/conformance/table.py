@@ -62,7 +62,7 @@ port = 1883
 port = 0
 
 [tree]
-key_file = "tree.key"                   # made by: openssl rand -hex 32
+key_file = "tree.key"                   # made by: umask 077; openssl rand -hex 32 > tree.key
 discovery = false
 
 [access]

@@ -137,6 +137,21 @@ def test_sessions(start: Start) -> None:
     gateway.await_refusal("connection refused (quota_exceeded)")
 
 
+def test_sessions_of_a_user(start: Start) -> None:
+    gateway = start("sessions_per_user = 3")
+    broker = gateway.broker(5)
+    connect = broker.packets.connect
+    kept = [(0x11, 100)]
+    for _ in range(3):
+        broker.connect(username="greedy", props=kept).disconnect()
+    refused = broker.dial()
+    refused.send(connect(broker.client_id(), username="greedy", props=kept))
+    refused.expect_refusal(0x97)
+    gateway.await_refusal("connection refused (quota_exceeded)")
+    broker.connect(username="modest", props=kept)
+    broker.connect(props=kept)
+
+
 def test_subscriptions_of_a_client(start: Start) -> None:
     gateway = start("subscriptions_per_session = 5")
     broker = gateway.broker(5)

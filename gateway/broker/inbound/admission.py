@@ -176,15 +176,12 @@ class Admission:
         sessions, channel = self._sessions, peer.channel
         old = sessions.get(client.client_id)
         if old is not None and old.client.owner != client.owner:
-            # Another user's session is not handed over, and a live one is not ended either.
-            if old.channel is not None:
-                why = "another user's client identifier"
-                self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why, client)
-                return
-            sessions.end(old)
-            old = None
-        if old is None and sessions.is_full:
-            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, "too many sessions", client)
+            # Another user's session is neither handed over nor ended, and what waits in it stays.
+            why = "another user's client identifier"
+            self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why, client)
+            return
+        if old is None and (why_full := sessions.why_full(client)):
+            self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, why_full, client)
             return
         expiry_s = self._expiry_s(connect)
         if expiry_s and not self._sessions.can_be_noted():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, ItemsView, Sequence, ValuesView
 
 from gateway.broker.durability.durability import Durability
-from gateway.broker.hooks import Client, Events
+from gateway.broker.hooks import Client, Events, Owner
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.retained.owing import Owing
@@ -52,6 +53,7 @@ class Sessions:
         self._events = events
         self._now = now
         self._by_client: dict[str, Session] = {}
+        self._of_owner: Counter[Owner] = Counter()
         self._offline: set[Session] = set()
         self.connected = 0
         self.connected_max = 0
@@ -63,10 +65,14 @@ class Sessions:
         """How many there are."""
         return len(self._by_client)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there may not be one more."""
-        return len(self._by_client) >= self._budget.limits.sessions
+    def why_full(self, client: Client) -> str:
+        """Why there may not be one more for a client's user; empty if there may."""
+        limits = self._budget.limits
+        if len(self._by_client) >= limits.sessions:
+            return "too many sessions"
+        if self._of_owner[client.owner] >= limits.sessions_per_user:
+            return "too many sessions of this user"
+        return ""
 
     @property
     def offline_count(self) -> int:
@@ -108,7 +114,7 @@ class Sessions:
 
     def restore(self, session: Session) -> None:
         """Add one of an earlier process; `wait` follows when all is known of it."""
-        self._by_client[session.client_id] = session
+        self._add(session)
 
     def attach(
         self,
@@ -131,7 +137,7 @@ class Sessions:
             receive_maximum: QoS 1 and 2 messages that it takes at a time.
 
         """
-        self._by_client[client.client_id] = session
+        self._add(session)
         self.connected += 1
         self.connected_max = max(self.connected_max, self.connected)
         self._offline.discard(session)
@@ -202,3 +208,12 @@ class Sessions:
         self._owing.settled(session)
         if self._by_client.get(session.client_id) is session:
             del self._by_client[session.client_id]
+            owner = session.client.owner
+            self._of_owner[owner] -= 1
+            if not self._of_owner[owner]:
+                del self._of_owner[owner]
+
+    def _add(self, session: Session) -> None:
+        if self._by_client.get(session.client_id) is not session:
+            self._by_client[session.client_id] = session
+            self._of_owner[session.client.owner] += 1

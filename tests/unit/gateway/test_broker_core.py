@@ -371,7 +371,7 @@ async def test_a_subscription_delivers_only_topics_that_its_client_may_receive(m
     assert (await peer.next()).payload == b"o"
 
 
-async def test_another_users_session_is_not_handed_over(make: Make) -> None:
+async def test_another_users_session_is_neither_handed_over_nor_ended(make: Make) -> None:
     bench = await make()
     keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 100}
     alice = await bench.connect("a", username="alice", properties=keep)
@@ -382,10 +382,14 @@ async def test_another_users_session_is_not_handed_over(make: Make) -> None:
     alice.send(Disconnect(0, {}))
     assert await alice.next() is None
     bench.core.arriving.publish([Entry("t", b"for alice", 1)])
-    bob = await bench.open()
-    bob.send(connect("a", username="bob", clean_start=False))
-    assert not (await bob.next()).session_present
-    await bob.nothing_came()
+    for clean_start in (False, True):
+        bob = await bench.open()
+        bob.send(connect("a", username="bob", clean_start=clean_start))
+        assert (await bob.next()).reason == ReasonCode.NOT_AUTHORIZED
+    alice = await bench.open()
+    alice.send(connect("a", username="alice", clean_start=False, properties=keep))
+    assert (await alice.next()).session_present
+    assert (await alice.next()).payload == b"for alice"
 
 
 # -- links -----------------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ async def test_rules_by_user_and_by_role_hold_for_a_certificate(
 
 
 @pytest.mark.parametrize("offline", [True, False])
-async def test_a_session_of_a_certificate_is_not_handed_over_to_a_mere_name(
+async def test_a_session_of_a_certificate_is_neither_handed_over_to_a_mere_name_nor_ended_by_it(
     start: Start, authority: Authority, offline: bool
 ) -> None:
     bench = await start("optional", anonymous=True)
@@ -244,16 +244,18 @@ async def test_a_session_of_a_certificate_is_not_handed_over_to_a_mere_name(
         async with asyncio.timeout(LIMIT_S):
             while bench.broker.client_count:
                 await asyncio.sleep(0.01)
-    thief = await bench.open("mqtts", authority.client_context())
-    reason = await thief.connect("shared", username="alice", clean_start=False)
-    if offline:
-        assert reason == 0
-        publisher = await bench.connect("p")
-        await publisher.publish("secret")
-        await thief.nothing_came()
-    else:
-        assert reason in NOT_ALLOWED
+    for clean_start in (False, True):
+        thief = await bench.open("mqtts", authority.client_context())
+        assert (
+            await thief.connect("shared", username="alice", clean_start=clean_start) in NOT_ALLOWED
+        )
+    if not offline:
         await owner.nothing_came()
+    publisher = await bench.connect("p")
+    await publisher.publish("secret")
+    if offline:
+        owner = await bench.connect("shared", context=context, **kept)
+    assert (await owner.next()).topic == "secret"
 
 
 async def test_a_session_of_a_certificate_goes_over_to_a_renewed_one(
