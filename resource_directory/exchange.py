@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resource_directory.search import Search
+
 GET, POST, PUT, DELETE = 0x01, 0x02, 0x03, 0x04
 """Methods (RFC 7252, section 12.1.1)."""
 
@@ -84,3 +86,17 @@ class Fetch:
     key: int
     uri: str
     deadline: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlowLookUp:
+    """A look-up that goes through so much that it is gone on with later, again and again.
+
+    Attributes:
+        request: what is asked.
+        search: how far it is.
+
+    """
+
+    request: DirectoryRequest
+    search: Search

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from resource_directory.ordered_ids import Changes, each_in_order
 from resource_directory.sorted_values import SortedValues
 
 Term = tuple[str, str]
@@ -49,14 +50,20 @@ class Index:
     """An inverted index of ids by term.
 
     Most values of ``href``, ``ep`` and ``base`` have one id, which stands without a container.
+
+    Args:
+        changes: is told when ids come or go.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
         self._ids: dict[str, dict[str, int | dict[int, None]]] = {}
         self._values: dict[str, SortedValues] = {}
 
     def add(self, key: int, terms: Iterable[Term]) -> None:
         """Put an id, greater than those before it, under its terms."""
+        self._changes.count += 1
         for name, value in terms:
             by_value = self._ids.get(name)
             if by_value is None:
@@ -73,6 +80,7 @@ class Index:
 
     def discard(self, key: int, terms: Iterable[Term]) -> None:
         """Take an id away from its terms."""
+        self._changes.count += 1
         for name, value in terms:
             by_value = self._ids.get(name)
             held = None if by_value is None else by_value.get(value)
@@ -111,21 +119,20 @@ class Index:
         """The ids that have a term that is asked for.
 
         In order, each once, if the criterion is no prefix. Else in the order of the values, and
-        one may come again.
+        one may come again. Others may come and go meanwhile.
         """
         by_value = self._ids.get(criterion.name)
         if by_value is None:
             return ()
         if not criterion.is_prefix:
-            return _each(by_value.get(criterion.value))
+            return self._each(by_value.get(criterion.value))
         values = self._values[criterion.name].starting_with(criterion.value)
-        return (key for value in values for key in _each(by_value.get(value)))
+        return (key for value in values for key in self._each(by_value.get(value)))
 
-
-def _each(held: int | dict[int, None] | None) -> Iterable[int]:
-    if held is None:
-        return ()
-    return held if isinstance(held, dict) else (held,)
+    def _each(self, held: int | dict[int, None] | None) -> Iterable[int]:
+        if held is None:
+            return ()
+        return each_in_order(held, self._changes) if isinstance(held, dict) else (held,)
 
 
 def _count(held: int | dict[int, None] | None) -> int:

@@ -10,18 +10,22 @@ comes in the order of the values instead, or a first page would cost as much as 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, islice
 
 from resource_directory.index import Criterion, Index
-from resource_directory.link_format import WebLink
+from resource_directory.ordered_ids import Changes, each_in_order
+from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
+from resource_directory.search import Search
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 IN_ORDER_MAX = 256
 LINKS_AT_ONCE = 32
-"""So many links of one registration are taken out of the index in one call."""
+"""So many links of one registration are looked at, or taken out of the index, in one go."""
+PREFIX_CHECKS = 10
+"""So much more than one value's is a prefix's check of a candidate."""
 
 
 class LookUp:
@@ -30,8 +34,9 @@ class LookUp:
     def __init__(self) -> None:
         self._registrations: dict[int, Registration] = {}
         self._of_link: dict[int, Registration] = {}
-        self._registrations_by_term = Index()
-        self._links_by_term = Index()
+        self._changes = Changes()
+        self._registrations_by_term = Index(self._changes)
+        self._links_by_term = Index(self._changes)
         self._leaving: deque[tuple[Registration, int]] = deque()
         self._next_order = 1
 
@@ -68,33 +73,56 @@ class LookUp:
         """Whether nothing is left for ``tidy``."""
         return not self._leaving
 
-    def resources(
-        self, criteria: Sequence[Criterion], now: float
-    ) -> Iterator[tuple[Registration, int]]:
-        """The links that match, as registrations and places in their links, in their order."""
-        criteria = [c for c in criteria if c != EVERY_ENDPOINT]
-        rarest = self._rarest(criteria)
-        others = [c for c in criteria if c is not rarest]
-        for key in self._of_link if rarest is None else self._link_candidates(rarest):
-            registration = self._of_link[key]
-            if registration.expires_at > now and all(
-                self._meets(c, registration, key) for c in others
-            ):
-                yield registration, key - registration.order - 1
+    def resources(self, query: LookupQuery, now: float) -> Search:
+        """Search for links, as link format writes them."""
+        rarest, others = self._plan(query.criteria)
+        candidates: Iterable[int | None] = (
+            each_in_order(self._of_link, self._changes)
+            if rarest is None
+            else self._link_candidates(rarest)
+        )
+        return Search(self._matching_links(candidates, others, now), _checks(others), query)
 
-    def endpoints(self, criteria: Sequence[Criterion], now: float) -> Iterator[Registration]:
-        """The endpoints that match, as registrations, in their order."""
-        criteria = [c for c in criteria if c != EVERY_ENDPOINT]
-        rarest = self._rarest(criteria)
-        others = [c for c in criteria if c is not rarest]
-        for order in self._registrations if rarest is None else self._orders(rarest):
-            registration = self._registrations.get(order)  # one that leaves has links in the index
+    def endpoints(self, query: LookupQuery, now: float) -> Search:
+        """Search for endpoints, as links to their registrations."""
+        rarest, others = self._plan(query.criteria)
+        candidates: Iterable[int | None] = (
+            each_in_order(self._registrations, self._changes)
+            if rarest is None
+            else self._orders(rarest)
+        )
+        return Search(self._matching_endpoints(candidates, others, now), _checks(others), query)
+
+    def _matching_links(
+        self, candidates: Iterable[int | None], others: Sequence[Criterion], now: float
+    ) -> Iterator[str | None]:
+        for key in candidates:
+            registration = None if key is None else self._of_link.get(key)
             if (
-                registration is not None
+                key is not None
+                and registration is not None
                 and registration.expires_at > now
-                and all(self._endpoint_meets(c, registration) for c in others)
+                and all(self._meets(c, registration, key) for c in others)
             ):
-                yield registration
+                yield registration.texts[key - registration.order - 1]
+            else:
+                yield None
+
+    def _matching_endpoints(
+        self, candidates: Iterable[int | None], others: Sequence[Criterion], now: float
+    ) -> Iterator[str | None]:
+        for order in candidates:
+            # One that leaves has links in the index still.
+            registration = None if order is None else self._registrations.get(order)
+            if registration is None or registration.expires_at <= now:
+                yield None
+                continue
+            for criterion in others:
+                if not (yield from self._endpoint_meets(criterion, registration)):
+                    yield None
+                    break
+            else:
+                yield str(registration.endpoint_link())
 
     def _take_out(self, registration: Registration, at: int) -> None:
         end = min(at + LINKS_AT_ONCE, len(registration.resolved))
@@ -115,27 +143,45 @@ class LookUp:
             endpoint_terms(registration)
         )
 
-    def _endpoint_meets(self, criterion: Criterion, registration: Registration) -> bool:
+    def _endpoint_meets(
+        self, criterion: Criterion, registration: Registration
+    ) -> Generator[None, None, bool]:
+        """Whether an endpoint or one of its links meets a criterion; pauses after some links."""
+        order = registration.order
         if criterion.is_prefix:
-            return criterion.matches(endpoint_terms(registration)) or any(
-                criterion.matches(link_terms(link)) for link in registration.resolved
-            )
-        has = self._links_by_term.has
-        return self._registrations_by_term.has(criterion, registration.order) or any(
-            has(criterion, key) for key in registration.link_keys()
-        )
+            is_met = criterion.matches(endpoint_terms(registration))
+        else:
+            is_met = self._registrations_by_term.has(criterion, order)
+        if is_met:
+            return True
+        for number, link in enumerate(registration.resolved, 1):
+            if criterion.is_prefix:
+                found = criterion.matches(link_terms(link))
+            else:
+                found = self._links_by_term.has(criterion, order + number)
+            if found:
+                return True
+            if not number % LINKS_AT_ONCE:
+                yield
+        return False
 
-    def _link_candidates(self, criterion: Criterion) -> Iterable[int]:
+    def _link_candidates(self, criterion: Criterion) -> Iterator[int | None]:
         own = self._links_by_term.find(criterion)
         orders = self._registrations_by_term.find(criterion)
-        of_registrations = chain.from_iterable(
-            self._registrations[order].link_keys() for order in orders
-        )
+        found = (self._registrations.get(order) for order in orders)
+        of_registrations = chain.from_iterable(one.link_keys() for one in found if one is not None)
         return _each_once(own, of_registrations, criterion)
 
-    def _orders(self, criterion: Criterion) -> Iterable[int]:
-        of_links = (self._of_link[key].order for key in self._links_by_term.find(criterion))
+    def _orders(self, criterion: Criterion) -> Iterator[int | None]:
+        found = (self._of_link.get(key) for key in self._links_by_term.find(criterion))
+        of_links = (one.order for one in found if one is not None)
         return _each_once(self._registrations_by_term.find(criterion), of_links, criterion)
+
+    def _plan(self, criteria: Sequence[Criterion]) -> tuple[Criterion | None, list[Criterion]]:
+        """The criterion that the fewest meet, and the others, which only these are held to."""
+        criteria = [c for c in criteria if c != EVERY_ENDPOINT]
+        rarest = self._rarest(criteria)
+        return rarest, [c for c in criteria if c is not rarest]
 
     def _rarest(self, criteria: Sequence[Criterion]) -> Criterion | None:
         # Only what the rarest criterion finds is checked against the others.
@@ -147,13 +193,22 @@ class LookUp:
         )
 
 
-def _each_once(one: Iterable[int], other: Iterable[int], criterion: Criterion) -> Iterator[int]:
-    """Both together, each once; in order where that does not take going through very many."""
+def _checks(others: Sequence[Criterion]) -> int:
+    """How much is looked at for a candidate: of a prefix all terms, each by itself."""
+    return 1 + sum(PREFIX_CHECKS if c.is_prefix else 1 for c in others)
+
+
+def _each_once(
+    one: Iterable[int], other: Iterable[int], criterion: Criterion
+) -> Iterator[int | None]:
+    """Both together, each once, and None for what comes again.
+
+    In order, where that does not take going through very many.
+    """
     if not criterion.is_prefix:  # under one term, ids stand in order
         last = 0
         for key in merge(one, other):
-            if key != last:
-                yield key
+            yield None if key == last else key
             last = key
         return
     both = chain(one, other)
@@ -165,16 +220,5 @@ def _each_once(one: Iterable[int], other: Iterable[int], criterion: Criterion) -
     yield from first
     given = set(first)
     for key in chain((more,), both):
-        if key not in given:
-            given.add(key)
-            yield key
-
-
-def texts(found: Iterable[tuple[Registration, int]]) -> Iterator[str]:
-    """What is found, as link format writes it."""
-    return (registration.texts[number] for registration, number in found)
-
-
-def links(found: Iterable[tuple[Registration, int]]) -> Iterator[WebLink]:
-    """What is found, as links."""
-    return (registration.resolved[number] for registration, number in found)
+        yield None if key in given else key
+        given.add(key)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
 
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion
 
 MAX_CRITERIA = 16
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +54,3 @@ class LookupQuery:
         if paging.get("count") == 0:
             raise InvalidParameterError("count is not at least 1", 0)
         return cls(tuple(criteria), paging.get("page", 0), paging.get("count"))
-
-    def part(self, matches: Iterator[T]) -> Iterator[T]:
-        """The wanted part of all matches."""
-        if self.count is None:
-            return matches
-        return islice(matches, self.page * self.count, (self.page + 1) * self.count)

@@ -27,7 +27,7 @@ from resource_directory.errors import (
 )
 from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink
-from resource_directory.lookup import LookUp, links, texts
+from resource_directory.lookup import LookUp
 from resource_directory.query import LookupQuery
 from resource_directory.registration import (
     DEFAULT_LIFETIME_S,
@@ -37,6 +37,8 @@ from resource_directory.registration import (
     checked_name,
     resolved_links,
 )
+from resource_directory.search import Search
+from resource_directory.terms import check_lists
 from resource_directory.uri import checked_base
 
 EXPIRED_PER_SLICE = 16
@@ -45,13 +47,13 @@ EXPIRED_PER_SLICE = 16
 
 @dataclass(frozen=True, slots=True)
 class RegistryLimits:
-    """What a directory holds at most; sizes in characters, link targets counted twice."""
+    """What a directory holds at most; sizes in bytes of memory, about."""
 
     registrations: int = 100_000
     links_per_registration: int = 10_000
     attributes_per_endpoint: int = 32
-    size_per_registration: int = 1 << 20
-    size: int = 64 << 20
+    size_per_registration: int = 16 << 20
+    size: int = 400 << 20
 
 
 class RegistryListener(Protocol):
@@ -281,24 +283,16 @@ class Registry:
             raise NoSuchRegistrationError("no registration", location)
         return found
 
-    def find_resources(self, query: LookupQuery, now: float) -> list[WebLink]:
-        """The links that match, resolved, in the order in which they were registered.
+    def find_resources(self, query: LookupQuery, now: float) -> Search:
+        """Look for the links that match, resolved, in the order in which they were registered.
 
         For a prefix that finds very many see `lookup`.
         """
-        return list(links(query.part(self._lookup.resources(query.criteria, now))))
+        return self._lookup.resources(query, now)
 
-    def find_resource_texts(self, query: LookupQuery, now: float) -> Iterator[str]:
-        """The same as link format, each link by itself; to be taken before anything changes."""
-        return texts(query.part(self._lookup.resources(query.criteria, now)))
-
-    def find_endpoints(self, query: LookupQuery, now: float) -> Iterator[WebLink]:
-        """The endpoints that match, as links to their registrations, in the same order.
-
-        To be taken before anything changes.
-        """
-        found = query.part(self._lookup.endpoints(query.criteria, now))
-        return (registration.endpoint_link() for registration in found)
+    def find_endpoints(self, query: LookupQuery, now: float) -> Search:
+        """Look for the endpoints that match, as links to their registrations, in the same order."""
+        return self._lookup.endpoints(query, now)
 
     def expire(self, now: float, limit: int = EXPIRED_PER_SLICE) -> int:
         """Free at most ``limit`` registrations whose lifetime has passed.
@@ -330,6 +324,7 @@ class Registry:
         checked_lifetime(new.lifetime_s)
         checked_base(new.base)
         checked_attributes(new.attributes, limits.attributes_per_endpoint)
+        check_lists(new.links)
         new.resolved, new.texts = resolved_links(new.base, new.links)
         new.held = new.size()
         if new.held > limits.size_per_registration:

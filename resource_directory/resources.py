@@ -6,16 +6,17 @@ asks them, and observe one resource whatever the query.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiocoap import Code, Message, error, resource
 
-from resource_directory.exchange import DirectoryRequest, Fetch
+from resource_directory.exchange import DirectoryRequest, Fetch, SlowLookUp
+from resource_directory.payloads import MAX_PAYLOAD_BYTES
 from resource_directory.service import (
     DISCOVERY,
     ENDPOINTS,
-    MAX_PAYLOAD_BYTES,
     REGISTER,
     RESOURCES,
     DirectoryService,
@@ -51,7 +52,7 @@ class ResourceDirectory:
             site.add_resource(path, _Interface(self.respond, path, attributes))
         site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
 
-    def respond(self, request: Message, path: tuple[str, ...]) -> Message:
+    async def respond(self, request: Message, path: tuple[str, ...]) -> Message:
         """Have the service answer an aiocoap request.
 
         Args:
@@ -72,6 +73,9 @@ class ResourceDirectory:
             _base(request),
         )
         answer = self.service.answer(asked, self._clock())
+        while isinstance(answer, SlowLookUp):
+            await asyncio.sleep(0)
+            answer = self.service.go_on(answer) or answer
         if isinstance(answer, Fetch):
             return Message(code=Code.NOT_IMPLEMENTED)
         response = Message(code=Code(answer.code), payload=answer.payload)
@@ -82,7 +86,7 @@ class ResourceDirectory:
         return response
 
 
-Respond = Callable[[Message, tuple[str, ...]], Message]
+Respond = Callable[[Message, tuple[str, ...]], Awaitable[Message]]
 
 
 class _Interface(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
@@ -108,7 +112,7 @@ class _Interface(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         return True
 
     async def render(self, request: Message) -> Message:
-        return self._respond(request, (*self._path, *request.opt.uri_path))
+        return await self._respond(request, (*self._path, *request.opt.uri_path))
 
 
 class _Registrations(_Interface, resource.PathCapable):  # type: ignore[misc]  # as above

@@ -9,7 +9,7 @@ Who may write at all is decided before a request comes here, and so is whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -23,27 +23,30 @@ from resource_directory.errors import (
     NotOwnerError,
     TooLargeError,
 )
-from resource_directory.exchange import LINK_FORMAT, DirectoryAnswer, DirectoryRequest, Fetch
-from resource_directory.link_format import LinkFormatError, WebLink, parse
+from resource_directory.exchange import (
+    LINK_FORMAT,
+    DirectoryAnswer,
+    DirectoryRequest,
+    Fetch,
+    SlowLookUp,
+)
+from resource_directory.link_format import LinkFormatError, WebLink
 from resource_directory.parameters import QueryParameters
+from resource_directory.payloads import ParsedPayloads
 from resource_directory.query import LookupQuery
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
+from resource_directory.search import Search
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
 from resource_directory.watches import Watches
 
-MAX_PAYLOAD_BYTES = 256 << 10
-"""Of a registration: several thousand links."""
-MAX_ANSWER_CHARACTERS = 1 << 20
-"""Of a look-up; a registration may have as many."""
+CHECKS_AT_ONCE = 4_000
+"""So much of a look-up is done in one call, some milliseconds on a Pi."""
 RETRY_AFTER_S = 60
 """What is said where the directory is full."""
 RETRY_FETCH_S = 5
 """What is said where too many registrants are being asked."""
 ETAG_BYTES = 8
-PARSED_MAX = 256
-PARSED_BYTES = 2_048
-"""So many payloads, and of such a size, are remembered with their links."""
 
 REGISTER = ("rd",)
 SIMPLE = (".well-known", "rd")
@@ -74,7 +77,7 @@ _RETRY_S: dict[type[DirectoryError], int] = {
     BusyError: RETRY_FETCH_S,
 }
 
-Handler: TypeAlias = Callable[[DirectoryRequest, float], DirectoryAnswer]
+Handler: TypeAlias = Callable[[DirectoryRequest, float], DirectoryAnswer | SlowLookUp]
 _Interface: TypeAlias = Mapping[int, Handler]
 
 
@@ -86,7 +89,10 @@ class DirectoryService:
     came from and, over DTLS, in the same session), keeps the request open meanwhile, and answers
     it with what `fetched` says of the response, or of its absence at the deadline.
 
-    Observation (RFC 7641) does, too. For a GET with Observe 0 the caller asks `watch` besides
+    A look-up that goes through very many comes as a `SlowLookUp`: the caller asks `go_on` in later
+    turns, until it has the answer.
+
+    Observation (RFC 7641) needs it, too. For a GET with Observe 0 the caller asks `watch` besides
     `answer`. After each call that may change something (`answer`, `fetched`, and `expire` of the
     registry) it asks `take_changed` and answers the requests of those watches again, with the time
     and its peer's view of then; one whose ETag is as before need not be sent. When the
@@ -102,7 +108,7 @@ class DirectoryService:
         self.registry = registry
         self._watches = watches
         self._simple = SimpleRegistrations()
-        self._parsed = _Parsed()
+        self._parsed = ParsedPayloads()
         self._interfaces: Mapping[tuple[str, ...], _Interface] = {
             REGISTER: {exchange.POST: self._register},
             RESOURCES: {exchange.GET: self._find_resources},
@@ -118,8 +124,8 @@ class DirectoryService:
         """Whether a path is one of the directory's."""
         return path in self._interfaces or path == SIMPLE or path[:1] == REGISTER
 
-    def answer(self, request: DirectoryRequest, now: float) -> DirectoryAnswer | Fetch:
-        """Answer a request, or say what is to be fetched first; raises nothing.
+    def answer(self, request: DirectoryRequest, now: float) -> DirectoryAnswer | Fetch | SlowLookUp:
+        """Answer a request, or say what is to be done first; raises nothing.
 
         Args:
             request: what is asked.
@@ -131,6 +137,13 @@ class DirectoryService:
                 return self._register_simply(request, now)
             return self._handler(request)(request, now)
         except (DirectoryError, LinkFormatError) as refused:
+            return _refusal(refused)
+
+    def go_on(self, slow: SlowLookUp) -> DirectoryAnswer | None:
+        """Go on with a look-up; its answer, or None if it is not at its end. Raises nothing."""
+        try:
+            return _found(slow)
+        except DirectoryError as refused:
             return _refusal(refused)
 
     def fetched(
@@ -290,40 +303,23 @@ class DirectoryService:
         return DirectoryAnswer(exchange.DELETED)
 
     def _read(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
+        if request.accept not in (None, LINK_FORMAT):
+            return _not_acceptable()
         return _links(request, map(str, self.registry.get(_location(request), now).links))
 
     # -- look-ups --------------------------------------------------------------------------------
 
-    def _find_resources(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
+    def _find_resources(
+        self, request: DirectoryRequest, now: float
+    ) -> DirectoryAnswer | SlowLookUp:
         query = LookupQuery.parse(request.query)
-        return _links(request, self.registry.find_resource_texts(query, now))
+        return _begun(request, self.registry.find_resources(query, now))
 
-    def _find_endpoints(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
+    def _find_endpoints(
+        self, request: DirectoryRequest, now: float
+    ) -> DirectoryAnswer | SlowLookUp:
         query = LookupQuery.parse(request.query)
-        return _links(request, map(str, self.registry.find_endpoints(query, now)))
-
-
-class _Parsed:
-    """Payloads that were read lately: devices of a kind send the same, and send it again."""
-
-    def __init__(self) -> None:
-        self._links: dict[bytes, tuple[WebLink, ...]] = {}
-
-    def links(self, payload: bytes) -> tuple[WebLink, ...]:
-        """The links of a payload.
-
-        Raises:
-            LinkFormatError: it is no link format, or too long.
-
-        """
-        found = self._links.get(payload)
-        if found is None:
-            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES))
-            if len(self._links) >= PARSED_MAX:
-                self._links.clear()
-            if len(payload) <= PARSED_BYTES:
-                self._links[payload] = found
-        return found
+        return _begun(request, self.registry.find_endpoints(query, now))
 
 
 def _source(request: DirectoryRequest) -> str:
@@ -336,24 +332,29 @@ def _location(request: DirectoryRequest) -> str:
     return "/" + "/".join(request.path)
 
 
-def _links(request: DirectoryRequest, links: Iterable[str]) -> DirectoryAnswer:
+def _begun(request: DirectoryRequest, search: Search) -> DirectoryAnswer | SlowLookUp:
     if request.accept not in (None, LINK_FORMAT):
-        return _diagnosed(exchange.NOT_ACCEPTABLE, "only link-format (40)")
-    payload = ",".join(_within(links)).encode()
+        return _not_acceptable()
+    slow = SlowLookUp(request, search)
+    return _found(slow) or slow
+
+
+def _found(slow: SlowLookUp) -> DirectoryAnswer | None:
+    if not slow.search.go_on(CHECKS_AT_ONCE):
+        return None
+    return _links(slow.request, slow.search.texts)
+
+
+def _links(request: DirectoryRequest, links: Iterable[str]) -> DirectoryAnswer:
+    payload = ",".join(links).encode()
     etag = blake2b(payload, digest_size=ETAG_BYTES).digest()
     if etag in request.etags:
         return DirectoryAnswer(exchange.VALID, etag=etag)
     return DirectoryAnswer(exchange.CONTENT, payload, LINK_FORMAT, etag=etag)
 
 
-def _within(links: Iterable[str]) -> Iterator[str]:
-    """What may be answered at once: who asks for all of a large directory takes it in pages."""
-    size = 0
-    for link in links:
-        size += len(link) + 1
-        if size > MAX_ANSWER_CHARACTERS:
-            raise InvalidParameterError("too many links for one answer: ask with count and page")
-        yield link
+def _not_acceptable() -> DirectoryAnswer:
+    return _diagnosed(exchange.NOT_ACCEPTABLE, "only link-format (40)")
 
 
 def _no_such_path(request: DirectoryRequest, _now: float) -> DirectoryAnswer:

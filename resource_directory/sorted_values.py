@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 BLOCK = 256
@@ -49,17 +49,26 @@ class SortedValues:
             del self._blocks[at], self._last[at]
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The values that start with a prefix, in order."""
+        """The values that start with a prefix, in order; others may come and go meanwhile."""
         at = bisect_left(self._last, prefix)
         if at == len(self._blocks):
             return
-        first = bisect_left(self._blocks[at], prefix)
-        while at < len(self._blocks):
-            for value in self._blocks[at][first:]:
+        block = self._blocks[at]
+        block = block[bisect_left(block, prefix) :]
+        while block:
+            for value in block:
                 if not value.startswith(prefix):
                     return
                 yield value
-            at, first = at + 1, 0
+            block = self._behind(block[-1])
+
+    def _behind(self, value: str) -> list[str]:
+        """Some values behind one that is or was there."""
+        at = bisect_right(self._last, value)
+        if at == len(self._blocks):
+            return []
+        block = self._blocks[at]
+        return block[bisect_right(block, value) :]
 
     def count(self, prefix: str) -> int:
         """About how many start with a prefix, found without going through them."""

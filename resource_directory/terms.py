@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from resource_directory.errors import TooLargeError
 from resource_directory.index import Criterion, Term
 from resource_directory.link_format import WebLink
 from resource_directory.registration import Registration
@@ -11,8 +12,25 @@ from resource_directory.registration import Registration
 # RFC 6690, section 3, and RFC 7252, section 7.2.1: lists separated by spaces, of which each counts.
 _LISTS = frozenset({"rel", "rev", "rt", "if", "ct"})
 
+MAX_LISTED = 64
+"""Values in one attribute that is a list."""
 EVERY_ENDPOINT = Criterion("rt", "core.rd-ep")
 """What every endpoint's link has (RFC 9176, section 6.4), so that it need not be looked for."""
+
+
+def check_lists(links: Iterable[WebLink]) -> None:
+    """Check that no list has very many values, each of which would be found by itself.
+
+    Raises:
+        TooLargeError: one has.
+
+    """
+    for link in links:
+        for name, value in link.attributes:
+            if value and len(value) > MAX_LISTED and name in _LISTS:
+                count = len(value.split())
+                if count > MAX_LISTED:
+                    raise TooLargeError(f"more than {MAX_LISTED} values in {name}", count)
 
 
 def link_terms(link: WebLink) -> Iterator[Term]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapResponse
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AtHand, Respond
+from gateway.coap.at_hand import AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
 
@@ -71,8 +71,11 @@ class Answers:
             return refused, True
         for source in self._at_hand:
             response = source.answer(asked.request, asked.peer, now)
-            if response is not None:
+            if isinstance(response, CoapResponse):
                 return response, not self._is_observed(source, asked, response, respond)
+            if response is not None:
+                self._begin(response, source, asked, respond)
+                return None
         return self._render(asked, respond)
 
     def ended(self, exchange: int) -> None:
@@ -87,6 +90,17 @@ class Answers:
         for exchange in list(self._open):
             self.ended(exchange)
         await self._renderings.idle()
+
+    def _begin(self, later: Later, source: AtHand, asked: Asked, respond: Respond) -> None:
+        exchange = asked.exchange
+
+        def done(response: CoapResponse) -> None:
+            del self._open[exchange], self._ends[exchange]
+            is_last = not self._is_observed(source, asked, response, respond)
+            respond(exchange, response, is_last)
+
+        self._open[exchange] = asked.peer
+        self._ends[exchange] = later.begin(done)
 
     def _is_observed(
         self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond

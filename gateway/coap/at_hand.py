@@ -11,10 +11,27 @@ Respond = Callable[[int, CoapResponse, bool], None]
 """Takes an exchange, a response to it, and whether that is the last one."""
 
 
+class Later(Protocol):
+    """An answer that takes some more turns of the event loop, and no task."""
+
+    def begin(self, done: Callable[[CoapResponse], None]) -> Callable[[], None]:
+        """Work it out.
+
+        Args:
+            done: takes it, in a later turn.
+
+        Returns:
+            What ends it when nobody waits for it any more.
+
+        """
+
+
 class AtHand(Protocol):
     """Something that can answer some requests within a fraction of a millisecond."""
 
-    def answer(self, request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
+    def answer(
+        self, request: CoapRequest, peer: CoapPeer, now: float
+    ) -> CoapResponse | Later | None:
         """Answer a request that its peer may make.
 
         Args:
@@ -23,8 +40,8 @@ class AtHand(Protocol):
             now: the event loop's time.
 
         Returns:
-            The response; None if a resource has to be asked, which says what is wrong with the
-            request, too.
+            The response, or what will have it; None if a resource has to be asked, which says what
+            is wrong with the request, too.
 
         """
 

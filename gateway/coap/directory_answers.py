@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Final
 
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
 
-from coap_engine import option_numbers
+from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import Later, Respond
+from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.peers import SessionAddress
-from resource_directory.exchange import GET, DirectoryAnswer, DirectoryRequest, Fetch
+from resource_directory.exchange import (
+    GET,
+    VALID,
+    DirectoryAnswer,
+    DirectoryRequest,
+    Fetch,
+    SlowLookUp,
+)
 from resource_directory.service import SIMPLE, DirectoryService
+
+_BUSY: Final = CoapResponse(
+    codes.SERVICE_UNAVAILABLE,
+    ((option_numbers.MAX_AGE, encode_uint(1)),),
+    b"too many long look-ups under way: ask for fewer at a time",
+)
 
 
 class DirectoryAnswers:
     """Answers what is asked of the directory, and tells who observes its look-ups.
+
+    A look-up that goes through very many registrations is answered some turns later. What is
+    observed is looked up again in such turns too, once for all who observe the same.
 
     Simple registration is left to the site, which has it not: it takes a request to the registrant.
 
     Args:
         service: the directory's.
         now: its time, seconds.
+        turns: where it goes on with what takes long.
 
     """
 
-    def __init__(self, service: DirectoryService, now: Callable[[], float]) -> None:
+    def __init__(
+        self, service: DirectoryService, now: Callable[[], float], turns: LookUpTurns
+    ) -> None:
         self._service = service
         self._now = now
+        self._turns = turns
         self._watched: dict[int, _Watched] = {}
         self._of_exchange: dict[int, int] = {}
+        # In the order in which they changed; the first is looked up if `_again`.
+        self._changed: dict[_LookUp, set[int]] = {}
+        self._again: SlowLookUp | None = None
+        self._telling: set[int] = set()
 
-    def answer(self, request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse | None:
+    def answer(
+        self, request: CoapRequest, peer: CoapPeer, _now: float
+    ) -> CoapResponse | Later | None:
         """See `gateway.coap.at_hand.AtHand`."""
         asked = _asked(request, peer)
         if asked is None or asked.path == SIMPLE or not self._service.serves(asked.path):
@@ -41,6 +69,10 @@ class DirectoryAnswers:
         answer = self._service.answer(asked, self._now())
         if isinstance(answer, Fetch):
             return None
+        if isinstance(answer, SlowLookUp):
+            if not self._turns.has_room(peer.host):
+                return _BUSY
+            return _SlowAnswer(self._service, self._turns, peer.host, answer)
         if asked.method != GET:
             self.changed()
         return _response(answer)
@@ -63,26 +95,83 @@ class DirectoryAnswers:
             self._service.unwatch(watch)
 
     def changed(self) -> None:
-        """The directory may have changed: tell those whose look-ups have."""
+        """The directory may have changed: tell those whose look-ups have, from the next turn on."""
+        is_idle = not self._changed
         for watch in self._service.take_changed():
             watched = self._watched.get(watch)
-            if watched is None:
-                continue
-            answer = self._service.answer(watched.request, self._now())
-            if not isinstance(answer, Fetch) and answer.etag != watched.etag:
-                watched.etag = answer.etag
-                watched.respond(watched.exchange, _response(answer), False)
+            if watched is not None:
+                self._changed.setdefault(watched.look_up, set()).add(watch)
+        if is_idle and self._changed:
+            self._turns.begin(self, self._tell)
+
+    def _tell(self) -> bool:
+        """Go on with the look-up that changed first; whether there is no more to tell."""
+        look_up = next(iter(self._changed))
+        if self._again is None:
+            # What changes from here on is told in another notification.
+            self._telling = self._changed[look_up]
+            self._changed[look_up] = set()
+            path, query, accept = look_up
+            asked = DirectoryRequest(GET, path, query, accept=accept)
+            answer = self._service.answer(asked, self._now())
+        else:
+            answer = self._service.go_on(self._again) or self._again
+        self._again = answer if isinstance(answer, SlowLookUp) else None
+        if isinstance(answer, DirectoryAnswer):
+            changed_meanwhile = self._changed.pop(look_up)
+            if changed_meanwhile:
+                self._changed[look_up] = changed_meanwhile  # behind all others
+            for watch in sorted(self._telling):
+                self._tell_one(watch, answer)
+        return not self._changed
+
+    def _tell_one(self, watch: int, answer: DirectoryAnswer) -> None:
+        watched = self._watched.get(watch)
+        if watched is None or watched.etag == answer.etag:
+            return
+        watched.etag = answer.etag
+        if answer.etag in watched.request.etags:
+            answer = DirectoryAnswer(VALID, etag=answer.etag)
+        watched.respond(watched.exchange, _response(answer), False)
+
+
+_LookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
+"""Path, query and Accept: who asks for the same is answered the same."""
+
+
+class _SlowAnswer:
+    """See `gateway.coap.at_hand.Later`."""
+
+    def __init__(
+        self, service: DirectoryService, turns: LookUpTurns, asker: Hashable, slow: SlowLookUp
+    ) -> None:
+        self._service = service
+        self._turns = turns
+        self._asker = asker
+        self._slow = slow
+
+    def begin(self, done: Callable[[CoapResponse], None]) -> Callable[[], None]:
+        """See `gateway.coap.at_hand.Later`."""
+
+        def step() -> bool:
+            answer = self._service.go_on(self._slow)
+            if answer is not None:
+                done(_response(answer))
+            return answer is not None
+
+        return self._turns.begin(self._asker, step)
 
 
 class _Watched:
     """A look-up that is observed, and the tag of what was last said of it."""
 
-    __slots__ = ("etag", "exchange", "request", "respond")
+    __slots__ = ("etag", "exchange", "look_up", "request", "respond")
 
     def __init__(self, exchange: int, request: DirectoryRequest, respond: Respond) -> None:
         self.exchange = exchange
         self.request = request
         self.respond = respond
+        self.look_up = (request.path, request.query, request.accept)
         self.etag: bytes | None = None
 
 

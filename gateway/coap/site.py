@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
+from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore
@@ -79,7 +81,8 @@ class GatewaySite:
         gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
-        self._lookups = DirectoryAnswers(self.directory.service, self.directory.now)
+        turns = LookUpTurns(asyncio.get_running_loop().call_soon)
+        self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
         self._anonymous = owner.anonymous

@@ -54,7 +54,9 @@ class Directory:
         )
 
     def bases(self) -> list[str | None]:
-        return [link.get("base") for link in self.registry.find_endpoints(LookupQuery(), 0.0)]
+        search = self.registry.find_endpoints(LookupQuery(), 0.0)
+        assert search.go_on(1_000)
+        return [link.get("base") for link in parse(",".join(search.texts))]
 
 
 def served(site: resource.Site, *, anonymous: bool) -> CoapServer:

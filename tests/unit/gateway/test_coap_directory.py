@@ -68,8 +68,9 @@ def register(directory: GatewayDirectory, name: str, lifetime_s: int = 1000) -> 
 
 
 def names(directory: GatewayDirectory) -> list[str | None]:
-    found = directory.registry.find_endpoints(LookupQuery(), directory.now())
-    return [link.get("ep") for link in found]
+    search = directory.registry.find_endpoints(LookupQuery(), directory.now())
+    assert search.go_on(1_000)
+    return [link.get("ep") for link in parse(",".join(search.texts))]
 
 
 async def test_registrations_go_on_at_their_locations_and_no_location_is_given_twice(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
+from gateway.coap.at_hand import Later
 from gateway.coap.directory_answers import DirectoryAnswers
+from gateway.coap.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
+from resource_directory.link_format import parse
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
+from resource_directory.search import Search
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
 GET, POST, DELETE = 1, 2, 4
 URI_PATH, URI_QUERY, LOCATION_PATH = 11, 15, 8
 ADDRESS = PeerAddress(("192.0.2.7", 5684), socket.AF_INET)
+LINKS = parse(b"</a>;rt=a,</b>;rt=b")
 PUMP = CoapPeer(SessionAddress(1, ADDRESS), "pump", "psk:pump", is_address_proven=True)
 
 
@@ -26,14 +34,44 @@ class World:
     def __init__(self) -> None:
         watches = Watches()
         self.registry = Registry("/rd/1-", listeners=(watches,))
-        self.answers = DirectoryAnswers(DirectoryService(self.registry, watches), lambda: self.now)
+        self.soon: deque[Callable[[], None]] = deque()
+        self.answers = DirectoryAnswers(
+            DirectoryService(self.registry, watches),
+            lambda: self.now,
+            LookUpTurns(self.soon.append),
+        )
         self.now = 100.0
         self.told: list[tuple[int, str]] = []
+
+    def fill(self, count: int) -> None:
+        for number in range(count):
+            self.registry.register(f"n{number}", LINKS, self.now, base=f"coap://h{number}")
+
+    def turn(self) -> None:
+        """One turn of the event loop."""
+        for _ in range(len(self.soon)):
+            self.soon.popleft()()
+
+    def turns(self) -> int:
+        """Turns until there is nothing to do; how many."""
+        count = 0
+        while self.soon:
+            self.turn()
+            count += 1
+        return count
+
+    def ask_slowly(
+        self, path: str, *queries: str, peer: CoapPeer = PUMP
+    ) -> CoapResponse | Later | None:
+        return self.answers.answer(request(GET, path, *queries), peer, 0.0)
 
     def ask(
         self, method: int, path: str, *queries: str, payload: bytes = b"", peer: CoapPeer = PUMP
     ) -> CoapResponse | None:
-        return self.answers.answer(request(method, path, *queries, payload=payload), peer, 0.0)
+        answer = self.answers.answer(request(method, path, *queries, payload=payload), peer, 0.0)
+        assert answer is None or isinstance(answer, CoapResponse)
+        self.turns()
+        return answer
 
     def observe(self, exchange: int, path: str, *queries: str) -> bool:
         return self.answers.observe(
@@ -81,6 +119,7 @@ def test_who_observes_is_told_when_what_was_found_expires() -> None:
     world.now += 61.0
     assert world.registry.expire(world.now)
     world.answers.changed()
+    world.turns()
     assert world.told == [(7, "")]
 
 
@@ -97,3 +136,92 @@ def test_what_is_not_the_directorys_is_left_to_others(path: str) -> None:
     world = World()
     assert world.ask(GET if path != ".well-known/rd" else POST, path) is None
     assert not world.observe(7, path)
+
+
+SLOW = ("rt=*", "rt=a*", "href=coap*", "page=2000", "count=1")
+
+
+def test_a_look_up_that_goes_through_very_many_is_answered_some_turns_later() -> None:
+    world = World()
+    world.fill(4_000)
+    later = world.ask_slowly("rd-lookup/res", *SLOW)
+    assert later is not None
+    assert not isinstance(later, CoapResponse)
+    answers: list[CoapResponse] = []
+    later.begin(answers.append)
+    assert world.turns() > 3
+    (answer,) = answers
+    assert answer.payload == b'<coap://h2000/a>;rt="a"'
+
+
+def test_who_asks_much_waits_for_himself_and_others_have_their_turn() -> None:
+    world = World()
+    world.fill(4_000)
+    order: list[str] = []
+    for number in range(PER_ASKER):
+        later = world.ask_slowly("rd-lookup/res", *SLOW)
+        assert later is not None
+        assert not isinstance(later, CoapResponse)
+        later.begin(lambda _, number=number: order.append(f"pump {number}"))  # type: ignore[misc]  # mypy takes a default for an argument
+    refused = world.ask_slowly("rd-lookup/res", *SLOW)
+    assert isinstance(refused, CoapResponse)
+    assert refused.code == 0xA3
+    lamp = CoapPeer(SessionAddress(2, ADDRESS), "lamp", "psk:lamp", is_address_proven=True)
+    other = world.ask_slowly("rd-lookup/res", *SLOW, peer=lamp)
+    assert other is not None
+    assert not isinstance(other, CoapResponse)
+    other.begin(lambda _: order.append("lamp"))
+    world.turns()
+    assert order.index("lamp") <= 1
+    assert len(order) == PER_ASKER + 1
+    assert isinstance(world.ask(GET, "rd-lookup/ep", "ep=n7"), CoapResponse)
+
+
+def test_a_look_up_that_nobody_waits_for_any_more_is_not_gone_on_with() -> None:
+    world = World()
+    world.fill(4_000)
+    later = world.ask_slowly("rd-lookup/res", *SLOW)
+    assert later is not None
+    assert not isinstance(later, CoapResponse)
+    answers: list[CoapResponse] = []
+    end = later.begin(answers.append)
+    end()
+    assert world.turns() == 1
+    assert answers == []
+
+
+def test_what_many_observe_alike_is_looked_up_once_and_each_look_up_has_a_turn_of_its_own() -> None:
+    world = World()
+    world.fill(100)
+    looked_up: list[str] = []
+    find = world.registry.find_resources
+
+    def counted(query: LookupQuery, now: float) -> Search:
+        looked_up.append(str(query.criteria))
+        return find(query, now)
+
+    world.registry.find_resources = counted  # type: ignore[method-assign]  # counts calls
+    for number in range(64):
+        assert world.observe(number, "rd-lookup/res", "rt=a")
+    for number in range(64, 128):
+        assert world.observe(number, "rd-lookup/res", "rt=a*", f"count={number}")
+    world.answers.answer(request(POST, "rd", "ep=x", payload=b"</x>;rt=a"), PUMP, 0.0)
+    assert looked_up == []
+    assert world.turns() == 65
+    assert len(looked_up) == 65
+    assert sorted(exchange for exchange, _ in world.told) == list(range(128))
+
+
+def test_what_changes_while_it_is_looked_up_again_is_told_in_the_end() -> None:
+    world = World()
+    world.fill(4_000)
+    assert world.observe(7, "rd-lookup/res", "rt=a*", "href=coap*")
+    world.answers.answer(request(POST, "rd", "ep=x", payload=b"</x>;rt=ax"), PUMP, 0.0)
+    world.turn()
+    world.turn()
+    assert world.told == []
+    world.answers.answer(request(POST, "rd", "ep=y", payload=b"</y>;rt=ay"), PUMP, 0.0)
+    world.turns()
+    assert "/x>" in world.told[0][1]
+    assert "/x>" in world.told[-1][1]
+    assert "/y>" in world.told[-1][1]

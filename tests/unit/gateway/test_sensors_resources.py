@@ -169,14 +169,18 @@ async def test_sensors_are_found_in_the_gateways_own_directory_by_their_attribut
     served.sensors.register(registry, "coap://192.0.2.1:5683", 0.0)
     for criterion in ("rt=temp*", "unit=Cel", "position=roof", "if=core.s", "ct=110&position=roof"):
         query = LookupQuery.parse(criterion.split("&"))
-        assert [str(link) for link in registry.find_resources(query, 1e9)] == [
+        search = registry.find_resources(query, 1e9)
+        assert search.go_on(1_000)
+        assert search.texts == [
             '<coap://192.0.2.1:5683/sensors/roof/temperature>;rt="temperature";if="core.s";'
             'ct="110 0";obs;unit="Cel";domain="campus";group="north";position="roof"'
         ]
     served.sensors.remove("pump")
     served.sensors.register(registry, "coap://192.0.2.1:5683", 1.0)
     query = LookupQuery.parse(["d=campus", "ep=gw-north", "group=north"])
-    assert len(registry.find_resources(query, 1.0)) == 1
+    search = registry.find_resources(query, 1.0)
+    assert search.go_on(1_000)
+    assert len(search.texts) == 1
 
 
 async def test_the_links_of_sensors_are_those_of_well_known_core(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,7 @@ from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink, parse, serialise
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits
+from resource_directory.search import Search
 
 BASE = "coap://[2001:db8:3::123]:61616"
 LINKS = parse(
@@ -36,18 +38,44 @@ def register(registry: Registry, endpoint: str = "node1", now: float = 0.0, **mo
     return registry.register(endpoint, links, now, **arguments).location  # type: ignore[arg-type]
 
 
+def all_of(
+    look_up: Callable[[LookupQuery, float], Search], *parameters: str, now: float = 0.0
+) -> list[WebLink]:
+    search = look_up(LookupQuery.parse(parameters), now)
+    while not search.go_on(1_000):
+        pass
+    return parse(",".join(search.texts))
+
+
 def resources(registry: Registry, *parameters: str, now: float = 0.0) -> list[str]:
-    return [link.href for link in registry.find_resources(LookupQuery.parse(parameters), now)]
+    return [link.href for link in all_of(registry.find_resources, *parameters, now=now)]
 
 
 def endpoints(registry: Registry, *parameters: str, now: float = 0.0) -> list[str | None]:
-    return [link.get("ep") for link in registry.find_endpoints(LookupQuery.parse(parameters), now)]
+    return [link.get("ep") for link in all_of(registry.find_endpoints, *parameters, now=now)]
+
+
+def test_a_list_of_very_many_values_is_refused() -> None:
+    registry = Registry()
+    most = " ".join(f"k{number}" for number in range(64))
+    register(registry, "n", links=[WebLink("/a", (("rt", most), ("title", "x " * 900)))])
+    with pytest.raises(TooLargeError, match="more than 64 values in rt"):
+        register(registry, "m", links=[WebLink("/a", (("rt", f"{most} one-more"),))])
+
+
+def test_many_small_links_count_by_the_memory_that_they_take() -> None:
+    few, many = Registry(), Registry()
+    (one,) = [few.at(register(few, links=[WebLink("/a", (("title", "x" * 1_000),))]))]
+    (other,) = [many.at(register(many, links=[WebLink("/", (("a", None),))] * 100))]
+    assert one is not None
+    assert other is not None
+    assert other.size() > 15 * one.size()
 
 
 def test_a_look_up_answers_links_resolved_against_the_base() -> None:
     registry = Registry()
     register(registry)
-    found = registry.find_resources(LookupQuery(), 0.0)
+    found = all_of(registry.find_resources)
     assert serialise(found) == (
         f'<{BASE}/sensors/temp>;rt="temperature-c";if="sensor",'
         f'<http://www.example.com/sensors/temp>;anchor="{BASE}/sensors/temp";rel="describedby",'
@@ -116,7 +144,7 @@ def test_endpoints_are_found_that_meet_all_criteria_themselves_or_by_a_link(
 def test_an_endpoint_look_up_answers_a_link_to_the_registration() -> None:
     registry = Registry()
     register(registry, sector="campus", attributes=[("et", "meter")])
-    (link,) = registry.find_endpoints(LookupQuery(), 0.0)
+    (link,) = all_of(registry.find_endpoints)
     assert str(link) == (f'</rd/1>;ep="node1";d="campus";base="{BASE}";et="meter";rt="core.rd-ep"')
 
 

@@ -1,0 +1,78 @@
+"""Look-ups that take long: a slice of one in each turn of the event loop, askers by turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+Step = Callable[[], bool]
+"""Does a slice, and says whether that was the last one."""
+
+PER_ASKER: Final = 8
+UNDER_WAY: Final = 128
+"""Look-ups of one asker, and of all, that are gone on with; others are refused meanwhile."""
+
+
+class LookUpTurns:
+    """Goes on with what takes long.
+
+    Args:
+        call_soon: has a function called in the event loop's next turn.
+
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], Any]) -> None:
+        self._call_soon = call_soon
+        self._by_asker: dict[Hashable, deque[Step]] = {}
+        self._is_called = False
+
+    def has_room(self, asker: Hashable) -> bool:
+        """Whether one more may begin for somebody."""
+        own = len(self._by_asker.get(asker, ()))
+        return own < PER_ASKER and sum(map(len, self._by_asker.values())) < UNDER_WAY
+
+    def begin(self, asker: Hashable, step: Step) -> Callable[[], None]:
+        """Go on with something from the next turn on.
+
+        Args:
+            asker: for whom; each has a slice in turn.
+            step: does a slice.
+
+        Returns:
+            What ends it before its end.
+
+        """
+        steps = self._by_asker.setdefault(asker, deque())
+        steps.append(step)
+        self._wake()
+
+        def end() -> None:
+            if step in steps:
+                steps.remove(step)
+                self._leave(asker)
+
+        return end
+
+    def _wake(self) -> None:
+        if self._by_asker and not self._is_called:
+            self._is_called = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_called = False
+        if not self._by_asker:
+            return
+        asker = next(iter(self._by_asker))
+        steps = self._by_asker.pop(asker)
+        self._by_asker[asker] = steps  # behind all others
+        step = steps[0]
+        is_done = step()
+        if is_done and steps and steps[0] is step:
+            steps.popleft()
+        self._leave(asker)
+        self._wake()
+
+    def _leave(self, asker: Hashable) -> None:
+        if not self._by_asker.get(asker, True):
+            del self._by_asker[asker]

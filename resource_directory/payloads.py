@@ -1,0 +1,34 @@
+"""The links of registrations' payloads, read once for devices of a kind."""
+
+from __future__ import annotations
+
+from resource_directory.link_format import WebLink, parse
+
+MAX_PAYLOAD_BYTES = 256 << 10
+"""Of a registration: several thousand links."""
+PARSED_MAX = 256
+PARSED_BYTES = 2_048
+"""So many payloads, and of such a size, are remembered with their links."""
+
+
+class ParsedPayloads:
+    """Payloads that were read lately: devices of a kind send the same, and send it again."""
+
+    def __init__(self) -> None:
+        self._links: dict[bytes, tuple[WebLink, ...]] = {}
+
+    def links(self, payload: bytes) -> tuple[WebLink, ...]:
+        """The links of a payload.
+
+        Raises:
+            LinkFormatError: it is no link format, or too long.
+
+        """
+        found = self._links.get(payload)
+        if found is None:
+            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES))
+            if len(self._links) >= PARSED_MAX:
+                self._links.clear()
+            if len(payload) <= PARSED_BYTES:
+                self._links[payload] = found
+        return found

@@ -1,0 +1,69 @@
+"""One look-up under way, which goes on for a while and later again.
+
+Registrations may come and go meanwhile. What was there all the time is found, in its place; what
+came or went may be found or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from resource_directory.errors import InvalidParameterError
+from resource_directory.query import LookupQuery
+
+MAX_CHARACTERS = 1 << 20
+"""Of an answer."""
+
+
+class Search:
+    """Goes through candidates and gathers the part of the matches that is wanted.
+
+    Args:
+        matches: each candidate that matches, as link format writes it; None for one that does not.
+        checks_each: how much is looked at for one candidate.
+        query: which part of the matches is wanted.
+
+    Attributes:
+        texts: what is found so far.
+
+    """
+
+    def __init__(self, matches: Iterator[str | None], checks_each: int, query: LookupQuery) -> None:
+        self.texts: list[str] = []
+        self._matches = matches
+        self._checks_each = checks_each
+        self._skip = 0 if query.count is None else query.page * query.count
+        self._count = query.count
+        self._characters = 0
+
+    def go_on(self, checks: int) -> bool:
+        """Look at some more candidates.
+
+        Args:
+            checks: how much to look at; one candidate at least.
+
+        Returns:
+            Whether all is found.
+
+        Raises:
+            InvalidParameterError: it is too much for one answer.
+
+        """
+        matches, left = self._matches, max(1, checks // self._checks_each)
+        while left and self._count != len(self.texts):
+            left -= 1
+            try:
+                text = next(matches)
+            except StopIteration:
+                return True
+            if text is None:
+                continue
+            if self._skip:
+                self._skip -= 1
+                continue
+            self.texts.append(text)
+            self._characters += len(text) + 1
+            if self._characters > MAX_CHARACTERS:
+                why = "too many links for one answer: ask with count and page"
+                raise InvalidParameterError(why)
+        return self._count == len(self.texts)
