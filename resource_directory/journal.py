@@ -9,6 +9,7 @@ The content of a record is MessagePack: an array of its kind and the fields.
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 
 import msgpack
 
-from resource_directory.link_format import LinkFormatError, parse, serialise
+from resource_directory.link_format import parse, serialise
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry
 
@@ -27,6 +28,12 @@ _HEAD = struct.Struct("!4sII")
 _MAX_BYTES = 8 << 20
 
 _REGISTERED, _RENEWED, _REMOVED, _CLOCKS = range(4)
+
+_NO_RECORD = (
+    *(ValueError, TypeError, LookupError, OverflowError, RecursionError),
+    msgpack.UnpackException,
+)
+"""What a record raises whose checksum is right and whose content is not."""
 
 ClockMark = tuple[int, ...]
 
@@ -190,16 +197,24 @@ def _take(recovered: KeptRegistrations, body: bytes) -> bool:
         elif kind == _RENEWED:
             location, expires_at = fields
             if location in recovered.registrations:
-                recovered.registrations[location].expires_at = float(expires_at)
+                recovered.registrations[location].expires_at = _time(expires_at)
         elif kind == _REGISTERED:
             made = _registration(fields)
             recovered.registrations.pop(made.location, None)  # it goes to the end, as in look-ups
             recovered.registrations[made.location] = made
         else:
             return False
-    except (ValueError, TypeError, LookupError, LinkFormatError, msgpack.UnpackException):
+    except _NO_RECORD:
         return False
     return True
+
+
+def _time(value: Any) -> float:
+    """A time that a clock may tell: an infinite one would never end, and NaN is before no other."""
+    time = float(value)
+    if not math.isfinite(time):
+        raise ValueError(f"no time: {value!r}")
+    return time
 
 
 def _registration(fields: tuple[Any, ...]) -> Registration:
@@ -216,7 +231,7 @@ def _registration(fields: tuple[Any, ...]) -> Registration:
         base=base,
         base_is_explicit=bool(is_explicit),
         lifetime_s=int(lifetime_s),
-        expires_at=float(expires_at),
+        expires_at=_time(expires_at),
         owner=None if owner is None else str(owner),
         attributes=attributes,
         links=tuple(parse(links)),

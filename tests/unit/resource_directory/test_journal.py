@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,6 +106,24 @@ def test_what_changed_often_is_written_once() -> None:
 def test_the_last_mark_of_the_clocks_comes_back() -> None:
     data = journal.clocks((1, 2, 3, 4, 5, 1)) + journal.clocks((7, 2, 3, 4, 5, 0))
     assert journal.read(data).mark == (7, 2, 3, 4, 5, 0)
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), float("-inf"), float("nan"), "soon", "inf"])
+def test_a_record_with_a_time_that_no_clock_tells_is_damaged(wrong: object) -> None:
+    kept = Kept()
+    location = kept.register("a")
+    standing = kept.registry.get(location, 0.0)
+    kept.write()
+    whole = len(kept.data)
+    for end, lifetime in ((wrong, 100), (5.0, wrong)):
+        fields = ["/rd/9", "b", "", standing.base, True, lifetime, end, None, [], ""]
+        kept.data += journal._record([0, *fields])
+    kept.data += journal._record([1, location, wrong])
+    kept.data += journal._record([3, wrong, 2, 3, 4, 5, 6])
+    recovered = journal.read(kept.data)
+    assert [told(one) for one in recovered.registrations.values()] == [told(standing)]
+    assert recovered.mark is None
+    assert recovered.lost_bytes == len(kept.data) - whole
 
 
 @st.composite
