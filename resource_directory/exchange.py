@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 
 GET, POST, PUT, DELETE = 0x01, 0x02, 0x03, 0x04
 """Methods (RFC 7252, section 12.1.1)."""
@@ -99,4 +99,4 @@ class SlowLookUp:
     """
 
     request: DirectoryRequest
-    search: Search
+    search: LinkSearch

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from resource_directory.ordered_ids import Changes, each_in_order
+from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.sorted_values import SortedValues
 
 Term = tuple[str, str]
@@ -56,7 +56,7 @@ class Index:
 
     """
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: ChangeCount) -> None:
         self._changes = changes
         self._ids: dict[str, dict[str, int | dict[int, None]]] = {}
         self._values: dict[str, SortedValues] = {}

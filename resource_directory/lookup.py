@@ -15,10 +15,10 @@ from heapq import merge
 from itertools import chain, islice
 
 from resource_directory.index import Criterion, Index
-from resource_directory.ordered_ids import Changes, each_in_order
+from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 IN_ORDER_MAX = 256
@@ -34,7 +34,7 @@ class LookUp:
     def __init__(self) -> None:
         self._registrations: dict[int, Registration] = {}
         self._of_link: dict[int, Registration] = {}
-        self._changes = Changes()
+        self._changes = ChangeCount()
         self._registrations_by_term = Index(self._changes)
         self._links_by_term = Index(self._changes)
         self._leaving: deque[tuple[Registration, int]] = deque()
@@ -73,7 +73,7 @@ class LookUp:
         """Whether nothing is left for ``tidy``."""
         return not self._leaving
 
-    def resources(self, query: LookupQuery, now: float) -> Search:
+    def resources(self, query: LookupQuery, now: float) -> LinkSearch:
         """Search for links, as link format writes them."""
         rarest, others = self._plan(query.criteria)
         candidates: Iterable[int | None] = (
@@ -81,9 +81,9 @@ class LookUp:
             if rarest is None
             else self._link_candidates(rarest)
         )
-        return Search(self._matching_links(candidates, others, now), _checks(others), query)
+        return LinkSearch(self._matching_links(candidates, others, now), _checks(others), query)
 
-    def endpoints(self, query: LookupQuery, now: float) -> Search:
+    def endpoints(self, query: LookupQuery, now: float) -> LinkSearch:
         """Search for endpoints, as links to their registrations."""
         rarest, others = self._plan(query.criteria)
         candidates: Iterable[int | None] = (
@@ -91,7 +91,7 @@ class LookUp:
             if rarest is None
             else self._orders(rarest)
         )
-        return Search(self._matching_endpoints(candidates, others, now), _checks(others), query)
+        return LinkSearch(self._matching_endpoints(candidates, others, now), _checks(others), query)
 
     def _matching_links(
         self, candidates: Iterable[int | None], others: Sequence[Criterion], now: float

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 
-class Changes:
+class ChangeCount:
     """How often what is gone through has changed.
 
     Attributes:
@@ -20,7 +20,7 @@ class Changes:
         self.count = 0
 
 
-def each_in_order(ids: Mapping[int, object], changes: Changes) -> Iterator[int]:
+def each_in_order(ids: Mapping[int, object], changes: ChangeCount) -> Iterator[int]:
     """The ids; those that come meanwhile may be left out, and those that go given still.
 
     Args:

@@ -37,7 +37,7 @@ from resource_directory.registration import (
     checked_name,
     resolved_links,
 )
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 from resource_directory.terms import check_lists
 from resource_directory.uri import checked_base
 
@@ -283,14 +283,14 @@ class Registry:
             raise NoSuchRegistrationError("no registration", location)
         return found
 
-    def find_resources(self, query: LookupQuery, now: float) -> Search:
+    def find_resources(self, query: LookupQuery, now: float) -> LinkSearch:
         """Look for the links that match, resolved, in the order in which they were registered.
 
         For a prefix that finds very many see `lookup`.
         """
         return self._lookup.resources(query, now)
 
-    def find_endpoints(self, query: LookupQuery, now: float) -> Search:
+    def find_endpoints(self, query: LookupQuery, now: float) -> LinkSearch:
         """Look for the endpoints that match, as links to their registrations, in the same order."""
         return self._lookup.endpoints(query, now)
 

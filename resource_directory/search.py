@@ -15,7 +15,7 @@ MAX_CHARACTERS = 1 << 20
 """Of an answer."""
 
 
-class Search:
+class LinkSearch:
     """Goes through candidates and gathers the part of the matches that is wanted.
 
     Args:

@@ -36,7 +36,7 @@ from resource_directory.payloads import ParsedPayloads
 from resource_directory.query import LookupQuery
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
 from resource_directory.watches import Watches
 
@@ -332,7 +332,7 @@ def _location(request: DirectoryRequest) -> str:
     return "/" + "/".join(request.path)
 
 
-def _begun(request: DirectoryRequest, search: Search) -> DirectoryAnswer | SlowLookUp:
+def _begun(request: DirectoryRequest, search: LinkSearch) -> DirectoryAnswer | SlowLookUp:
     if request.accept not in (None, LINK_FORMAT):
         return _not_acceptable()
     slow = SlowLookUp(request, search)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapResponse
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AtHand, Later, Respond
+from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
 
@@ -54,13 +55,16 @@ class Answers:
         """Requests and observations that are being answered."""
         return len(self._open)
 
-    def asked(self, asked: Asked, now: float, respond: Respond) -> tuple[CoapResponse, bool] | None:
+    def asked(
+        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+    ) -> tuple[CoapResponse, bool] | None:
         """Answer a request.
 
         Args:
             asked: the request.
             now: the event loop's time.
             respond: takes what is answered later.
+            ask: asks a peer.
 
         Returns:
             The response, and whether it is the last one; None if all will come later.
@@ -74,7 +78,7 @@ class Answers:
             if isinstance(response, CoapResponse):
                 return response, not self._is_observed(source, asked, response, respond)
             if response is not None:
-                self._begin(response, source, asked, respond)
+                self._begin(response, source, asked, respond, partial(ask, asked.peer))
                 return None
         return self._render(asked, respond)
 
@@ -91,16 +95,20 @@ class Answers:
             self.ended(exchange)
         await self._renderings.idle()
 
-    def _begin(self, later: Later, source: AtHand, asked: Asked, respond: Respond) -> None:
+    def _begin(
+        self, later: Later, source: AtHand, asked: Asked, respond: Respond, ask: Ask
+    ) -> None:
         exchange = asked.exchange
 
         def done(response: CoapResponse) -> None:
-            del self._open[exchange], self._ends[exchange]
+            if self._open.pop(exchange, None) is None:
+                return
+            del self._ends[exchange]
             is_last = not self._is_observed(source, asked, response, respond)
             respond(exchange, response, is_last)
 
         self._open[exchange] = asked.peer
-        self._ends[exchange] = later.begin(done)
+        self._ends[exchange] = later.begin(done, ask)
 
     def _is_observed(
         self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond

@@ -11,14 +11,21 @@ Respond = Callable[[int, CoapResponse, bool], None]
 """Takes an exchange, a response to it, and whether that is the last one."""
 
 
+Ask = Callable[[CoapRequest, Callable[[CoapResponse | None], None]], None]
+"""Asks the peer whose request is being answered; hands on its response, None if there is none."""
+AskPeer = Callable[[CoapPeer, CoapRequest, Callable[[CoapResponse | None], None]], None]
+"""Asks any peer likewise."""
+
+
 class Later(Protocol):
     """An answer that takes some more turns of the event loop, and no task."""
 
-    def begin(self, done: Callable[[CoapResponse], None]) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """Work it out.
 
         Args:
             done: takes it, in a later turn.
+            ask: asks the peer that is to be answered.
 
         Returns:
             What ends it when nobody waits for it any more.

@@ -11,19 +11,28 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.at_hand import Later, Respond
+from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.peers import SessionAddress
 from resource_directory.exchange import (
     GET,
+    LINK_FORMAT,
     VALID,
     DirectoryAnswer,
     DirectoryRequest,
     Fetch,
     SlowLookUp,
 )
-from resource_directory.service import SIMPLE, DirectoryService
+from resource_directory.service import DirectoryService
 
+_GET_LINKS: Final = CoapRequest(
+    codes.GET,
+    (
+        (option_numbers.URI_PATH, b".well-known"),
+        (option_numbers.URI_PATH, b"core"),
+        (option_numbers.ACCEPT, encode_uint(LINK_FORMAT)),
+    ),
+)
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,
     ((option_numbers.MAX_AGE, encode_uint(1)),),
@@ -37,7 +46,8 @@ class DirectoryAnswers:
     A look-up that goes through very many registrations is answered some turns later. What is
     observed is looked up again in such turns too, once for all who observe the same.
 
-    Simple registration is left to the site, which has it not: it takes a request to the registrant.
+    Who registers simply (RFC 9176, section 5.1) is asked for its links, from the port and in the
+    session that it asked in, before it is answered.
 
     Args:
         service: the directory's.
@@ -64,11 +74,11 @@ class DirectoryAnswers:
     ) -> CoapResponse | Later | None:
         """See `gateway.coap.at_hand.AtHand`."""
         asked = _asked(request, peer)
-        if asked is None or asked.path == SIMPLE or not self._service.serves(asked.path):
+        if asked is None or not self._service.serves(asked.path):
             return None
         answer = self._service.answer(asked, self._now())
         if isinstance(answer, Fetch):
-            return None
+            return _SimpleRegistration(answer, self._fetched)
         if isinstance(answer, SlowLookUp):
             if not self._turns.has_room(peer.host):
                 return _BUSY
@@ -103,6 +113,21 @@ class DirectoryAnswers:
                 self._changed.setdefault(watched.look_up, set()).add(watch)
         if is_idle and self._changed:
             self._turns.begin(self, self._tell)
+
+    def _fetched(self, fetch: Fetch, response: CoapResponse | None) -> DirectoryAnswer:
+        payload, content_format, max_age_s = None, None, None
+        if response is not None and response.code == codes.CONTENT:
+            payload = response.payload
+            for number, value in response.options:
+                if number == option_numbers.CONTENT_FORMAT:
+                    content_format = decode_uint(value)
+                elif number == option_numbers.MAX_AGE:
+                    max_age_s = decode_uint(value)
+        answer = self._service.fetched(
+            fetch.key, payload, self._now(), content_format=content_format, max_age_s=max_age_s
+        )
+        self.changed()
+        return answer
 
     def _tell(self) -> bool:
         """Go on with the look-up that changed first; whether there is no more to tell."""
@@ -150,7 +175,7 @@ class _SlowAnswer:
         self._asker = asker
         self._slow = slow
 
-    def begin(self, done: Callable[[CoapResponse], None]) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
 
         def step() -> bool:
@@ -160,6 +185,21 @@ class _SlowAnswer:
             return answer is not None
 
         return self._turns.begin(self._asker, step)
+
+
+class _SimpleRegistration:
+    """See `gateway.coap.at_hand.Later`: answered when the registrant has told its links."""
+
+    def __init__(
+        self, fetch: Fetch, fetched: Callable[[Fetch, CoapResponse | None], DirectoryAnswer]
+    ) -> None:
+        self._fetch = fetch
+        self._fetched = fetched
+
+    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+        """See `gateway.coap.at_hand.Later`."""
+        ask(_GET_LINKS, lambda response: done(_response(self._fetched(self._fetch, response))))
+        return lambda: None  # what is told all the same is registered
 
 
 class _Watched:

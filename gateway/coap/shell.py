@@ -12,7 +12,15 @@ from typing import Final
 from coap_engine import codes
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
-from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
+from coap_engine.message import (
+    Asked,
+    CoapPeer,
+    CoapRequest,
+    CoapResponse,
+    Ended,
+    Responded,
+    Unanswered,
+)
 from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
 from gateway.coap.answers import Answers
@@ -51,6 +59,7 @@ class EngineShell:
         # In the order in which they came; of an observation only the newest waits.
         self._later: dict[int, tuple[CoapResponse, bool]] = {}
         self._telling: asyncio.Handle | None = None
+        self._awaited: dict[int, Callable[[CoapResponse | None], None]] = {}
         self._closed = False
 
     def refusals(self) -> dict[str, int]:
@@ -74,6 +83,19 @@ class EngineShell:
         """Take a datagram; answers that are at hand are given at once."""
         self._engine.receive_datagram(datagram, peer, now)
         self._serve(now)
+
+    def ask(
+        self, peer: CoapPeer, request: CoapRequest, done: Callable[[CoapResponse | None], None]
+    ) -> None:
+        """Ask a peer, where it asked from itself.
+
+        Args:
+            peer: whom.
+            request: what; its body fits into one datagram.
+            done: takes the response, which is whole; None if there is none.
+
+        """
+        self._awaited[self._engine.request(peer, request, self._loop.time())] = done
 
     def forget(self, peer: CoapPeer, now: float) -> None:
         """A peer's session is gone."""
@@ -99,17 +121,23 @@ class EngineShell:
             self._telling.cancel()
 
     def _serve(self, now: float) -> None:
-        for event in self._engine.events():
-            match event:
-                case Asked():
-                    self._answer(event, now)
-                case Ended(exchange):
-                    self._later.pop(exchange, None)
-                    self._answers.ended(exchange)
+        while events := self._engine.events():
+            for event in events:
+                match event:
+                    case Asked():
+                        self._answer(event, now)
+                    case Ended(exchange):
+                        self._later.pop(exchange, None)
+                        self._answers.ended(exchange)
+                    case Responded(exchange, response):
+                        self._awaited.pop(exchange)(response)
+                    case Unanswered(exchange, why):
+                        _log.debug("own request %d: %s", exchange, why)
+                        self._awaited.pop(exchange)(None)
 
     def _answer(self, asked: Asked, now: float) -> None:
         try:
-            answer = self._answers.asked(asked, now, self._respond_later)
+            answer = self._answers.asked(asked, now, self._respond_later, self.ask)
         except Exception:
             _log.exception("a request could not be answered")
             answer = (_FAILED, True)

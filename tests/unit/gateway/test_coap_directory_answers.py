@@ -17,7 +17,7 @@ from gateway.coap.peers import SessionAddress
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
@@ -131,11 +131,15 @@ def test_an_observation_that_has_ended_is_told_nothing() -> None:
     assert world.told == []
 
 
-@pytest.mark.parametrize("path", ["sensors/x", ".well-known/core", ".well-known/rd"])
+@pytest.mark.parametrize("path", ["sensors/x", ".well-known/core"])
 def test_what_is_not_the_directorys_is_left_to_others(path: str) -> None:
     world = World()
-    assert world.ask(GET if path != ".well-known/rd" else POST, path) is None
+    assert world.ask(GET, path) is None
     assert not world.observe(7, path)
+
+
+def nobody(*_: object) -> None:
+    raise AssertionError("a look-up asks nobody")
 
 
 SLOW = ("rt=*", "rt=a*", "href=coap*", "page=2000", "count=1")
@@ -148,7 +152,7 @@ def test_a_look_up_that_goes_through_very_many_is_answered_some_turns_later() ->
     assert later is not None
     assert not isinstance(later, CoapResponse)
     answers: list[CoapResponse] = []
-    later.begin(answers.append)
+    later.begin(answers.append, nobody)
     assert world.turns() > 3
     (answer,) = answers
     assert answer.payload == b'<coap://h2000/a>;rt="a"'
@@ -162,7 +166,7 @@ def test_who_asks_much_waits_for_himself_and_others_have_their_turn() -> None:
         later = world.ask_slowly("rd-lookup/res", *SLOW)
         assert later is not None
         assert not isinstance(later, CoapResponse)
-        later.begin(lambda _, number=number: order.append(f"pump {number}"))  # type: ignore[misc]  # mypy takes a default for an argument
+        later.begin(lambda _, number=number: order.append(f"pump {number}"), nobody)  # type: ignore[misc]  # mypy takes a default for an argument
     refused = world.ask_slowly("rd-lookup/res", *SLOW)
     assert isinstance(refused, CoapResponse)
     assert refused.code == 0xA3
@@ -170,7 +174,7 @@ def test_who_asks_much_waits_for_himself_and_others_have_their_turn() -> None:
     other = world.ask_slowly("rd-lookup/res", *SLOW, peer=lamp)
     assert other is not None
     assert not isinstance(other, CoapResponse)
-    other.begin(lambda _: order.append("lamp"))
+    other.begin(lambda _: order.append("lamp"), nobody)
     world.turns()
     assert order.index("lamp") <= 1
     assert len(order) == PER_ASKER + 1
@@ -184,7 +188,7 @@ def test_a_look_up_that_nobody_waits_for_any_more_is_not_gone_on_with() -> None:
     assert later is not None
     assert not isinstance(later, CoapResponse)
     answers: list[CoapResponse] = []
-    end = later.begin(answers.append)
+    end = later.begin(answers.append, nobody)
     end()
     assert world.turns() == 1
     assert answers == []
@@ -196,7 +200,7 @@ def test_what_many_observe_alike_is_looked_up_once_and_each_look_up_has_a_turn_o
     looked_up: list[str] = []
     find = world.registry.find_resources
 
-    def counted(query: LookupQuery, now: float) -> Search:
+    def counted(query: LookupQuery, now: float) -> LinkSearch:
         looked_up.append(str(query.criteria))
         return find(query, now)
 

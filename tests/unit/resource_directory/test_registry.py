@@ -22,7 +22,7 @@ from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink, parse, serialise
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits
-from resource_directory.search import Search
+from resource_directory.search import LinkSearch
 
 BASE = "coap://[2001:db8:3::123]:61616"
 LINKS = parse(
@@ -39,7 +39,7 @@ def register(registry: Registry, endpoint: str = "node1", now: float = 0.0, **mo
 
 
 def all_of(
-    look_up: Callable[[LookupQuery, float], Search], *parameters: str, now: float = 0.0
+    look_up: Callable[[LookupQuery, float], LinkSearch], *parameters: str, now: float = 0.0
 ) -> list[WebLink]:
     search = look_up(LookupQuery.parse(parameters), now)
     while not search.go_on(1_000):
