@@ -20,13 +20,14 @@ from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapRes
 from coap_engine.observations import Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
+from coap_engine.rates import ADMITTED, DROPPED
 from coap_engine.recent_requests import RecentRequest, RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, RequestOptions, read_options
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.retransmission import REQUEST, Retransmissions
 from coap_engine.served import ServedExchanges
-from coap_engine.shares import ADMITTED, DROPPED, Shares
+from coap_engine.shares import Shares
 
 _OBSERVABLE: Final = (codes.GET, codes.FETCH)
 

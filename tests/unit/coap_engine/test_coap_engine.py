@@ -25,8 +25,9 @@ from coap_engine.message import (
     Unanswered,
 )
 from coap_engine.option_numbers import ECHO, OBSERVE, URI_PATH
+from coap_engine.rates import Rates
 from coap_engine.recent_requests import RecentLimits
-from coap_engine.shares import DatagramRates, Quota, ShareLimits
+from coap_engine.shares import Quota, ShareLimits
 
 PUMP = CoapPeer(("session", 1), "pump", "pump", is_address_proven=True)
 STRANGER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")
@@ -429,7 +430,7 @@ def test_a_stranger_that_asks_too_much_is_told_so_and_others_are_served() -> Non
 
 
 def test_a_host_that_floods_is_told_once_a_second_and_not_read_any_more() -> None:
-    datagrams = DatagramRates(host=10, strangers=100)
+    datagrams = Rates(host=10, strangers=100)
     world = World(EngineLimits(shares=dataclasses.replace(ShareLimits(), datagrams=datagrams)))
     asked = [a for i in range(200) for a in world.receive(get(i), STRANGER)]
     assert len(asked) == 10
