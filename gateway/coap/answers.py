@@ -15,7 +15,7 @@ from gateway.coap.at_hand import AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
 
-RENDERING_RATES: Final = Rates(host=100.0, strangers=200.0)
+RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
@@ -156,5 +156,6 @@ class Answers:
             respond(exchange, response, is_last)
 
         self._open[exchange] = asked.peer
-        self._ends[exchange] = self._renderings.begin(message, tell)
+        is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
+        self._ends[exchange] = self._renderings.begin(message, tell, is_stranger=is_stranger)
         return None
