@@ -136,7 +136,8 @@ class AttackedFleet:
             f"{steps} steps, {len(took_ms)} PUBACKs: p50 {middle:.1f} ms, p99 {p99:.1f} ms, "
             f"{grown_bytes / (1 << 20):.1f} MiB more"
         )
-        self._publisher.ping()
+        for client in (self._publisher, self._subscriber):
+            client.ping()
         assert self._links() == links
         assert grown_bytes < MEMORY_BYTES
         if self._is_soak:
