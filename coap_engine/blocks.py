@@ -8,10 +8,8 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.errors import CoapError
 from coap_engine.message import Option
+from coap_engine.retransmission import EXCHANGE_LIFETIME_S
 from coap_engine.uint import decode_uint, encode_uint
-
-EXCHANGE_LIFETIME_S = 247.0
-"""How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
 
 _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7

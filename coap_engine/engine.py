@@ -244,6 +244,7 @@ class Engine:
         exchange.is_confirmable = message.type == CON
         exchange.request_bytes = size_bytes
         exchange.acknowledge_at = now + self._limits.acknowledge_s
+        exchange.answer_by = now + self._limits.answer_s
         return exchange
 
     def _serve(self, exchange: ServedExchange, options: RequestOptions, now: float) -> None:

@@ -49,7 +49,7 @@ class ShareLimits:
     Attributes:
         requests: open ones.
         observations: running ones.
-        held_bytes: bodies in assembly, bodies being fetched, remembered answers.
+        held_bytes: bodies in assembly, bodies being fetched, answers kept in blocks.
         datagrams: a second.
         own_requests: of ours to peers, under way or waiting for those before them.
 
@@ -140,8 +140,7 @@ class Shares:
             `Asked`, and gives it back when the exchange is answered (an observation then holds
             one of `observations` instead) or `Ended`.
         observations: taken and given back by `Observations`.
-        held_bytes: taken and given back by `RequestBodies`, `ResponseBodies` and `BodyFetch`; by
-            the engine for answers it remembers for de-duplication.
+        held_bytes: taken and given back by `RequestBodies`, `ResponseBodies` and `BodyFetch`.
         datagrams: asked by the engine, first thing, for each datagram.
         own_requests: taken and given back by `OwnRequests`.
 
