@@ -124,7 +124,13 @@ def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
 
 def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ...]:
     """Options with more of them, in the order that a message has them in."""
-    return tuple(sorted((*options, *more), key=_number))
+    merged = list(options)
+    for option in more:
+        at = len(merged)
+        while at and merged[at - 1][0] > option[0]:
+            at -= 1
+        merged.insert(at, option)
+    return tuple(merged)
 
 
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -141,7 +147,3 @@ def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
             if option[0] & _NO_CACHE_KEY_MASK != _NO_CACHE_KEY and option[0] not in _OF_A_MESSAGE
         ]
     )
-
-
-def _number(option: Option) -> int:
-    return option[0]

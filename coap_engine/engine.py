@@ -171,15 +171,11 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """When `handle_timer` is due, in seconds; None if nothing waits."""
-        due = (
-            self._served.next_timer(),
-            self._retransmissions.next_timer(),
-            self._own.next_timer(),
-            self._request_bodies.next_timer(),
-            self._response_bodies.next_timer(),
-            self._recent.next_timer(),
-        )
-        return min([when for when in due if when is not None], default=None)
+        due = _earlier(self._served.next_timer(), self._retransmissions.next_timer())
+        due = _earlier(due, self._own.next_timer())
+        due = _earlier(due, self._request_bodies.next_timer())
+        due = _earlier(due, self._response_bodies.next_timer())
+        return _earlier(due, self._recent.next_timer())
 
     def handle_timer(self, now: float) -> None:
         """Do what is due."""
@@ -318,3 +314,9 @@ class Engine:
                 ACK, response.code, message.message_id, message.token, response.options
             )
             self._outbox.put(answer.encode(), peer)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -223,12 +223,10 @@ class RecentRequests:
 
     def next_timer(self) -> float | None:
         """When some may be forgotten, which is in no hurry; None if there are none."""
-        due = [
-            when
-            for when in (self._strangers.next_expiry(), self._principals.next_expiry())
-            if when is not None
-        ]
-        return min(due) + _SLACK_S if due else None
+        due, other = self._strangers.next_expiry(), self._principals.next_expiry()
+        if due is None or (other is not None and other < due):
+            due = other
+        return None if due is None else due + _SLACK_S
 
     def handle_timer(self, now: float) -> None:
         """Forget those that can't be repeated any more."""
