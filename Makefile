@@ -77,6 +77,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
+	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]

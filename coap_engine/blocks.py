@@ -8,10 +8,8 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.errors import CoapError
 from coap_engine.message import Option
+from coap_engine.retransmission import EXCHANGE_LIFETIME_S
 from coap_engine.uint import decode_uint, encode_uint
-
-EXCHANGE_LIFETIME_S = 247.0
-"""How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
 
 _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7
@@ -126,7 +124,13 @@ def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
 
 def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ...]:
     """Options with more of them, in the order that a message has them in."""
-    return tuple(sorted((*options, *more), key=_number))
+    merged = list(options)
+    for option in more:
+        at = len(merged)
+        while at and merged[at - 1][0] > option[0]:
+            at -= 1
+        merged.insert(at, option)
+    return tuple(merged)
 
 
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -143,7 +147,3 @@ def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
             if option[0] & _NO_CACHE_KEY_MASK != _NO_CACHE_KEY and option[0] not in _OF_A_MESSAGE
         ]
     )
-
-
-def _number(option: Option) -> int:
-    return option[0]

@@ -20,13 +20,14 @@ from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapRes
 from coap_engine.observations import Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
+from coap_engine.rates import ADMITTED, DROPPED
 from coap_engine.recent_requests import RecentRequest, RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, RequestOptions, read_options
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.retransmission import REQUEST, Retransmissions
 from coap_engine.served import ServedExchanges
-from coap_engine.shares import ADMITTED, DROPPED, Shares
+from coap_engine.shares import Shares
 
 _OBSERVABLE: Final = (codes.GET, codes.FETCH)
 
@@ -170,15 +171,11 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """When `handle_timer` is due, in seconds; None if nothing waits."""
-        due = (
-            self._served.next_timer(),
-            self._retransmissions.next_timer(),
-            self._own.next_timer(),
-            self._request_bodies.next_timer(),
-            self._response_bodies.next_timer(),
-            self._recent.next_timer(),
-        )
-        return min([when for when in due if when is not None], default=None)
+        due = _earlier(self._served.next_timer(), self._retransmissions.next_timer())
+        due = _earlier(due, self._own.next_timer())
+        due = _earlier(due, self._request_bodies.next_timer())
+        due = _earlier(due, self._response_bodies.next_timer())
+        return _earlier(due, self._recent.next_timer())
 
     def handle_timer(self, now: float) -> None:
         """Do what is due."""
@@ -243,6 +240,7 @@ class Engine:
         exchange.is_confirmable = message.type == CON
         exchange.request_bytes = size_bytes
         exchange.acknowledge_at = now + self._limits.acknowledge_s
+        exchange.answer_by = now + self._limits.answer_s
         return exchange
 
     def _serve(self, exchange: ServedExchange, options: RequestOptions, now: float) -> None:
@@ -316,3 +314,9 @@ class Engine:
                 ACK, response.code, message.message_id, message.token, response.options
             )
             self._outbox.put(answer.encode(), peer)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -23,6 +23,7 @@ class ServedExchange:
         suppressed: classes of responses that are not wanted, as bits (RFC 7967).
         recent: where the answer is remembered.
         acknowledge_at: when an empty ACK is due, in seconds.
+        answer_by: when it is given up, in seconds.
         is_acknowledged: an empty ACK was sent: the response is separate.
         is_answered: the first response was sent: it is an observation.
         observes: it asked to observe, and may.
@@ -31,6 +32,7 @@ class ServedExchange:
 
     __slots__ = (
         "acknowledge_at",
+        "answer_by",
         "block1",
         "body",
         "code",
@@ -71,6 +73,7 @@ class ServedExchange:
         self.request_bytes = 0
         self.suppressed = 0
         self.acknowledge_at = 0.0
+        self.answer_by = 0.0
         self.is_acknowledged = False
         self.is_answered = False
         self.observes = False

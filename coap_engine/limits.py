@@ -33,6 +33,7 @@ class EngineLimits:
         confirm: when notifications are confirmable.
         freshness: when an Echo is asked for.
         acknowledge_s: a confirmable request that has no answer by then gets an empty ACK.
+        answer_s: a request that nobody above has answered by then is told so.
         response_s: how long an answer to a request of our own is waited for: MAX_TRANSMIT_WAIT.
 
     """
@@ -45,6 +46,7 @@ class EngineLimits:
     confirm: ConfirmRules = _CONFIRM
     freshness: FreshnessRules = _FRESHNESS
     acknowledge_s: float = 0.1
+    answer_s: float = 90.0
     response_s: float = 93.0
 
 

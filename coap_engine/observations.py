@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
 from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged
-from coap_engine.shares import ShareRefusal, Shares
+from coap_engine.share_refusal import ShareRefusal
+from coap_engine.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class OwnRequests:
     def _send(self, exchange: _OwnExchange, now: float) -> None:
         request = exchange.request
         exchange.token = self._random_bytes(_TOKEN_BYTES)
-        exchange.message_id = self._outbox.next_message_id()
+        exchange.message_id = self._outbox.next_message_id(exchange.peer)
         self._by_token[(exchange.peer.address, exchange.token)] = exchange
         datagram = CoapMessage(
             *(CON, request.code, exchange.message_id, exchange.token),

@@ -3,10 +3,11 @@
 Stated here and nowhere else:
 
 - A request is remembered for as long as its repetitions may come (RFC 7252, section 4.5), unless
-  there are more than the limits say: then the oldest is forgotten first.
-- Strangers and authenticated peers are remembered apart, and of one peer no more than its part: no
-  flood of strangers makes what an authenticated peer has asked be carried out twice, nor does one
-  peer's flood that of another.
+  there are more of them, or more bytes of answers to them, than the limits say: then the oldest is
+  forgotten first.
+- Strangers and authenticated peers are remembered apart, and of one host (or authenticated peer) no
+  more than its part: no flood of strangers makes what an authenticated peer has asked be carried
+  out twice, nor does one host's flood, from however many ports, that of another.
 """
 
 from __future__ import annotations
@@ -17,28 +18,33 @@ from dataclasses import dataclass
 from typing import Final
 
 from coap_engine.message import CoapPeer
+from coap_engine.retransmission import EXCHANGE_LIFETIME_S, NON_LIFETIME_S
 
 _SLACK_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecentLimits:
-    """How many requests are remembered, and how long.
+    """How many requests are remembered, how much of their answers, and how long.
 
     Attributes:
-        of_peer: of one peer.
+        of_host: of one stranger's host, or of one authenticated peer.
         of_strangers: of all strangers together.
         of_principals: of all authenticated peers together.
-        confirmable_s: a confirmable one: EXCHANGE_LIFETIME.
-        other_s: a non-confirmable one: NON_LIFETIME.
+        host_bytes: answers to one host, or authenticated peer.
+        all_bytes: answers to all strangers together, and as much to authenticated peers.
+        confirmable_s: a confirmable one.
+        other_s: a non-confirmable one.
 
     """
 
-    of_peer: int = 512
+    of_host: int = 512
     of_strangers: int = 4_096
     of_principals: int = 4_096
-    confirmable_s: float = 247.0
-    other_s: float = 145.0
+    host_bytes: int = 256 << 10
+    all_bytes: int = 2 << 20
+    confirmable_s: float = EXCHANGE_LIFETIME_S
+    other_s: float = NON_LIFETIME_S
 
 
 DEFAULT_LIMITS = RecentLimits()
@@ -48,52 +54,139 @@ class RecentRequest:
     """One of them.
 
     Attributes:
-        address: who sent it.
-        message_id: of its message.
+        host: whose part it takes.
+        key: the address that sent it, and the id of its message.
+        message_id: that id.
         answer: the datagram that it was answered with, to be sent again; None so far, or if it
             was not confirmable.
-        queue: where it is remembered.
+        expires: until when it is remembered, in seconds.
+        is_forgotten: it is not remembered any more.
 
     """
 
-    __slots__ = ("address", "answer", "expires", "is_forgotten", "message_id", "queue")
+    __slots__ = ("_queue", "answer", "expires", "host", "is_forgotten", "key", "message_id")
 
-    def __init__(
-        self, address: Hashable, message_id: int, expires: float, queue: RecentQueue
-    ) -> None:
-        self.address = address
+    def __init__(self, peer: CoapPeer, message_id: int, expires: float, queue: RecentQueue) -> None:
+        self.host = peer.host
+        self.key = (peer.address, message_id)
         self.message_id = message_id
         self.answer: bytes | None = None
         self.expires = expires
-        self.queue = queue
         self.is_forgotten = False
+        self._queue = queue
+
+    def answered(self, datagram: bytes) -> None:
+        """Remember what it was answered with, which may make room by forgetting others."""
+        if not self.is_forgotten:
+            self._queue.answered(self, datagram)
+
+
+class _OfHost:
+    """Those of one host, oldest first."""
+
+    __slots__ = ("answer_bytes", "requests")
+
+    def __init__(self) -> None:
+        self.answer_bytes = 0
+        self.requests: dict[tuple[Hashable, int], RecentRequest] = {}
 
 
 class RecentQueue:
-    """Those of strangers, or of authenticated peers, oldest first.
+    """Those of strangers, or of authenticated peers.
 
     Args:
         most: how many are remembered.
+        limits: of each host, and of answers.
 
     Attributes:
-        requests: with forgotten ones among them, at most as many again.
-        remembered: how many of them are not forgotten.
+        remembered: how many there are.
 
     """
 
-    __slots__ = ("most", "remembered", "requests")
+    __slots__ = ("_answer_bytes", "_hosts", "_limits", "_most", "_requests", "remembered")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, limits: RecentLimits) -> None:
         self.remembered = 0
-        self.requests: deque[RecentRequest] = deque()
+        self._most = most
+        self._limits = limits
+        self._answer_bytes = 0
+        self._hosts: dict[Hashable, _OfHost] = {}
+        # Oldest first, with forgotten ones among them: at most as many again.
+        self._requests: deque[RecentRequest] = deque()
 
-    def add(self, request: RecentRequest) -> None:
+    def find(self, peer: CoapPeer, message_id: int, now: float) -> RecentRequest | None:
+        """The request that a message repeats; None if it is new."""
+        of_host = self._hosts.get(peer.host)
+        if of_host is None:
+            return None
+        found = of_host.requests.get((peer.address, message_id))
+        return found if found is not None and found.expires > now else None
+
+    def add(self, peer: CoapPeer, message_id: int, expires: float, now: float) -> RecentRequest:
         """Remember one more."""
-        if len(self.requests) > 2 * self.most:
-            self.requests = deque([one for one in self.requests if not one.is_forgotten])
-        self.requests.append(request)
+        if len(self._requests) > 2 * self._most:
+            self._requests = deque([one for one in self._requests if not one.is_forgotten])
+        request = RecentRequest(peer, message_id, expires, self)
+        of_host = self._hosts.get(peer.host)
+        if of_host is not None:
+            before = of_host.requests.get(request.key)
+            if before is not None:
+                self._forget(before)
+            elif len(of_host.requests) >= self._limits.of_host:
+                self._forget(next(iter(of_host.requests.values())))
+        self._hosts.setdefault(peer.host, _OfHost()).requests[request.key] = request
+        self._requests.append(request)
         self.remembered += 1
+        self.prune(now)
+        return request
+
+    def answered(self, request: RecentRequest, datagram: bytes) -> None:
+        """Remember a request's answer: it goes first, if nothing else is left to make room."""
+        more = len(datagram) - (0 if request.answer is None else len(request.answer))
+        request.answer = datagram
+        of_host = self._hosts[request.host]
+        of_host.answer_bytes += more
+        self._answer_bytes += more
+        while of_host.answer_bytes > self._limits.host_bytes:
+            self._forget(next(iter(of_host.requests.values())))
+        while self._answer_bytes > self._limits.all_bytes:
+            self._forget(self._requests.popleft())
+
+    def forget_peer(self, peer: CoapPeer) -> None:
+        """Forget what one address of a host has asked."""
+        of_host = self._hosts.get(peer.host)
+        if of_host is not None:
+            address = peer.address
+            for request in [one for key, one in of_host.requests.items() if key[0] == address]:
+                self._forget(request)
+
+    def prune(self, now: float) -> None:
+        """Forget those that can't be repeated any more, and the oldest where there are too many."""
+        requests = self._requests
+        while requests:
+            oldest = requests[0]
+            if not (oldest.is_forgotten or oldest.expires <= now or self.remembered > self._most):
+                return
+            self._forget(oldest)
+            requests.popleft()
+
+    def next_expiry(self) -> float | None:
+        """When the oldest one can't be repeated any more; None if there is none."""
+        return self._requests[0].expires if self._requests else None
+
+    def _forget(self, request: RecentRequest) -> None:
+        if request.is_forgotten:
+            return
+        request.is_forgotten = True
+        self.remembered -= 1
+        of_host = self._hosts[request.host]
+        del of_host.requests[request.key]
+        if request.answer is not None:
+            self._answer_bytes -= len(request.answer)
+            of_host.answer_bytes -= len(request.answer)
+            request.answer = None
+        if not of_host.requests:
+            del self._hosts[request.host]
 
 
 class RecentRequests:
@@ -106,20 +199,15 @@ class RecentRequests:
 
     def __init__(self, limits: RecentLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._of_peers: dict[Hashable, dict[int, RecentRequest]] = {}
-        self._strangers = RecentQueue(limits.of_strangers)
-        self._principals = RecentQueue(limits.of_principals)
+        self._strangers = RecentQueue(limits.of_strangers, limits)
+        self._principals = RecentQueue(limits.of_principals, limits)
 
     def __len__(self) -> int:
         return self._strangers.remembered + self._principals.remembered
 
     def find(self, peer: CoapPeer, message_id: int, now: float) -> RecentRequest | None:
         """The request that a message repeats; None if it is new."""
-        of_peer = self._of_peers.get(peer.address)
-        if of_peer is None:
-            return None
-        found = of_peer.get(message_id)
-        return found if found is not None and found.expires > now else None
+        return self._of(peer).find(peer, message_id, now)
 
     def add(
         self, peer: CoapPeer, message_id: int, now: float, *, is_confirmable: bool
@@ -127,53 +215,23 @@ class RecentRequests:
         """Remember a new request."""
         limits = self._limits
         lifetime_s = limits.confirmable_s if is_confirmable else limits.other_s
-        queue = self._strangers if peer.principal is None else self._principals
-        request = RecentRequest(peer.address, message_id, now + lifetime_s, queue)
-        of_peer = self._of_peers.get(peer.address)
-        if of_peer is None:
-            of_peer = self._of_peers[peer.address] = {}
-        elif message_id in of_peer:
-            self._forget(of_peer[message_id])
-            of_peer = self._of_peers.setdefault(peer.address, {})
-        elif len(of_peer) >= limits.of_peer:
-            self._forget(next(iter(of_peer.values())))
-        of_peer[message_id] = request
-        queue.add(request)
-        self._prune(queue, now)
-        return request
+        return self._of(peer).add(peer, message_id, now + lifetime_s, now)
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Forget what a peer has asked: its session is gone."""
-        for request in list(self._of_peers.get(peer.address, {}).values()):
-            self._forget(request)
+        self._of(peer).forget_peer(peer)
 
     def next_timer(self) -> float | None:
         """When some may be forgotten, which is in no hurry; None if there are none."""
-        due = [q.requests[0].expires for q in (self._strangers, self._principals) if q.requests]
-        return min(due) + _SLACK_S if due else None
+        due, other = self._strangers.next_expiry(), self._principals.next_expiry()
+        if due is None or (other is not None and other < due):
+            due = other
+        return None if due is None else due + _SLACK_S
 
     def handle_timer(self, now: float) -> None:
         """Forget those that can't be repeated any more."""
-        self._prune(self._strangers, now)
-        self._prune(self._principals, now)
+        self._strangers.prune(now)
+        self._principals.prune(now)
 
-    def _prune(self, queue: RecentQueue, now: float) -> None:
-        requests = queue.requests
-        while requests:
-            oldest = requests[0]
-            if oldest.is_forgotten or oldest.expires <= now or queue.remembered > queue.most:
-                self._forget(oldest)
-                requests.popleft()
-            else:
-                break
-
-    def _forget(self, request: RecentRequest) -> None:
-        if request.is_forgotten:
-            return
-        request.is_forgotten = True
-        request.answer = None
-        request.queue.remembered -= 1
-        of_peer = self._of_peers[request.address]
-        del of_peer[request.message_id]
-        if not of_peer:
-            del self._of_peers[request.address]
+    def _of(self, peer: CoapPeer) -> RecentQueue:
+        return self._strangers if peer.principal is None else self._principals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -45,9 +44,8 @@ class RefusedOptionError(CoapError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Options, sorted by who they are for.
+    """Options, sorted by who they are for; no dataclass, as each request makes one (`Block`).
 
     Attributes:
         passed: those of the resource.
@@ -58,11 +56,21 @@ class RequestOptions:
 
     """
 
-    passed: tuple[Option, ...]
-    registers: bool
-    deregisters: bool
-    echo: bytes | None
-    suppressed: int
+    __slots__ = ("deregisters", "echo", "passed", "registers", "suppressed")
+
+    def __init__(
+        self,
+        passed: tuple[Option, ...],
+        registers: bool = False,
+        deregisters: bool = False,
+        echo: bytes | None = None,
+        suppressed: int = 0,
+    ) -> None:
+        self.passed = passed
+        self.registers = registers
+        self.deregisters = deregisters
+        self.echo = echo
+        self.suppressed = suppressed
 
 
 def read_options(options: tuple[Option, ...]) -> RequestOptions:
@@ -79,7 +87,7 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
     for number, value in options:
         if number not in _PLAIN or len(value) > _PATH_BYTES_MAX:
             return _sorted(options)
-    return RequestOptions(options, False, False, None, 0)
+    return RequestOptions(options)
 
 
 def _sorted(options: tuple[Option, ...]) -> RequestOptions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -23,12 +22,14 @@ from coap_engine.uint import encode_uint
 _TAG_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
 class _Kept:
     """A whole response, and what tells the body of its request from others."""
 
-    response: CoapResponse
-    request_tag: bytes
+    __slots__ = ("request_tag", "response")
+
+    def __init__(self, response: CoapResponse, request_tag: bytes) -> None:
+        self.response = response
+        self.request_tag = request_tag
 
 
 class ResponseBodies:

@@ -9,6 +9,10 @@ from typing import Final
 
 from coap_engine.message import CoapPeer
 
+EXCHANGE_LIFETIME_S: Final = 247.0
+"""How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
+NON_LIFETIME_S: Final = 145.0
+"""How long one that is not repeated may be (same place)."""
 RESPONSE: Final = 0
 NOTIFICATION: Final = 1
 REQUEST: Final = 2

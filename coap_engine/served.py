@@ -4,6 +4,7 @@ Stated here and nowhere else:
 
 - An answer is piggybacked until the empty ACK has gone, and separate from then on (RFC 7252,
   section 5.2).
+- What nobody above answers is told so in the end (5.03), and gives its share back.
 - To an address that is not proven no answer is longer than three times the request; it is asked
   for an Echo instead (RFC 9175, section 2.4).
 """
@@ -11,6 +12,7 @@ Stated here and nowhere else:
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import with_options
@@ -29,8 +31,11 @@ from coap_engine.retransmission import (
     Confirmable,
     Retransmissions,
 )
-from coap_engine.shares import ShareRefusal, Shares
+from coap_engine.share_refusal import ShareRefusal
+from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
+
+_NOT_ANSWERED: Final = CoapResponse(codes.SERVICE_UNAVAILABLE, (), b"no answer in time")
 
 
 class ServedExchanges:
@@ -66,6 +71,7 @@ class ServedExchanges:
         self._counters = counters
         self._transmissions = retransmissions.transmissions
         self._open: dict[int, ServedExchange] = {}
+        self._unanswered: dict[int, ServedExchange] = {}
         self._to_acknowledge: deque[ServedExchange] = deque()
         self._ended: list[CoapEvent] = []
 
@@ -86,7 +92,7 @@ class ServedExchanges:
         refusal = self._shares.requests.take(exchange.peer)
         if refusal is not None:
             return refusal
-        self._open[exchange.number] = exchange
+        self._open[exchange.number] = self._unanswered[exchange.number] = exchange
         if registers:
             peer = exchange.peer
             outcome = self._observations.register(
@@ -135,8 +141,7 @@ class ServedExchanges:
                 *(number, response, now),
                 is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
             )
-        self._shares.requests.give_back(exchange.peer)
-        exchange.is_answered = True
+        self._answered(exchange)
         if not self.answer(exchange, response, now, observe=observe):
             if observe is not None:
                 self._observations.cancel(number)
@@ -186,7 +191,7 @@ class ServedExchanges:
         )
         if not exchange.is_confirmable or exchange.is_acknowledged:
             message.type = CON if exchange.is_confirmable else NON
-            message.message_id = self._outbox.next_message_id()
+            message.message_id = self._outbox.next_message_id(exchange.peer)
         datagram = message.encode()
         if not exchange.peer.is_address_proven and self._freshness.is_needed_to_answer(
             exchange.peer,
@@ -231,7 +236,7 @@ class ServedExchanges:
         if message.purpose == NOTIFICATION and exchange is not None:
             newest = self._observations.newest(message.exchange, now)
             if newest is not None:
-                message_id = self._outbox.next_message_id()
+                message_id = self._outbox.next_message_id(exchange.peer)
                 datagram = self._notification(exchange, newest, message_id, now)
                 self._observations.sent(message.exchange, message_id)
                 if newest.is_last:
@@ -246,28 +251,50 @@ class ServedExchanges:
             self._end(exchange.number, "the peer is gone")
 
     def next_timer(self) -> float | None:
-        """When the next empty ACK is due; None if none is."""
-        waiting = self._to_acknowledge
-        while waiting and (waiting[0].is_answered or waiting[0].number not in self._open):
-            waiting.popleft()
-        return waiting[0].acknowledge_at if waiting else None
+        """When the next empty ACK is due, or a request to be given up; None if none is."""
+        # What is to be acknowledged is due so soon that what is to be given up can wait for it.
+        to_acknowledge = self._next_to_acknowledge()
+        if to_acknowledge is not None:
+            return to_acknowledge.acknowledge_at
+        unanswered = self._next_unanswered()
+        return None if unanswered is None else unanswered.answer_by
 
     def handle_timer(self, now: float) -> None:
         """Acknowledge requests whose answers take longer (RFC 7252, section 5.2.2)."""
-        while (due := self.next_timer()) is not None and due <= now:
+        while (slow := self._next_to_acknowledge()) is not None and slow.acknowledge_at <= now:
             self._acknowledge(self._to_acknowledge.popleft())
+        while (slow := self._next_unanswered()) is not None and slow.answer_by <= now:
+            self.respond(slow.number, _NOT_ANSWERED, now, is_last=True)
+            self._ended.append(Ended(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:
         """What has ended, once."""
         ended, self._ended = self._ended, []
         return ended
 
+    def _next_to_acknowledge(self) -> ServedExchange | None:
+        waiting = self._to_acknowledge
+        while waiting and (waiting[0].is_answered or waiting[0].number not in self._open):
+            waiting.popleft()
+        return waiting[0] if waiting else None
+
+    def _next_unanswered(self) -> ServedExchange | None:
+        for exchange in self._unanswered.values():
+            return exchange
+        return None
+
+    def _answered(self, exchange: ServedExchange) -> None:
+        """It holds no share of requests any more."""
+        del self._unanswered[exchange.number]
+        self._shares.requests.give_back(exchange.peer)
+        exchange.is_answered = True
+
     def _acknowledge(self, exchange: ServedExchange) -> None:
         if exchange.is_acknowledged:
             return
         exchange.is_acknowledged = True
         datagram = empty_message(ACK, exchange.message_id)
-        exchange.recent.answer = datagram
+        exchange.recent.answered(datagram)
         self._outbox.put(datagram, exchange.peer)
 
     def _send(
@@ -275,7 +302,7 @@ class ServedExchanges:
     ) -> None:
         self._outbox.put(datagram, exchange.peer)
         if message.type == ACK:
-            exchange.recent.answer = datagram
+            exchange.recent.answered(datagram)
         elif message.type == CON:
             self._retransmissions.add(
                 Confirmable(exchange.peer, message.message_id, datagram, RESPONSE, exchange.number),
@@ -297,7 +324,7 @@ class ServedExchanges:
             self._notify(exchange, notification, now)
 
     def _notify(self, exchange: ServedExchange, notification: Notification, now: float) -> None:
-        message_id = self._outbox.next_message_id()
+        message_id = self._outbox.next_message_id(exchange.peer)
         datagram = self._notification(exchange, notification, message_id, now)
         self._outbox.put(datagram, exchange.peer)
         self._counters.notifications += 1
@@ -332,5 +359,5 @@ class ServedExchanges:
         if exchange is None:
             return
         if not exchange.is_answered:
-            self._shares.requests.give_back(exchange.peer)
+            self._answered(exchange)
         self._ended.append(Ended(number, reason))

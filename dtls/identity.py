@@ -10,6 +10,8 @@ class Proof(enum.Enum):
     """How a peer showed who it is."""
 
     NONE = "anonymous"
+    LOCAL = "local"
+    """It is on the gateway's own machine: no other can have its address."""
     PSK = "psk"
 
 
@@ -29,11 +31,13 @@ class PeerIdentity:
     @property
     def may_write(self) -> bool:
         """Whether the peer may change anything (row A8: writes only for authenticated peers)."""
-        return self.proof is not Proof.NONE
+        return self.proof not in (Proof.NONE, Proof.LOCAL)
 
     def __str__(self) -> str:
         return f"{self.proof.value}:{self.name}" if self.name else self.proof.value
 
 
+LOCAL = PeerIdentity(Proof.LOCAL)
+"""A peer of plain CoAP on this machine."""
 ANONYMOUS = PeerIdentity(Proof.NONE)
 """A peer that showed nothing: plain CoAP, or a handshake that is not complete."""

@@ -18,6 +18,8 @@ _COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", 
 
 def as_text(status: Mapping[str, Any]) -> str:
     """Lines for a terminal."""
+    if "boot_epoch" not in status:
+        return summary_text(status)
     place = f"{status['domain'] or '-'}/{status['group'] or '-'}"
     above = f"parent {status['parent']}" if status["parent"] else "root of the tree"
     changed = status["last_change"]
@@ -41,6 +43,14 @@ def as_text(status: Mapping[str, Any]) -> str:
         *without_links(status),
     ]
     return "\n".join(lines)
+
+
+def summary_text(status: Mapping[str, Any]) -> str:
+    """A line for a terminal, of what a stranger is told."""
+    return (
+        f"{status.get('id')}: up {status.get('up_s')} s, hedgerow {status.get('version')}. "
+        "It tells the rest on its own machine and to those with a key (coaps)."
+    )
 
 
 def _disk(disk: Mapping[str, Any]) -> list[str]:

@@ -151,4 +151,8 @@ def _status(answer: Response) -> Status:
         why = answer.payload.decode(errors="replace")
         raise ClientError(f"{answer.code} {why}".rstrip())
     told: Status = json.loads(answer.payload)
+    if "places" not in told:
+        raise ClientError(
+            "tells its place on its own machine and to those with a key (coaps) alone"
+        )
     return told

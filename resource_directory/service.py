@@ -34,6 +34,7 @@ from resource_directory.link_format import LinkFormatError, WebLink
 from resource_directory.parameters import QueryParameters
 from resource_directory.payloads import ParsedPayloads
 from resource_directory.query import LookupQuery
+from resource_directory.read_lately import ReadLately
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
 from resource_directory.search import LinkSearch
@@ -109,6 +110,7 @@ class DirectoryService:
         self._watches = watches
         self._simple = SimpleRegistrations()
         self._parsed = ParsedPayloads()
+        self._read_lately = ReadLately()
         self._interfaces: Mapping[tuple[str, ...], _Interface] = {
             REGISTER: {exchange.POST: self._register},
             RESOURCES: {exchange.GET: self._find_resources},
@@ -305,7 +307,8 @@ class DirectoryService:
     def _read(self, request: DirectoryRequest, now: float) -> DirectoryAnswer:
         if request.accept not in (None, LINK_FORMAT):
             return _not_acceptable()
-        return _links(request, map(str, self.registry.get(_location(request), now).links))
+        registration = self.registry.get(_location(request), now)
+        return _links(request, [self._read_lately.text(registration)])
 
     # -- look-ups --------------------------------------------------------------------------------
 

@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapResponse
+from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.rendering import Renderings
 
+RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
+"""Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
 _log = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ class Answers:
         access: decides before anybody is asked.
         at_hand: are asked first, in this order.
         remote_of: a peer as resources see it.
+        rates: how often peers may have a resource asked.
 
     """
 
@@ -37,11 +41,13 @@ class Answers:
         access: CoapAccess,
         at_hand: Sequence[AtHand],
         remote_of: Callable[[CoapPeer], Any],
+        rates: Rates = RENDERING_RATES,
     ) -> None:
         self._access = access
         self._at_hand = at_hand
         self._remote_of = remote_of
         self._renderings = Renderings(site)
+        self._rendering_shares = RateShares(rates)
         self._ends: dict[int, Callable[[], None]] = {}
         self._open: dict[int, CoapPeer] = {}
 
@@ -54,6 +60,11 @@ class Answers:
     def open_requests(self) -> int:
         """Requests and observations that are being answered."""
         return len(self._open)
+
+    def refusals(self) -> dict[str, int]:
+        """How often what was refused since the start, for metrics."""
+        shares = self._rendering_shares
+        return {"renderings_host": shares.refused_host, "renderings_full": shares.refused_full}
 
     def asked(
         self, asked: Asked, now: float, respond: Respond, ask: AskPeer
@@ -80,6 +91,8 @@ class Answers:
             if response is not None:
                 self._begin(response, source, asked, respond, partial(ask, asked.peer))
                 return None
+        if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
+            return self._rendering_shares.refusal().response(), True
         return self._render(asked, respond)
 
     def ended(self, exchange: int) -> None:
@@ -144,8 +157,13 @@ class Answers:
             if is_last:
                 self._open.pop(exchange, None)
                 self._ends.pop(exchange, None)
+                # Who did not have it at hand may tell of its changes all the same.
+                is_last = not any(
+                    self._is_observed(source, asked, response, respond) for source in self._at_hand
+                )
             respond(exchange, response, is_last)
 
         self._open[exchange] = asked.peer
-        self._ends[exchange] = self._renderings.begin(message, tell)
+        is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
+        self._ends[exchange] = self._renderings.begin(message, tell, is_stranger=is_stranger)
         return None

@@ -20,6 +20,7 @@ from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
+from dtls.identity import LOCAL
 from gateway.clients import ClientRoll
 from gateway.coap.access import identity_of
 from gateway.coap.peers import Requester
@@ -53,7 +54,7 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
             aiocoap.error.RenderableError: not for this peer (4.01), or no such client (4.04).
 
         """
-        if not (self._anonymous or identity_of(request).may_write or _is_here(request.remote)):
+        if not (self._anonymous or identity_of(request).may_write or _is_here(request)):
             raise error.Unauthorized("the list of clients needs a key (coaps), or this machine")
         asked = _query(request.opt.uri_query)
         told = self._clients.one(asked["id"]) if "id" in asked else None
@@ -77,9 +78,9 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         return _json(asdict(kicked), Code.CHANGED)
 
 
-def _is_here(remote: Any) -> bool:
-    """Whether a peer of plain CoAP is on this machine: no other can have its address."""
-    return isinstance(remote, Requester) and remote.scheme == "coap" and remote.is_here
+def _is_here(request: Any) -> bool:
+    """Whether a peer is on this machine, and not on that of a gateway that asks for it."""
+    return isinstance(request.remote, Requester) and identity_of(request) == LOCAL
 
 
 def _query(options: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from aiocoap import interfaces
 from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity, Proof
 from gateway.coap.access import EVERYTHING, PublicPaths
 from gateway.coap.rendering import Renderings
 from tree_handler.errors import ProtocolError
@@ -43,8 +43,8 @@ class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap i
     def __init__(self, identity: str | None, gateway_id: str) -> None:
         self.identity = ANONYMOUS
         if identity is not None:
-            self.authenticated_claims = (identity,)
             self.identity = _identity(identity)
+            self.authenticated_claims = () if self.identity == LOCAL else (identity,)
         self.hostinfo = self.hostinfo_local = gateway_id
         self.uri_base = self.uri_base_local = f"{self.scheme}://{gateway_id}"
 
@@ -83,7 +83,8 @@ class LocalExecution:
             return diagnostic(Code.BAD_REQUEST, "a remote query must not lead to another one")
         if request.writes and not self._may_write(request.identity):
             return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: not allowed to write")
-        if request.identity is None and not (request.writes or self._is_public(request)):
+        knows_nobody = request.identity in (None, str(LOCAL))
+        if knows_nobody and not (request.writes or self._is_public(request)):
             return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: reading this needs a key")
         answer = await self._renderings.answer(self._message(request))
         content_format = answer.opt.content_format

@@ -10,7 +10,7 @@ from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
 
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress, join_host_port
-from dtls.identity import ANONYMOUS, PeerIdentity
+from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity
 
 KNOWN_MAX = 4_096
 """Addresses that are not looked at again each time; that is all that is remembered of them."""
@@ -99,7 +99,6 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
 
     Attributes:
         identity: who the peer is.
-        is_here: it is on this machine.
 
     """
 
@@ -121,7 +120,6 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
     ) -> None:
         self.scheme = scheme
         self.identity = identity
-        self.is_here = is_loopback(address)
         port = _DEFAULT_PORTS[scheme]
         self.hostinfo = join_host_port(address.sockaddr[0], address.sockaddr[1], port)
         self.hostinfo_local = join_host_port(*local, port)
@@ -150,5 +148,6 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
 
 
 def plain_requester(address: PeerAddress, local: tuple[str, int]) -> Requester:
-    """A peer of plain CoAP, that nobody vouches for."""
-    return Requester("coap", ANONYMOUS, address, local, address)
+    """A peer of plain CoAP, that nobody vouches for unless it is on this machine."""
+    identity = LOCAL if is_loopback(address) else ANONYMOUS
+    return Requester("coap", identity, address, local, address)

@@ -15,6 +15,7 @@ from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
+from dtls.identity import LOCAL
 from gateway.coap.execution import QUERY_SEGMENT
 from gateway.coap.remote_exchange import RemoteExchange
 from tree_handler.errors import ProtocolError
@@ -28,10 +29,13 @@ PATH = (QUERY_SEGMENT,)
 
 
 def first_claim(remote: Any) -> str | None:
-    """The identity that a transport has authenticated (``psk:operator``), or None."""
+    """The identity that a transport has authenticated (``psk:operator``), or None.
+
+    Of a peer on this machine it is ``local``, which lets it read there what it may read here.
+    """
     for claim in remote.authenticated_claims:
         return str(claim)
-    return None
+    return str(LOCAL) if getattr(remote, "identity", None) == LOCAL else None
 
 
 class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[misc]  # untyped

@@ -15,21 +15,29 @@ Tell = Callable[[Any, bool], None]
 
 AT_ONCE: Final = 4
 """So many resources are asked in one turn of the loop: each may take a millisecond."""
+STRANGERS_AT_ONCE: Final = 1
+"""For strangers, who wait for each other and for nobody else."""
 
 _log = logging.getLogger("coap-server")
 
 
 class _Turns:
-    """Lets few begin in each turn of the loop, so that who else has something to do gets a turn."""
+    """Lets few begin in each turn of the loop, so that who else has something to do gets a turn.
 
-    def __init__(self) -> None:
+    Args:
+        at_once: how many.
+
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
         self._begun = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def begin(self) -> None:
         """Wait until it is one's turn."""
         loop = asyncio.get_running_loop()
-        if self._begun < AT_ONCE and not self._waiting:
+        if self._begun < self._at_once and not self._waiting:
             if not self._begun:
                 loop.call_soon(self._next)
             self._begun += 1
@@ -40,7 +48,7 @@ class _Turns:
 
     def _next(self) -> None:
         self._begun = 0
-        while self._waiting and self._begun < AT_ONCE:
+        while self._waiting and self._begun < self._at_once:
             turn = self._waiting.popleft()
             if not turn.done():  # who waited may have been cancelled
                 turn.set_result(None)
@@ -59,19 +67,21 @@ class Renderings:
 
     def __init__(self, site: Any) -> None:
         self._site = site
-        self._turns = _Turns()
+        self._turns = _Turns(AT_ONCE)
+        self._turns_of_strangers = _Turns(STRANGERS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many there are, observations among them."""
         return len(self._tasks)
 
-    def begin(self, request: Any, tell: Tell) -> Callable[[], None]:
+    def begin(self, request: Any, tell: Tell, *, is_stranger: bool = False) -> Callable[[], None]:
         """Have a request answered: errors of resources are responses, too.
 
         Args:
             request: an incoming aiocoap message, whole.
             tell: is called with each response, the first one and those to an observer.
+            is_stranger: whoever asks has a turn with other strangers.
 
         Returns:
             What ends it: nothing is told after that.
@@ -85,7 +95,8 @@ class Renderings:
 
         lose_interest: Callable[[], None] = pipe.on_event(on_event)
         rendered = error_to_message(pipe, _log)
-        task = asyncio.create_task(self._render(rendered), name=f"render {request.code}")
+        turns = self._turns_of_strangers if is_stranger else self._turns
+        task = asyncio.create_task(self._render(rendered, turns), name=f"render {request.code}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         rendered.on_interest_end(task.cancel)
@@ -110,8 +121,8 @@ class Renderings:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _render(self, pipe: Any) -> None:
-        await self._turns.begin()
+    async def _render(self, pipe: Any, turns: _Turns) -> None:
+        await turns.begin()
         try:
             await self._site.render_to_pipe(pipe)
         except Exception as failure:  # a resource is a developer's own code: it may raise anything

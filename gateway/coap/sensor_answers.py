@@ -56,8 +56,8 @@ class _Observed:
 class SensorAnswers:
     """Answers GETs of sensors that were read within their interval, and tells who observes them.
 
-    All else is left to the resource: actuators, which are read anew for each GET, sensors that
-    have no reading yet, and requests that are wrong.
+    All else is left to the resource: sensors that have no reading of late, and requests that are
+    wrong. An actuator's state is at hand for a second (`sampler.ACTUATOR_S`).
 
     Args:
         served: the resources by sensor name; others add to it and take from it.

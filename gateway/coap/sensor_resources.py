@@ -63,9 +63,8 @@ class SensorResources:
             KeyError: it is not served.
 
         """
-        served = self._resources.pop(name)
+        del self._resources[name]
         self._site.remove_resource(_path(name))
-        served.updated_state(Message(code=Code.NOT_FOUND, payload=_REMOVED))
         self.answers.removed(name, CoapResponse(int(Code.NOT_FOUND), (), _REMOVED))
 
     def links(self) -> list[WebLink]:
@@ -116,14 +115,13 @@ class SensorResources:
         return {name: value for name, value in named.items() if value}
 
     def _notify(self, sensor: Sensor, _: Record) -> None:
-        served = self._resources.get(sensor.name)
-        if served is not None:
-            served.updated_state()
-            self.answers.changed(sensor.name)
+        self.answers.changed(sensor.name)
 
 
-class SensorResource(resource.ObservableResource):  # type: ignore[misc]  # aiocoap has no types
+class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
     """One sensor: GET as SenML JSON, or as plain text if that is asked for.
+
+    Who observes it is told by `SensorAnswers`, once for all, not by aiocoap's task for each.
 
     Args:
         sensor: what is served.

@@ -64,7 +64,11 @@ class EngineShell:
 
     def refusals(self) -> dict[str, int]:
         """What peers were refused since the start, how often, by kind."""
-        return self._engine.shares.refusals() | {"echo": self._engine.freshness.refused}
+        return (
+            self._engine.shares.refusals()
+            | self._answers.refusals()
+            | {"echo": self._engine.freshness.refused}
+        )
 
     def events(self) -> dict[str, int]:
         """What the engine counted since the start."""

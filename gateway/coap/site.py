@@ -10,10 +10,11 @@ from typing import Any
 
 from aiocoap import resource
 
+from dtls.identity import LOCAL
 from gateway.clients import ClientRoll
 from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
-from gateway.coap import remote, status
+from gateway.coap import remote
 from gateway.coap.access import EVERYTHING, PublicPaths, identity_of
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
@@ -22,6 +23,8 @@ from gateway.coap.execution import LocalExecution
 from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.status import PATH as STATUS_PATH
+from gateway.coap.status import StatusResource, StatusSummary
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
@@ -92,7 +95,8 @@ class GatewaySite:
         self._interfaces = ResourceDirectory(
             self.directory.service, _owner, clock=self.directory.now
         )
-        self._serve_status(status)
+        self._summary = StatusSummary(status, anonymous=owner.anonymous)
+        self._serve_resources(StatusResource(status, anonymous=owner.anonymous))
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(
             clients_resource.PATH,
@@ -112,7 +116,7 @@ class GatewaySite:
     @property
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
-        return (self._sensors.answers, WellKnownCore(self.site), self._lookups)
+        return (self._sensors.answers, self._summary, WellKnownCore(self.site), self._lookups)
 
     def start(self, sensors: Iterable[Sensor], base: str) -> None:
         """Serve sensors and register them in the directory.
@@ -137,19 +141,19 @@ class GatewaySite:
         await self._exchange.stop()
         await self.directory.stop()
 
-    def _serve_status(self, report: Callable[[], Mapping[str, Any]]) -> None:
+    def _serve_resources(self, status: StatusResource) -> None:
         self.site.add_resource(
             (".well-known", "core"),
             resource.WKCResource(self.site.get_resources_as_linkheader, impl_info=None),
         )
-        self.site.add_resource(status.PATH, status.StatusResource(report))
+        self.site.add_resource(STATUS_PATH, status)
         self._interfaces.add_to(self.site)
 
     def _expired(self) -> None:
         self._lookups.changed()
 
     def _may_write(self, identity: str | None) -> bool:
-        return self._anonymous or identity is not None
+        return self._anonymous or identity not in (None, str(LOCAL))
 
 
 def _owner(request: Any) -> str | None:

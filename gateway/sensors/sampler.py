@@ -22,6 +22,9 @@ from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedEr
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
 
+ACTUATOR_S = 1.0
+"""So long an actuator's state is taken for what it is; others than the gateway may change it."""
+
 T = TypeVar("T")
 Deliver = Callable[[Sensor, Record], None]
 
@@ -77,6 +80,7 @@ class Sampler:
         self._last: dict[str, Reading] = {}
         self._failing: set[str] = set()
         self._waiting: set[str] = set()
+        self._asked: dict[str, int] = {}
         self._overlapped = 0
         self._changed = asyncio.Event()
 
@@ -131,18 +135,25 @@ class Sampler:
         return self._clock()
 
     def at_hand(self, sensor: Sensor) -> Reading | None:
-        """The last reading while its interval lasts; None if ``current`` has to ask the sensor."""
+        """The last reading while its interval lasts; None if ``current`` has to ask the sensor.
+
+        An actuator's lasts `ACTUATOR_S` at most.
+        """
         last = self._last.get(sensor.name)
-        if last is None or isinstance(sensor, Actuator):
+        if last is None:
             return None
-        fresh = self._clock() - last.taken_at <= sensor.interval_s
-        # A GET does not queue behind a slow device.
-        return last if fresh or sensor.name in self._waiting else None
+        limit_s = sensor.interval_s
+        if isinstance(sensor, Actuator):
+            limit_s = min(limit_s, ACTUATOR_S)
+        fresh = self._clock() - last.taken_at <= limit_s
+        # A GET does not queue behind a slow device, nor does each one ask it.
+        asked = sensor.name in self._waiting or sensor.name in self._asked
+        return last if fresh or asked else None
 
     async def current(self, sensor: Sensor) -> Reading:
-        """The last reading while its interval lasts, else a fresh one; an actuator's is fresh.
+        """What is `at_hand`, else a fresh reading.
 
-        A fresh reading is not delivered: the numbers count the regular ones.
+        That is not delivered: the numbers count the regular ones.
 
         Raises:
             SensorError: the sensor can't be read.
@@ -153,8 +164,15 @@ class Sampler:
             return last
         with _blame(sensor):
             outcome = sensor.read()
-            value = outcome if isinstance(outcome, int | float) else await self._wait(outcome)
-        return self._checked(sensor, value)
+            value = (
+                outcome
+                if isinstance(outcome, int | float)
+                else await self._wait_for(sensor, outcome)
+            )
+        reading = self._checked(sensor, value)
+        if self._sensors.get(sensor.name) is sensor:
+            self._last[sensor.name] = reading
+        return reading
 
     async def write(self, actuator: Actuator, value: float) -> Reading:
         """Set an actuator, read it back and deliver that reading.
@@ -216,6 +234,16 @@ class Sampler:
             self._failed(sensor, error)
         finally:
             self._waiting.discard(sensor.name)
+
+    async def _wait_for(self, sensor: Sensor, outcome: Awaitable[float]) -> float:
+        """Wait for a reading that was asked for; meanwhile nobody else has to ask."""
+        self._asked[sensor.name] = self._asked.get(sensor.name, 0) + 1
+        try:
+            return await self._wait(outcome)
+        finally:
+            self._asked[sensor.name] -= 1
+            if not self._asked[sensor.name]:
+                del self._asked[sensor.name]
 
     async def _wait(self, outcome: Awaitable[T]) -> T:
         try:

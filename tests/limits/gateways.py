@@ -27,16 +27,27 @@ class Gateway:
         sections: further TOML.
         tree: further keys of [tree].
         coap: further keys of [coap].
+        access: the keys of [access].
+        name: its id.
 
     """
 
-    def __init__(self, folder: Path, sections: str, tree: str = "", coap: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        sections: str,
+        tree: str = "",
+        coap: str = "",
+        *,
+        access: str = "anonymous = true",
+        name: str = "gw",
+    ) -> None:
         (folder / "tree.key").write_text("ab" * 32)
         config = folder / "gateway.toml"
         config.write_text(
             f"""
 [gateway]
-id = "gw"
+id = "{name}"
 state_dir = "{folder}/state"
 [mqtt]
 port = 0
@@ -48,7 +59,7 @@ key_file = "{folder}/tree.key"
 discovery = false
 {tree}
 [access]
-anonymous = true
+{access}
 {sections}
 """
         )

@@ -14,7 +14,8 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.observation import ConfirmRules
 from coap_engine.observations import Notification, Observations
-from coap_engine.shares import DatagramRates, Quota, ShareLimits, Shares
+from coap_engine.rates import Rates
+from coap_engine.shares import Quota, ShareLimits, Shares
 
 PROVEN = CoapPeer(("session", 1), "pump", "pump", is_address_proven=True)
 STRANGER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")
@@ -258,7 +259,7 @@ def test_observations_end_with_their_session_or_by_whoever_answers() -> None:
 
 def test_without_room_a_request_to_observe_is_refused_and_one_anew_is_not() -> None:
     quota = Quota(host=2, strangers=10, principal=1, everybody=10, retry_s=60)
-    observations = Observations(Shares(ShareLimits(quota, quota, quota, DatagramRates())))
+    observations = Observations(Shares(ShareLimits(quota, quota, quota, Rates())))
     for exchange in (1, 2):
         assert observations.register(STRANGER, bytes([exchange]), exchange, 0.0).refusal is None
     refused = observations.register(STRANGER, b"\x03", 3, 0.0)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import BadBlockError, Block, BodyLimits
 from coap_engine.message import CoapPeer, CoapResponse, Option
+from coap_engine.rates import Rates
 from coap_engine.request_bodies import RequestBodies, WholeBody
-from coap_engine.shares import DatagramRates, Quota, ShareLimits, Shares
+from coap_engine.shares import Quota, ShareLimits, Shares
 
 PEER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")
 OTHER = CoapPeer(("192.0.2.1", 5684), "192.0.2.1")
@@ -30,7 +31,7 @@ def spelled(value: bytes) -> str:
 
 def shares_of(held_bytes: Quota) -> Shares:
     one = Quota(1, 1, 1, 1, 1)
-    return Shares(ShareLimits(one, one, held_bytes, DatagramRates()))
+    return Shares(ShareLimits(one, one, held_bytes, Rates()))
 
 
 class Server:

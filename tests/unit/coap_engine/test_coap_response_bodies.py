@@ -10,9 +10,10 @@ from coap_engine import codes, option_numbers
 from coap_engine.blocks import Block, BodyLimits
 from coap_engine.body_fetch import BodyFetch, FetchFailedError
 from coap_engine.message import CoapPeer, CoapResponse, Option
+from coap_engine.rates import Rates
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.response_bodies import ResponseBodies
-from coap_engine.shares import DatagramRates, Quota, ShareLimits, Shares
+from coap_engine.shares import Quota, ShareLimits, Shares
 
 PEER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")
 OTHER = CoapPeer(("192.0.2.1", 5684), "192.0.2.1")
@@ -39,7 +40,7 @@ def value(answer: CoapResponse, number: int) -> bytes | None:
 
 def without_room() -> Shares:
     one = Quota(1, 1, 1, 1, 1)
-    return Shares(ShareLimits(one, one, NO_ROOM, DatagramRates()))
+    return Shares(ShareLimits(one, one, NO_ROOM, Rates()))
 
 
 class Server:

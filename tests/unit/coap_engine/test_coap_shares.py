@@ -11,18 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer
-from coap_engine.shares import (
-    ADMITTED,
-    DROPPED,
-    REFUSED,
-    DatagramRates,
-    DatagramShares,
-    Quota,
-    Share,
-    ShareLimits,
-    ShareRefusal,
-    Shares,
-)
+from coap_engine.rates import ADMITTED, DROPPED, REFUSED, Rates, RateShares
+from coap_engine.share_refusal import ShareRefusal
+from coap_engine.shares import Quota, Share, ShareLimits, Shares
 
 QUOTA = Quota(host=3, strangers=7, principal=5, everybody=12, retry_s=300)
 
@@ -65,7 +56,7 @@ def test_a_stranger_has_no_account_of_an_authenticated_peer_by_the_same_name() -
 
 
 def test_all_refusals_are_told_by_kind() -> None:
-    shares = Shares(ShareLimits(QUOTA, QUOTA, QUOTA, DatagramRates(1.0, 1.0, 1.0, 4)))
+    shares = Shares(ShareLimits(QUOTA, QUOTA, QUOTA, Rates(1.0, 1.0, 1.0, 4)))
     shares.observations.take(stranger("192.0.2.1"), 4)
     shares.held_bytes.take(authenticated("pump"), 6)
     shares.datagrams.admit(stranger("192.0.2.1"), 0.0)
@@ -138,7 +129,7 @@ TestShare.settings = settings(deadline=None, max_examples=60, stateful_step_coun
 
 
 def test_a_host_has_its_rate_of_datagrams_and_a_burst_of_a_second() -> None:
-    datagrams = DatagramShares(DatagramRates(host=10.0, strangers=100.0, principal=20.0, hosts=8))
+    datagrams = RateShares(Rates(host=10.0, strangers=100.0, principal=20.0, hosts=8))
     first = [datagrams.admit(stranger("192.0.2.1"), 5.0) for _ in range(13)]
     assert first == [ADMITTED] * 10 + [REFUSED, DROPPED, DROPPED]
     assert datagrams.refusal().code == codes.TOO_MANY_REQUESTS
@@ -149,7 +140,7 @@ def test_a_host_has_its_rate_of_datagrams_and_a_burst_of_a_second() -> None:
 
 
 def test_datagrams_of_many_strangers_do_not_keep_those_of_authenticated_peers_out() -> None:
-    datagrams = DatagramShares(DatagramRates(host=10.0, strangers=100.0, principal=20.0, hosts=8))
+    datagrams = RateShares(Rates(host=10.0, strangers=100.0, principal=20.0, hosts=8))
     verdicts = Counter(datagrams.admit(stranger(f"h{n}"), 1.0) for n in range(10_000))
     assert verdicts[ADMITTED] <= 100
     assert verdicts[REFUSED] <= 8
@@ -166,8 +157,8 @@ def test_datagrams_of_many_strangers_do_not_keep_those_of_authenticated_peers_ou
 def test_rates_hold_and_buckets_stay_few_whoever_sends(
     bursts: list[tuple[int, float, int, bool]],
 ) -> None:
-    rates = DatagramRates(host=10.0, strangers=30.0, principal=10.0, hosts=8)
-    datagrams = DatagramShares(rates)
+    rates = Rates(host=10.0, strangers=30.0, principal=10.0, hosts=8)
+    datagrams = RateShares(rates)
     now = 100.0
     admitted: Counter[CoapPeer] = Counter()
     began = now
@@ -184,7 +175,7 @@ def test_rates_hold_and_buckets_stay_few_whoever_sends(
 
 
 def test_a_forgotten_bucket_would_have_been_full() -> None:
-    datagrams = DatagramShares(DatagramRates(host=2.0, strangers=1e6, principal=2.0, hosts=8))
+    datagrams = RateShares(Rates(host=2.0, strangers=1e6, principal=2.0, hosts=8))
     admitted = sum(
         datagrams.admit(stranger("192.0.2.1"), now / 10) == ADMITTED for now in range(1, 1001)
     )

@@ -46,7 +46,8 @@ class Roof:
         self.site = CountedSite()
         self.sensors = SensorResources(self.site, self.sampler, "gw", Place("campus", "north"))
         self.thermometer = Thermometer("roof", interval_s=30.0)
-        for sensor in (self.thermometer, Switch("pump")):
+        self.pump = Switch("pump")
+        for sensor in (self.thermometer, self.pump):
             self.sampler.add(sensor)
             self.sensors.add(sensor)
         self.told: list[tuple[int, CoapResponse, bool]] = []
@@ -122,7 +123,6 @@ async def test_plain_text_is_at_hand_too_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        get("/sensors/pump"),
         get("/sensors"),
         get("/sensors/cellar"),
         get("/"),
@@ -137,6 +137,20 @@ async def test_what_a_resource_has_to_judge_is_left_to_it(request_: CoapRequest)
     roof = Roof()
     async with roof.read():
         assert ask(roof.sensors.answers, request_) is None
+
+
+async def test_an_actuator_s_state_is_at_hand_for_a_second_and_whenever_it_was_set() -> None:
+    roof = Roof()
+    answers, asked = roof.sensors.answers, get("/sensors/pump")
+    assert ask(answers, asked) is None
+    async with roof.read():
+        assert (value(ask(answers, asked)), max_age(ask(answers, asked))) == (0.0, 0)
+        await roof.sampler.write(roof.pump, 1.0)
+        assert value(ask(answers, asked)) == 1.0
+        roof.now += 1.5
+        assert ask(answers, asked) is None
+        await roof.sampler.current(roof.pump)
+        assert value(ask(answers, asked)) == 1.0
 
 
 async def test_a_new_reading_takes_the_place_of_the_last_one() -> None:

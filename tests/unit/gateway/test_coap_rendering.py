@@ -56,6 +56,19 @@ async def test_few_resources_are_asked_in_one_turn_of_the_loop_and_all_in_the_en
     await found.idle()
 
 
+async def test_who_is_no_stranger_does_not_wait_behind_strangers() -> None:
+    found, slow = renderings()
+    answers: list[str] = []
+    for _ in range(50):
+        found.begin(asking(), lambda *_: answers.append("stranger"), is_stranger=True)
+    found.begin(asking(), lambda *_: answers.append("known"))
+    while "known" not in answers:
+        await asyncio.sleep(0)
+    assert slow.asked < 10
+    await found.idle()
+    assert slow.asked == 51
+
+
 async def test_a_request_that_nobody_waits_for_any_more_is_not_carried_out() -> None:
     found, slow = renderings()
     ends = [found.begin(asking(), lambda *_: None) for _ in range(50)]

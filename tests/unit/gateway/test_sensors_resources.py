@@ -74,6 +74,7 @@ async def served() -> AsyncIterator[Served]:
         coaps=None,
         keystore=Keystore(),
         anonymous=True,
+        at_hand=(served.sensors.answers,),
     )
     async with server:
         served.port = server.coap_port

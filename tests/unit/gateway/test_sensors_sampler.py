@@ -160,6 +160,24 @@ async def test_a_current_value_is_the_last_reading_while_its_interval_lasts() ->
     assert bench.records.empty()  # an asked-for reading is not delivered
 
 
+async def test_a_slow_device_is_asked_once_for_all_who_want_its_value_meanwhile() -> None:
+    now = [100.0]
+    bench = Bench(clock=lambda: now[0])
+    slow = Gated("a", interval_s=10.0)
+    bench.sampler.add(slow)
+    slow.gate.set()
+    before = await bench.sampler.current(slow)
+    now[0] += 20.0
+    slow.gate.clear()
+    asking = asyncio.create_task(bench.sampler.current(slow))
+    await asyncio.sleep(0)
+    assert await bench.sampler.current(slow) == before
+    slow.gate.set()
+    assert (await asking).taken_at == now[0]
+    assert await bench.sampler.current(slow) == await asking
+    assert slow.reads == 2
+
+
 async def test_a_current_value_of_a_sensor_that_fails_raises_with_its_name() -> None:
     bench = Bench()
     broken = Broken("broken")

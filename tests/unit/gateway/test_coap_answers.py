@@ -1,0 +1,134 @@
+"""Goal: who answers a request, who tells of changes after that, and what strangers may cost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiocoap import Message, resource
+
+from coap_engine import codes
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.rates import Rates
+from dtls.datagrams import PeerAddress
+from gateway.coap.access import CoapAccess
+from gateway.coap.answers import Answers
+from gateway.coap.at_hand import Respond
+from gateway.coap.peers import UdpPeers, plain_requester
+
+URI_PATH, MAX_AGE = 11, 14
+PATH = (URI_PATH, b"well")
+PEERS = UdpPeers()
+OPERATOR = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
+
+
+class Well(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def render_get(self, _request: Any) -> Any:
+        self.asked += 1
+        return Message(payload=b"%d" % self.asked)
+
+
+class NeverAtHand:
+    """Has no answer, and tells of the changes of one path."""
+
+    def __init__(self) -> None:
+        self.observers: dict[int, Respond] = {}
+
+    def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
+        return None
+
+    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+        if request.options == (PATH,):
+            self.observers[exchange] = respond
+            return True
+        return False
+
+    def ended(self, exchange: int) -> None:
+        self.observers.pop(exchange, None)
+
+
+def nobody(*_: object) -> None:
+    raise AssertionError("no peer is to be asked")
+
+
+class World:
+    """One resource, and what was told."""
+
+    def __init__(self, rates: Rates) -> None:
+        site = resource.Site()
+        self.well = Well()
+        site.add_resource(("well",), self.well)
+        self.source = NeverAtHand()
+        self.answers = Answers(
+            site, CoapAccess(anonymous=True), (self.source,),
+            lambda _peer: plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683)),
+            rates,
+        )  # fmt: skip
+        self.told: list[tuple[int, bytes, bool]] = []
+        self.exchanges = 0
+
+    def ask(
+        self, peer: CoapPeer, now: float = 0.0, *, observe: bool = False
+    ) -> tuple[CoapResponse, bool] | None:
+        self.exchanges += 1
+        request = CoapRequest(codes.GET, (PATH,), observe=observe)
+        return self.answers.asked(
+            Asked(self.exchanges, peer, request),
+            now,
+            lambda exchange, response, is_last: self.told.append(
+                (exchange, response.payload, is_last)
+            ),
+            nobody,
+        )
+
+    async def wait(self, told: int) -> None:
+        while len(self.told) < told:
+            await asyncio.sleep(0)
+
+
+def stranger(number: int) -> CoapPeer:
+    return PEERS.of(PeerAddress((f"192.0.2.{number}", 40_000)))
+
+
+async def test_who_had_no_answer_at_hand_tells_of_changes_after_the_resource_s_answer() -> None:
+    world = World(Rates())
+    assert world.ask(stranger(1), observe=True) is None
+    await world.wait(1)
+    assert world.told == [(1, b"1", False)]
+    assert world.answers.open_requests == 1
+    world.source.observers[1](1, CoapResponse(codes.CONTENT, (), b"changed"), False)
+    assert world.told[1:] == [(1, b"changed", False)]
+    world.answers.ended(1)
+    assert not world.source.observers
+    assert world.answers.open_requests == 0
+    await world.answers.stop()
+
+
+@pytest.mark.parametrize(
+    ("host_of", "code", "kind"),
+    [
+        pytest.param(lambda _: 1, codes.TOO_MANY_REQUESTS, "renderings_host", id="one host"),
+        pytest.param(lambda n: n, codes.SERVICE_UNAVAILABLE, "renderings_full", id="many hosts"),
+    ],
+)
+async def test_strangers_have_so_many_resources_asked_a_second_and_others_theirs(
+    host_of: Any, code: int, kind: str
+) -> None:
+    world = World(Rates(host=5.0, strangers=10.0))
+    refused = [one for n in range(100) if (one := world.ask(stranger(host_of(n)))) is not None]
+    assert {(response.code, is_last) for response, is_last in refused} == {(code, True)}
+    assert all(dict(response.options)[MAX_AGE] == b"\x01" for response, _ in refused)
+    assert world.answers.refusals()[kind] == len(refused)
+    assert world.ask(OPERATOR) is None
+    assert world.ask(stranger(1), now=2.0) is None
+    begun = 100 - len(refused) + 2
+    await world.wait(begun)
+    assert world.well.asked == begun <= 12
+    await world.answers.stop()
