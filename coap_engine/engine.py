@@ -23,7 +23,12 @@ from coap_engine.own_requests import OwnRequests
 from coap_engine.rates import ADMITTED, DROPPED
 from coap_engine.recent_requests import RecentRequest, RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
-from coap_engine.request_options import RefusedOptionError, RequestOptions, read_options
+from coap_engine.request_options import (
+    RefusedOptionError,
+    RequestOptions,
+    is_protected,
+    read_options,
+)
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.retransmission import REQUEST, Retransmissions
 from coap_engine.served import ServedExchanges
@@ -247,7 +252,7 @@ class Engine:
         peer, code = exchange.peer, exchange.code
         if options.echo is not None:
             self.freshness.check(peer, options.echo, now)
-        if self.freshness.is_needed_to_act(peer, code, now):
+        if self.freshness.is_needed_to_act(peer, code, now) and not is_protected(exchange.options):
             self._served.answer(exchange, self.freshness.challenge(peer, now), now)
             return
         answer = self._blocks(exchange, now)

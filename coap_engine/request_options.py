@@ -90,6 +90,15 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
     return RequestOptions(options)
 
 
+def is_protected(options: tuple[Option, ...]) -> bool:
+    """Whether a message is protected by OSCORE (RFC 8613).
+
+    Whoever opens a request sees whether it was sent before, and only who holds the key protects an
+    answer: neither waits for an Echo.
+    """
+    return any(number == option_numbers.OSCORE for number, _ in options)
+
+
 def _sorted(options: tuple[Option, ...]) -> RequestOptions:
     passed: list[Option] = []
     own: dict[int, bytes] = {}

@@ -24,6 +24,7 @@ from coap_engine.freshness import Freshness
 from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended
 from coap_engine.observations import Notification, Observations
 from coap_engine.outbox import DatagramOutbox
+from coap_engine.request_options import is_protected
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.retransmission import (
     NOTIFICATION,
@@ -193,11 +194,15 @@ class ServedExchanges:
             message.type = CON if exchange.is_confirmable else NON
             message.message_id = self._outbox.next_message_id(exchange.peer)
         datagram = message.encode()
-        if not exchange.peer.is_address_proven and self._freshness.is_needed_to_answer(
-            exchange.peer,
-            exchange.request_bytes,
-            len(datagram) * (self._transmissions if message.type == CON else 1),
-            now,
+        if (
+            not exchange.peer.is_address_proven
+            and self._freshness.is_needed_to_answer(
+                exchange.peer,
+                exchange.request_bytes,
+                len(datagram) * (self._transmissions if message.type == CON else 1),
+                now,
+            )
+            and not is_protected(response.options)
         ):
             message.code, message.payload = codes.UNAUTHORIZED, b""
             message.options = self._freshness.challenge(exchange.peer, now).options

@@ -13,6 +13,7 @@ class Proof(enum.Enum):
     LOCAL = "local"
     """It is on the gateway's own machine: no other can have its address."""
     PSK = "psk"
+    OSCORE = "oscore"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,8 @@ class MqttSection:
 class CoapSection:
     """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write; a port may be None.
 
+    An ``oscore_file`` names devices that protect their requests themselves, on whatever port.
+
     Each port is opened at all addresses and host names of ``host``, that of DTLS at those of
     ``dtls_host`` if there are any. Over plain CoAP what stands below one of the paths of
     ``public`` is read by anybody, and everything from this machine.
@@ -150,6 +152,7 @@ class CoapSection:
     dtls_host: list[str] | None = field(default=None, metadata=ONE_OR_MORE)
     dtls_port: int | None = 5684
     psk_file: Path | None = None
+    oscore_file: Path | None = None
     public: list[str] = field(default_factory=_public)
     limits: CoapLimits = field(default_factory=CoapLimits)
 

@@ -308,6 +308,7 @@ class GatewayProcess:
     async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         coap, anonymous = self._settings.coap, self._settings.access.anonymous
+        oscore = state.oscore_contexts(coap.oscore_file, own.state_dir)
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, anonymous, own.state_dir, coap.public),
             self._members.known,
@@ -326,7 +327,7 @@ class GatewayProcess:
             coaps=at.get("coaps"),
             keystore=keystore or Keystore(),
             anonymous=anonymous,
-            rules=CoapRules(coap.public, coap.limits.engine, coap.limits.dtls),
+            rules=CoapRules(coap.public, coap.limits.engine, coap.limits.dtls, oscore),
             at_hand=self._site.at_hand,
         )
         try:

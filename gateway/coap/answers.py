@@ -6,9 +6,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from coap_engine import codes
+from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapResponse
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
@@ -18,9 +18,25 @@ from gateway.coap.rendering import Renderings
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
+_NOT_OPENED: Final = CoapResponse(codes.BAD_OPTION, (), b"option 9 is not understood")
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
 _log = logging.getLogger(__name__)
+
+
+class RequestAnswers(Protocol):
+    """Who answers requests; see `Answers`."""
+
+    def asked(
+        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+    ) -> tuple[CoapResponse, bool] | None:
+        """Answer a request."""
+
+    def refusals(self) -> dict[str, int]:
+        """How often what was refused since the start, for metrics."""
+
+    def ended(self, exchange: int) -> None:
+        """Nobody waits for answers to an exchange any more."""
 
 
 class Answers:
@@ -81,6 +97,8 @@ class Answers:
             The response, and whether it is the last one; None if all will come later.
 
         """
+        if asked.request.value(option_numbers.OSCORE) is not None:
+            return _NOT_OPENED, True
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is not None:
             return refused, True

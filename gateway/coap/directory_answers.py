@@ -13,7 +13,7 @@ from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.lookup_turns import LookUpTurns
-from gateway.coap.peers import SessionAddress
+from gateway.coap.peers import OscoreAddress, SessionAddress
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -246,11 +246,14 @@ def _asked(request: CoapRequest, peer: CoapPeer | None) -> DirectoryRequest | No
 
 def _base(peer: CoapPeer) -> str | None:
     """Where it asks from, as a URI."""
-    if isinstance(peer.address, SessionAddress):
-        host, port = peer.address.address.sockaddr[:2]
+    address = peer.address
+    if isinstance(address, OscoreAddress):
+        address = address.outer
+    if isinstance(address, SessionAddress):
+        host, port = address.address.sockaddr[:2]
         return f"coaps://{join_host_port(host, port, COAPS_PORT)}"
-    if isinstance(peer.address, PeerAddress):
-        host, port = peer.address.sockaddr[:2]
+    if isinstance(address, PeerAddress):
+        host, port = address.sockaddr[:2]
         return f"coap://{join_host_port(host, port, COAP_PORT)}"
     return None
 

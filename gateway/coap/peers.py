@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import socket
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Self
 
 from aiocoap import interfaces
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
@@ -87,6 +89,19 @@ def session_peer(session_id: int, address: PeerAddress, identity: PeerIdentity) 
     )
 
 
+class OscoreAddress(NamedTuple):
+    """A device behind OSCORE.
+
+    Attributes:
+        outer: where its messages come from: its own address, or a proxy's.
+        identity: who it is.
+
+    """
+
+    outer: Hashable
+    identity: PeerIdentity
+
+
 class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
     """Who asks, as a resource sees it in ``request.remote``.
 
@@ -136,6 +151,13 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
     def blockwise_key(self) -> Any:
         """Blocks of one peer belong together, others do not."""
         return self._key
+
+    def known_as(self, identity: PeerIdentity) -> Self:
+        """The same for one who has shown in its message who it is."""
+        known = copy.copy(self)
+        known.identity = identity
+        known._key = (self._key, identity)
+        return known
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Requester) and self._key == other._key

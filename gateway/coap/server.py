@@ -6,9 +6,9 @@ import logging
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from coap_engine.engine import Engine
 from coap_engine.limits import DEFAULT_LIMITS as ENGINE_LIMITS
@@ -23,11 +23,21 @@ from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
 from gateway.coap.access import EVERYTHING, CoapAccess
-from gateway.coap.answers import Answers
+from gateway.coap.answers import Answers, RequestAnswers
 from gateway.coap.at_hand import AtHand
-from gateway.coap.peers import Requester, SessionAddress, UdpPeers, plain_requester, session_peer
+from gateway.coap.peers import (
+    OscoreAddress,
+    Requester,
+    SessionAddress,
+    UdpPeers,
+    plain_requester,
+    session_peer,
+)
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
+
+if TYPE_CHECKING:
+    from gateway.coap.oscore_context import OscoreContext
 
 _log = logging.getLogger(__name__)
 
@@ -58,12 +68,14 @@ class CoapRules:
         public: paths that strangers may read.
         engine: how much all peers may take.
         dtls: how many sessions there may be.
+        oscore: devices that protect their requests themselves, by kid and kid context.
 
     """
 
     public: Sequence[str] = EVERYTHING
     engine: EngineLimits = ENGINE_LIMITS
     dtls: EndpointLimits = DTLS_LIMITS
+    oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
 
 
 DEFAULT_RULES = CoapRules()
@@ -229,7 +241,7 @@ class CoapServer:
             raise
         shell = EngineShell(
             Engine(secrets.token_bytes, self._rules.engine),
-            self._answers,
+            self._with_oscore(),
             self._transmit,
             self._flush,
         )
@@ -251,6 +263,13 @@ class CoapServer:
         if self._sessions is not None:
             self._sessions.port.close()
         self._udp = self._sessions = None
+
+    def _with_oscore(self) -> RequestAnswers:
+        if not self._rules.oscore:
+            return self._answers
+        from gateway.coap.oscore import OscoreAnswers  # noqa: PLC0415  # only where it is used
+
+        return OscoreAnswers(self._rules.oscore, self._answers)
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
         if self._shell is not None:
@@ -275,6 +294,8 @@ class CoapServer:
                 return self._sessions.requester(session_id)
             case PeerAddress() as address if self._udp is not None:
                 return plain_requester(address, (self._udp.local_host(address), self._udp.port))
+            case OscoreAddress(outer, identity):
+                return self._remote_of(CoapPeer(outer, outer)).known_as(identity)
         raise LookupError(f"{peer} is at none of the ports")
 
     async def __aenter__(self) -> Self:

@@ -23,7 +23,7 @@ from coap_engine.message import (
 )
 from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
-from gateway.coap.answers import Answers
+from gateway.coap.answers import RequestAnswers
 from gateway.coap.refusals import RefusalLog
 
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
@@ -45,7 +45,7 @@ class EngineShell:
     def __init__(
         self,
         engine: Engine,
-        answers: Answers,
+        answers: RequestAnswers,
         transmit: Callable[[bytes, CoapPeer], None],
         flush: Callable[[], None],
     ) -> None:

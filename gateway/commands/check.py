@@ -162,6 +162,8 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield tree.key
     if (coap := sections["coap"]) is not None:
         yield lambda: state.keystore(coap.psk_file)
+        if (devices := coap.oscore_file) is not None:
+            yield lambda: state.oscore_devices(devices)
     if (access := sections["access"]) is not None:
         if (passwords := access.password_file) is not None:
             yield lambda: access_files.passwords(passwords)

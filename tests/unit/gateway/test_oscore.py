@@ -1,0 +1,289 @@
+"""Requests that devices protect themselves (OSCORE, RFC 8613), without a socket."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiocoap.message import Direction, Message
+from aiocoap.numbers.codes import Code
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coap_engine import codes, option_numbers
+from coap_engine.engine import Engine
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from gateway.coap.oscore import OscoreAnswers
+from gateway.coap.oscore_context import OscoreContext
+from gateway.coap.oscore_keys import OscoreKeys
+from gateway.coap.oscore_numbers import SenderNumbers
+
+SECRET = bytes.fromhex("0102030405060708090a0b0c0d0e0f10")
+SALT = bytes.fromhex("9e7ca92223786340")
+THERMOMETER = OscoreKeys("thermometer", SECRET, b"\x01", b"\x02", SALT)
+PEER = CoapPeer("there", b"there")
+OSCORE = option_numbers.OSCORE
+
+
+class NoDisk(SenderNumbers):
+    """Numbers from 0 on, that nobody keeps."""
+
+    def __init__(self) -> None:
+        """Nothing to read."""
+
+    def first(self, _name: str) -> int:
+        return 0
+
+    def use_below(self, _name: str, _number: int) -> None:
+        pass
+
+
+class Resource:
+    """Answers everything, and notes who asked for what."""
+
+    def __init__(self, answer: bytes = b"Hello World!") -> None:
+        self.asked_for: list[tuple[str | None, CoapRequest]] = []
+        self.answer = answer
+        self.tell: Callable[[int, CoapResponse, bool], None] | None = None
+
+    def asked(
+        self, asked: Asked, _now: float, respond: Any, _ask: Any
+    ) -> tuple[CoapResponse, bool]:
+        self.asked_for.append((asked.peer.principal, asked.request))
+        self.tell = respond
+        return CoapResponse(codes.CONTENT, (), self.answer), not asked.request.observe
+
+    def ended(self, exchange: int) -> None:
+        pass
+
+    def refusals(self) -> dict[str, int]:
+        return {}
+
+
+class World:
+    """A gateway's side of one context, and the device's."""
+
+    def __init__(self, keys: OscoreKeys = THERMOMETER, answer: bytes = b"Hello World!") -> None:
+        self.context = OscoreContext(keys, NoDisk(), secrets.token_bytes(8))
+        self.resource = Resource(answer)
+        self.answers = OscoreAnswers({keys.known_by: self.context}, self.resource)
+        turned = OscoreKeys(
+            keys.name,
+            keys.master_secret,
+            keys.recipient_id,
+            keys.sender_id,
+            keys.master_salt,
+            keys.id_context,
+        )
+        self.device = OscoreContext(turned, NoDisk(), b"")
+        self.device.recipient_replay_window.initialize_empty()
+        self.told: list[CoapResponse] = []
+        self.exchanges = 0
+
+    def protect(self, code: Code = Code.GET, **options: Any) -> tuple[CoapRequest, Any]:
+        payload = options.pop("payload", b"")
+        message = Message(code=code, payload=payload, **options)
+        outer, request_id = self.device.protect(message)
+        request = CoapRequest(
+            int(outer.code),
+            ((OSCORE, outer.opt.oscore),),
+            outer.payload,
+            observe=outer.opt.observe == 0,
+        )
+        return request, request_id
+
+    def send(self, request: CoapRequest) -> CoapResponse:
+        self.exchanges += 1
+        answer = self.answers.asked(
+            Asked(self.exchanges, PEER, request),
+            0.0,
+            lambda _exchange, response, _is_last: self.told.append(response),
+            lambda *_: None,
+        )
+        assert answer is not None
+        return answer[0]
+
+    def open(self, response: CoapResponse, request_id: Any) -> Any:
+        (value,) = [value for number, value in response.options if number == OSCORE]
+        message = Message(code=Code(response.code), payload=response.payload)
+        message.opt.oscore = value
+        message.direction = Direction.INCOMING
+        return self.device.unprotect(message, request_id)[0]
+
+    def ask(self, code: Code = Code.GET, **options: Any) -> Any:
+        request, request_id = self.protect(code, **options)
+        return self.open(self.send(request), request_id)
+
+    def begin(self) -> None:
+        """The first request, which is asked for an Echo."""
+        echo = self.ask().opt.echo
+        assert echo is not None
+        assert self.ask(echo=echo).code == Code.CONTENT
+        self.resource.asked_for.clear()
+
+
+def refused(response: CoapResponse) -> tuple[int, bytes]:
+    assert (option_numbers.MAX_AGE, b"") in response.options  # RFC 8613, section 8.2
+    return response.code, response.payload
+
+
+def test_rfc8613_c4_and_c7_the_vectors_of_a_request_and_its_response() -> None:
+    """As datagrams, through the engine: a request without Echo and its answer."""
+    keys = OscoreKeys("c1", SECRET, b"\x01", b"", SALT)
+    world = World(keys)
+    world.context.recipient_replay_window.initialize_empty()
+    engine = Engine(secrets.token_bytes)
+    request = "44025d1f00003974396c6f63616c686f7374620914ff612f1092f1776f1c1668b3825e"
+    engine.receive_datagram(bytes.fromhex(request), PEER, 0.0)
+    (asked,) = engine.events()
+    assert isinstance(asked, Asked)
+    answer = world.answers.asked(asked, 0.0, lambda *_: None, lambda *_: None)
+    assert answer is not None
+    engine.respond(asked.exchange, *answer[:1], 0.0, is_last=True)
+    ((datagram, _),) = engine.datagrams_to_send()
+    assert datagram.hex() == ("64445d1f0000397490ffdbaad1e9a7e7b2a813d3c31524378303cdafae119106")
+    ((principal, inner),) = world.resource.asked_for
+    assert principal == "oscore:c1"
+    assert (inner.code, inner.options) == (codes.GET, ((option_numbers.URI_PATH, b"tv1"),))
+
+
+def test_after_a_start_a_device_shows_that_its_first_request_is_new() -> None:
+    world = World()
+    first = world.ask(uri_path=("tv1",))
+    assert (first.code, world.resource.asked_for) == (Code.UNAUTHORIZED, [])
+    assert world.ask(uri_path=("tv1",), echo=first.opt.echo).payload == b"Hello World!"
+    assert world.ask(uri_path=("tv1",)).payload == b"Hello World!"
+    ((principal, request), _) = world.resource.asked_for
+    assert principal == "oscore:thermometer"
+    assert request.is_fresh
+
+
+def test_what_was_sent_before_a_start_is_not_taken_after_it() -> None:
+    world = World()
+    world.begin()
+    request, _ = world.protect(Code.PUT, uri_path=("valve",), payload=b"1")
+    assert world.send(request).code == codes.CHANGED
+    again = World()  # the gateway has started anew
+    assert again.send(request).code == codes.CHANGED  # protected: the Echo that it asks for
+    assert again.resource.asked_for == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_each_request_is_served_once_in_whatever_order_copies_come(data: st.DataObject) -> None:
+    world = World()
+    world.begin()
+    requests = [world.protect(Code.PUT, payload=bytes([n]))[0] for n in range(6)]
+    for index in data.draw(st.lists(st.integers(0, 5), max_size=20)):
+        world.send(requests[index])
+    served = [request.payload for _, request in world.resource.asked_for]
+    assert len(served) == len(set(served))
+
+
+def test_a_copy_is_refused_by_name_of_what_it_is() -> None:
+    world = World()
+    world.begin()
+    request, _ = world.protect()
+    world.send(request)
+    assert refused(world.send(request)) == (codes.UNAUTHORIZED, b"Replay detected")
+
+
+def test_an_unknown_kid_is_told_so() -> None:
+    world = World()
+    option = b"\x09\x00" + b"\x77"
+    request = CoapRequest(codes.POST, ((OSCORE, option),), b"x" * 20)
+    assert refused(world.send(request)) == (codes.UNAUTHORIZED, b"Security context not found")
+
+
+def test_another_key_and_changed_bytes_do_not_open() -> None:
+    world, other = World(), World(OscoreKeys("t", b"z" * 16, b"\x01", b"\x02", SALT))
+    request, _ = other.protect()
+    assert refused(world.send(request)) == (codes.BAD_REQUEST, b"Decryption failed")
+    request, _ = world.protect()
+    for at in range(len(request.payload)):
+        changed = bytearray(request.payload)
+        changed[at] ^= 1
+        broken = CoapRequest(request.code, request.options, bytes(changed))
+        assert refused(world.send(broken)) == (codes.BAD_REQUEST, b"Decryption failed")
+    assert world.resource.asked_for == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=30), st.binary(max_size=40), st.sampled_from([1, 2, 3, 4, 5]))
+def test_any_bytes_are_refused_and_nothing_is_raised(
+    option: bytes, payload: bytes, code: int
+) -> None:
+    world = World()
+    response = world.send(CoapRequest(code, ((OSCORE, option),), payload))
+    assert response.code >= 0x80
+    assert world.resource.asked_for == []
+
+
+def test_a_long_answer_and_a_long_request_travel_in_blocks_inside() -> None:
+    world = World(answer=b"0123456789" * 130)
+    world.begin()
+    got, number = b"", 0
+    while True:
+        answer = world.ask(uri_path=("long",), block2=(number, False, 5))
+        got += answer.payload
+        if not answer.opt.block2.more:
+            break
+        number += 1
+    assert got == b"0123456789" * 130
+    world.resource.asked_for.clear()
+    assert (
+        world.ask(Code.PUT, uri_path=("p",), payload=b"a" * 16, block1=(0, True, 0)).code
+        == Code.CONTINUE
+    )
+    last = world.ask(Code.PUT, uri_path=("p",), payload=b"b" * 4, block1=(1, False, 0))
+    assert last.opt.block1.block_number == 1
+    ((_, request),) = world.resource.asked_for
+    assert request.payload == b"a" * 16 + b"b" * 4
+
+
+def test_notifications_have_numbers_of_their_own_and_only_the_device_reads_them() -> None:
+    world = World()
+    world.begin()
+    request, request_id = world.protect(observe=0)
+    assert request.observe
+    first = world.open(world.send(request), request_id)
+    assert (first.payload, first.opt.observe) == (b"Hello World!", 0)
+    assert world.resource.tell is not None
+    for value in (b"1", b"2"):
+        world.resource.tell(1, CoapResponse(codes.CONTENT, (), value), False)
+    assert [world.open(response, request_id).payload for response in world.told] == [b"1", b"2"]
+    assert len({value for response in world.told for _, value in response.options}) == 2
+
+
+def test_a_number_is_on_the_disk_before_it_is_used_and_none_comes_again(tmp_path: Path) -> None:
+    path, used = tmp_path / "numbers", set[int]()
+    for _ in range(5):  # each start ends with a kill
+        numbers = SenderNumbers(path, ["t"], lambda _: 0)
+        context = OscoreContext(THERMOMETER.__class__("t", SECRET, b"\x01", b"\x02"), numbers, b"e")
+        for _ in range(5_000):
+            number = context.new_sequence_number()
+            assert number not in used
+            used.add(number)
+
+
+def test_a_device_that_was_taken_out_and_comes_back_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    first = SenderNumbers(path, ["t"], lambda _: 7).first("t")
+    SenderNumbers(path, [], lambda _: 7)
+    assert SenderNumbers(path, ["t"], lambda _: 7).first("t") > first + 4_000
+
+
+def test_numbers_that_can_not_be_read_are_not_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    path.write_text('{"t": "many"}')
+    with pytest.raises(ValueError, match="no sequence numbers"):
+        SenderNumbers(path, ["t"], lambda _: 0)
+
+
+def test_secrets_are_not_shown() -> None:
+    world = World()
+    assert SECRET.hex() not in repr(world.context) + repr(THERMOMETER)
+    assert str(SECRET) not in repr(THERMOMETER)
