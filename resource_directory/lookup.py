@@ -102,26 +102,40 @@ class LookUp:
     def _matching_links(
         self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
     ) -> Iterator[str | None]:
+        since = self._next_order
+        told: set[tuple[str, str]] = set()
         for key in candidates:
             checks.done += CANDIDATE_CHECKS
             registration = self._of_link.get(key)
             if (
-                registration is not None
-                and registration.expires_at > now
-                and self._meets_all(others, registration, key, checks)
+                registration is None
+                or registration.expires_at <= now
+                or not self._meets_all(others, registration, key, checks)
             ):
-                yield registration.texts[key - registration.order - 1]
-            else:
                 yield None
+                continue
+            text = registration.texts[key - registration.order - 1]
+            name = (registration.location, text)
+            if key >= since and name in told:  # as it was before it was registered again
+                yield None
+                continue
+            told.add(name)
+            yield text
 
     def _matching_endpoints(
         self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
     ) -> Iterator[str | None]:
+        since = self._next_order
+        told: set[str] = set()
         for order in candidates:
             checks.done += CANDIDATE_CHECKS
             # One that leaves has links in the index still.
             registration = self._registrations.get(order)
-            if registration is None or registration.expires_at <= now:
+            if (
+                registration is None
+                or registration.expires_at <= now
+                or (order >= since and registration.location in told)
+            ):
                 yield None
                 continue
             for criterion in others:
@@ -130,6 +144,7 @@ class LookUp:
                     break
             else:
                 checks.done += WRITTEN_CHECKS
+                told.add(registration.location)
                 yield str(registration.endpoint_link())
 
     def _take_out(self, registration: Registration, at: int) -> None:

@@ -1,7 +1,7 @@
 """One look-up under way, which goes on for a while and later again.
 
 Registrations may come and go meanwhile. What was there all the time is found, in its place; what
-came or went may be found or not.
+came or went may be found or not, and what was registered again is told once.
 """
 
 from __future__ import annotations

@@ -95,6 +95,19 @@ def test_the_criterion_that_fewest_meet_is_looked_at_first() -> None:
             assert len(found(search)) <= 11
 
 
+@pytest.mark.parametrize("query", [(), ("gp=g",), ("ep=*",), ("rt=temperature",)])
+@pytest.mark.parametrize("kind", ["ep", "res"])
+def test_an_endpoint_that_registers_again_meanwhile_is_told_once(
+    kind: str, query: tuple[str, ...]
+) -> None:
+    registry = fleet(30)
+    search = find(registry, kind, *query)
+    assert not search.go_on(50)
+    registry.register("n0", LINKS, 0.0, base=BASE, attributes=(("et", "other"), ("gp", "g")))
+    per_endpoint = 1 if kind == "ep" or query == ("rt=temperature",) else len(LINKS)
+    assert len(found(search)) == 30 * per_endpoint
+
+
 class SlicedLookUps(RuleBasedStateMachine):
     """What stands all the time and stays as it is, is found once; what goes on and off may be."""
 
