@@ -82,6 +82,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 	@.venv/bin/python tests/fuzz coap --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
+	@.venv/bin/python tests/fuzz rd --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
 	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

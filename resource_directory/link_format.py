@@ -34,6 +34,8 @@ _ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 _WRITTEN: dict[tuple[tuple[str, str | None], ...], str] = {}
 _WRITTEN_MAX = 1_024
 _WRITTEN_CHARACTERS = 256
+# What was read between the target and the comma behind a link, likewise.
+_READ: dict[str, tuple[tuple[str, str | None], ...]] = {}
 
 
 class LinkFormatError(ValueError):
@@ -131,6 +133,23 @@ def serialise(links: Iterable[WebLink]) -> str:
     return ",".join(map(_serialise, links))
 
 
+def written_attributes(attributes: tuple[tuple[str, str | None], ...]) -> str:
+    """Write what stands behind a link's target.
+
+    Raises:
+        LinkFormatError: an attribute can't be written; it is named.
+
+    """
+    written = _WRITTEN.get(attributes)
+    if written is None:
+        written = "".join(_written(name, value) for name, value in attributes)
+        if len(_WRITTEN) >= _WRITTEN_MAX:
+            _WRITTEN.clear()
+        if len(written) <= _WRITTEN_CHARACTERS:
+            _WRITTEN[attributes] = written
+    return written
+
+
 def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
     if text[at] != "<":
         raise LinkFormatError("'<' expected", at, text[at:])
@@ -140,9 +159,26 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
     href = text[at + 1 : end]
     if not _is_target(href):
         raise LinkFormatError("a URI reference expected", at + 1, text[at + 1 :])
+    # Up to the next link, unless a value has what looks like one: that is read, and not kept.
+    behind = text.find(",<", end)
+    written = text[end + 1 : behind] if 0 <= behind <= end + _WRITTEN_CHARACTERS else None
+    known = None if written is None else _READ.get(written)
+    if known is not None and len(known) <= max_attributes:
+        return WebLink(href, known), behind
+    attributes, at = _attributes(text, end + 1, max_attributes)
+    if written is not None and at == behind:
+        if len(_READ) >= _WRITTEN_MAX:
+            _READ.clear()
+        _READ[written] = attributes
+    return WebLink(href, attributes), at
+
+
+def _attributes(
+    text: str, at: int, max_attributes: int
+) -> tuple[tuple[tuple[str, str | None], ...], int]:
     attributes: list[tuple[str, str | None]] = []
     once: set[str] = set()
-    at = _skip_space(text, end + 1)
+    at = _skip_space(text, at)
     while at < len(text) and text[at] == ";":
         if len(attributes) == max_attributes:
             raise LinkFormatError(f"more than {max_attributes} attributes", at, text[at:])
@@ -156,7 +192,7 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
             attributes.append((name, value))
         if name in _ONCE:
             once.add(name)
-    return WebLink(href, tuple(attributes)), at
+    return tuple(attributes), at
 
 
 def _name(text: str, start: int) -> tuple[str, int]:
@@ -202,14 +238,7 @@ def _value(text: str, start: int) -> tuple[str, int]:
 def _serialise(link: WebLink) -> str:
     if not _is_target(link.href):
         raise LinkFormatError("not a URI reference", 0, link.href)
-    written = _WRITTEN.get(link.attributes)
-    if written is None:
-        written = "".join(_written(name, value) for name, value in link.attributes)
-        if len(_WRITTEN) >= _WRITTEN_MAX:
-            _WRITTEN.clear()
-        if len(written) <= _WRITTEN_CHARACTERS:
-            _WRITTEN[link.attributes] = written
-    return f"<{link.href}>{written}"
+    return f"<{link.href}>{written_attributes(link.attributes)}"
 
 
 def _written(name: str, value: str | None) -> str:
@@ -238,6 +267,8 @@ def _is_cardinal(value: str) -> bool:
 
 
 def _is_target(href: str) -> bool:
+    if href.isprintable():  # most, and without going through their characters
+        return not ("<" in href or ">" in href or '"' in href or " " in href)
     return _NO_TARGET.isdisjoint(href)
 
 

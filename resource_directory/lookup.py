@@ -18,14 +18,18 @@ from resource_directory.index import Criterion, Index
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
-from resource_directory.search import LinkSearch
+from resource_directory.search import ChecksDone, LinkSearch
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 IN_ORDER_MAX = 256
 LINKS_AT_ONCE = 32
 """So many links of one registration are looked at, or taken out of the index, in one go."""
-PREFIX_CHECKS = 10
-"""So much more than one value's is a prefix's check of a candidate."""
+CANDIDATE_CHECKS = 4
+"""So much takes a candidate, and each other criterion that it is held to."""
+WRITTEN_CHECKS = 24
+"""So much takes writing an endpoint's link; those of resources are written."""
+_NOTHING = 0
+"""No id, where something was looked at and none was found."""
 
 
 class LookUp:
@@ -76,52 +80,71 @@ class LookUp:
     def resources(self, query: LookupQuery, now: float) -> LinkSearch:
         """Search for links, as link format writes them."""
         rarest, others = self._plan(query.criteria)
-        candidates: Iterable[int | None] = (
-            each_in_order(self._of_link, self._changes)
+        candidates = (
+            self._keys_of(each_in_order(self._registrations, self._changes))
             if rarest is None
             else self._link_candidates(rarest)
         )
-        return LinkSearch(self._matching_links(candidates, others, now), _checks(others), query)
+        checks = ChecksDone()
+        return LinkSearch(self._matching_links(candidates, others, now, checks), checks, query)
 
     def endpoints(self, query: LookupQuery, now: float) -> LinkSearch:
         """Search for endpoints, as links to their registrations."""
         rarest, others = self._plan(query.criteria)
-        candidates: Iterable[int | None] = (
+        candidates = (
             each_in_order(self._registrations, self._changes)
             if rarest is None
             else self._orders(rarest)
         )
-        return LinkSearch(self._matching_endpoints(candidates, others, now), _checks(others), query)
+        checks = ChecksDone()
+        return LinkSearch(self._matching_endpoints(candidates, others, now, checks), checks, query)
 
     def _matching_links(
-        self, candidates: Iterable[int | None], others: Sequence[Criterion], now: float
+        self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
     ) -> Iterator[str | None]:
+        since = self._next_order
+        told: set[tuple[str, str]] = set()
         for key in candidates:
-            registration = None if key is None else self._of_link.get(key)
+            checks.done += CANDIDATE_CHECKS
+            registration = self._of_link.get(key)
             if (
-                key is not None
-                and registration is not None
-                and registration.expires_at > now
-                and all(self._meets(c, registration, key) for c in others)
+                registration is None
+                or registration.expires_at <= now
+                or not self._meets_all(others, registration, key, checks)
             ):
-                yield registration.texts[key - registration.order - 1]
-            else:
                 yield None
+                continue
+            text = registration.texts[key - registration.order - 1]
+            name = (registration.location, text)
+            if key >= since and name in told:  # as it was before it was registered again
+                yield None
+                continue
+            told.add(name)
+            yield text
 
     def _matching_endpoints(
-        self, candidates: Iterable[int | None], others: Sequence[Criterion], now: float
+        self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
     ) -> Iterator[str | None]:
+        since = self._next_order
+        told: set[str] = set()
         for order in candidates:
+            checks.done += CANDIDATE_CHECKS
             # One that leaves has links in the index still.
-            registration = None if order is None else self._registrations.get(order)
-            if registration is None or registration.expires_at <= now:
+            registration = self._registrations.get(order)
+            if (
+                registration is None
+                or registration.expires_at <= now
+                or (order >= since and registration.location in told)
+            ):
                 yield None
                 continue
             for criterion in others:
-                if not (yield from self._endpoint_meets(criterion, registration)):
+                if not (yield from self._endpoint_meets(criterion, registration, checks)):
                     yield None
                     break
             else:
+                checks.done += WRITTEN_CHECKS
+                told.add(registration.location)
                 yield str(registration.endpoint_link())
 
     def _take_out(self, registration: Registration, at: int) -> None:
@@ -133,49 +156,76 @@ class LookUp:
         if end < len(registration.resolved):
             self._leaving.append((registration, end))
 
-    def _meets(self, criterion: Criterion, registration: Registration, key: int) -> bool:
-        if not criterion.is_prefix:
-            return self._links_by_term.has(criterion, key) or self._registrations_by_term.has(
-                criterion, registration.order
-            )
+    def _meets_all(
+        self,
+        criteria: Sequence[Criterion],
+        registration: Registration,
+        key: int,
+        checks: ChecksDone,
+    ) -> bool:
         link = registration.resolved[key - registration.order - 1]
-        return criterion.matches(link_terms(link)) or criterion.matches(
-            endpoint_terms(registration)
-        )
+        for criterion in criteria:
+            checks.done += CANDIDATE_CHECKS
+            if criterion.is_prefix:
+                checks.done += len(link.attributes) + len(registration.attributes)
+                is_met = criterion.matches(link_terms(link)) or criterion.matches(
+                    endpoint_terms(registration)
+                )
+            else:
+                is_met = self._links_by_term.has(criterion, key) or self._registrations_by_term.has(
+                    criterion, registration.order
+                )
+            if not is_met:
+                return False
+        return True
 
     def _endpoint_meets(
-        self, criterion: Criterion, registration: Registration
+        self, criterion: Criterion, registration: Registration, checks: ChecksDone
     ) -> Generator[None, None, bool]:
-        """Whether an endpoint or one of its links meets a criterion; pauses after some links."""
+        """Whether an endpoint or one of its links meets a criterion; pauses between links."""
         order = registration.order
+        checks.done += CANDIDATE_CHECKS
         if criterion.is_prefix:
+            checks.done += len(registration.attributes)
             is_met = criterion.matches(endpoint_terms(registration))
         else:
             is_met = self._registrations_by_term.has(criterion, order)
         if is_met:
             return True
-        for number, link in enumerate(registration.resolved, 1):
+        for key, link in enumerate(registration.resolved, order + 1):
+            checks.done += 1
             if criterion.is_prefix:
-                found = criterion.matches(link_terms(link))
+                checks.done += len(link.attributes)
+                is_met = criterion.matches(link_terms(link))
             else:
-                found = self._links_by_term.has(criterion, order + number)
-            if found:
+                is_met = self._links_by_term.has(criterion, key)
+            if is_met:
                 return True
-            if not number % LINKS_AT_ONCE:
-                yield
+            yield
         return False
 
-    def _link_candidates(self, criterion: Criterion) -> Iterator[int | None]:
+    def _keys_of(self, orders: Iterable[int]) -> Iterator[int]:
+        """The links of registrations, and nothing for one that has none or has gone."""
+        for order in orders:
+            registration = self._registrations.get(order)
+            if registration is None or not registration.resolved:
+                yield _NOTHING
+            else:
+                yield from registration.link_keys()
+
+    def _link_candidates(self, criterion: Criterion) -> Iterator[int]:
         own = self._links_by_term.find(criterion)
-        orders = self._registrations_by_term.find(criterion)
-        found = (self._registrations.get(order) for order in orders)
-        of_registrations = chain.from_iterable(one.link_keys() for one in found if one is not None)
+        of_registrations = self._keys_of(self._registrations_by_term.find(criterion))
         return _each_once(own, of_registrations, criterion)
 
-    def _orders(self, criterion: Criterion) -> Iterator[int | None]:
-        found = (self._of_link.get(key) for key in self._links_by_term.find(criterion))
-        of_links = (one.order for one in found if one is not None)
+    def _orders(self, criterion: Criterion) -> Iterator[int]:
+        of_links = self._orders_of(self._links_by_term.find(criterion))
         return _each_once(self._registrations_by_term.find(criterion), of_links, criterion)
+
+    def _orders_of(self, keys: Iterable[int]) -> Iterator[int]:
+        for key in keys:
+            registration = self._of_link.get(key)
+            yield _NOTHING if registration is None else registration.order
 
     def _plan(self, criteria: Sequence[Criterion]) -> tuple[Criterion | None, list[Criterion]]:
         """The criterion that the fewest meet, and the others, which only these are held to."""
@@ -193,23 +243,16 @@ class LookUp:
         )
 
 
-def _checks(others: Sequence[Criterion]) -> int:
-    """How much is looked at for a candidate: of a prefix all terms, each by itself."""
-    return 1 + sum(PREFIX_CHECKS if c.is_prefix else 1 for c in others)
-
-
-def _each_once(
-    one: Iterable[int], other: Iterable[int], criterion: Criterion
-) -> Iterator[int | None]:
-    """Both together, each once, and None for what comes again.
+def _each_once(one: Iterable[int], other: Iterable[int], criterion: Criterion) -> Iterator[int]:
+    """Both together, each once, and nothing for what comes again.
 
     In order, where that does not take going through very many.
     """
     if not criterion.is_prefix:  # under one term, ids stand in order
-        last = 0
+        last = _NOTHING
         for key in merge(one, other):
-            yield None if key == last else key
-            last = key
+            yield key if key > last else _NOTHING
+            last = max(last, key)
         return
     both = chain(one, other)
     first = dict.fromkeys(islice(both, IN_ORDER_MAX))
@@ -220,5 +263,5 @@ def _each_once(
     yield from first
     given = set(first)
     for key in chain((more,), both):
-        yield None if key in given else key
+        yield _NOTHING if key in given else key
         given.add(key)

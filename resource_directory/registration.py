@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from resource_directory.errors import InvalidParameterError, TooLargeError
-from resource_directory.link_format import LinkFormatError, WebLink, serialise
-from resource_directory.uri import resolve
+from resource_directory.link_format import LinkFormatError, WebLink, written_attributes
+from resource_directory.uri import is_path, resolve, root_of
 
 DEFAULT_LIFETIME_S = 90_000
 MAX_LIFETIME_S = 4_294_967_295
@@ -136,7 +136,7 @@ def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Att
         if name in RESERVED:
             raise InvalidParameterError("parameter not for a registration", name)
         try:
-            serialise([WebLink("", ((name, value),))])
+            written_attributes(((name, value),))
         except LinkFormatError as error:
             raise InvalidParameterError(f"parameter {name[:40]!r}", value) from error
     return tuple(attributes)
@@ -155,18 +155,26 @@ def resolved_links(
             be written as link format.
 
     """
-    found, texts = [], []
+    found: list[WebLink] = []
+    texts: list[str] = []
+    root = root_of(base)
     for link in links:
+        # What was resolved has no character that a target may not have.
+        href = root + link.href if is_path(link.href) else resolve(base, link.href)
         attributes = link.attributes
-        if any(name == "anchor" for name, _ in attributes):
-            attributes = tuple(
-                (name, resolve(base, value) if name == "anchor" and value is not None else value)
-                for name, value in attributes
-            )
-        resolved = WebLink(resolve(base, link.href), attributes)
         try:
-            texts.append(serialise((resolved,)))
+            written = written_attributes(attributes)
+            if ";anchor" in written:
+                attributes = tuple(
+                    (
+                        name,
+                        resolve(base, value) if name == "anchor" and value is not None else value,
+                    )
+                    for name, value in attributes
+                )
+                written = written_attributes(attributes)
         except LinkFormatError as error:
             raise InvalidParameterError(f"link ({error.what})", link.href) from error
-        found.append(resolved)
+        found.append(WebLink(href, attributes))
+        texts.append(f"<{href}>{written}")
     return tuple(found), tuple(texts)

@@ -43,12 +43,19 @@ class ResourceDirectory:
         self._identify = identify
         self._clock = clock
 
-    def add_to(self, site: resource.Site) -> None:
-        """Put the interfaces on a site."""
+    def add_to(self, site: resource.Site, *, are_observed: bool = False) -> None:
+        """Put the interfaces on a site.
+
+        Args:
+            site: where.
+            are_observed: who serves the site lets look-ups be observed; their links say so.
+
+        """
         described = {link.href: dict(link.attributes) for link in DISCOVERY}
         for path in (REGISTER, RESOURCES, ENDPOINTS):
             attributes = described["/" + "/".join(path)]
-            attributes.pop("obs", None)
+            if not are_observed:
+                attributes.pop("obs", None)
             site.add_resource(path, _Interface(self.respond, path, attributes))
         site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
 

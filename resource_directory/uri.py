@@ -53,6 +53,23 @@ def checked_base(base: str) -> str:
     return base
 
 
+def is_path(reference: str) -> bool:
+    """Whether a reference is a path from the root and a URI as it stands, as most are."""
+    return (
+        reference[:1] == "/"
+        and reference[1:2] != "/"
+        and "/." not in reference
+        and reference.isprintable()
+        and not (" " in reference or "<" in reference or ">" in reference or '"' in reference)
+    )
+
+
+def root_of(base: str) -> str:
+    """What stands before the path of a base."""
+    path = base.find("/", base.find("://") + 3)
+    return base if path < 0 else base[:path]
+
+
 def resolve(base: str, reference: str) -> str:
     """The URI that a reference means below ``base``.
 
@@ -62,10 +79,8 @@ def resolve(base: str, reference: str) -> str:
     """
     if not reference.isprintable() or not _NO_URI.isdisjoint(reference):
         raise InvalidParameterError("link target or anchor is no URI reference", reference)
-    if reference[:1] == "/" and reference[1:2] != "/" and "/." not in reference:
-        # The usual case: what stands before the path of the base, and the reference as it is.
-        path = base.find("/", base.find("://") + 3)
-        return (base if path < 0 else base[:path]) + reference
+    if is_path(reference):
+        return root_of(base) + reference
     scheme, _, rest = base.partition(":")
     try:
         if urlsplit(reference).scheme:

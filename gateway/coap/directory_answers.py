@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
@@ -14,6 +14,7 @@ from dtls.datagrams import PeerAddress, join_host_port
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.peers import OscoreAddress, SessionAddress
+from gateway.coap.waiting_watches import WaitingWatches
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -68,6 +69,7 @@ class DirectoryAnswers:
         self._changed: dict[_LookUp, set[int]] = {}
         self._again: SlowLookUp | None = None
         self._telling: set[int] = set()
+        self._waiting = WaitingWatches()
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, _now: float
@@ -82,7 +84,8 @@ class DirectoryAnswers:
         if isinstance(answer, SlowLookUp):
             if not self._turns.has_room(peer.host):
                 return _BUSY
-            return _SlowAnswer(self._service, self._turns, peer.host, answer)
+            waiting = self._wait_to_watch(request) if request.observe else None
+            return _SlowAnswer(self._service, self._turns, peer.host, answer, waiting)
         if asked.method != GET:
             self.changed()
         return _response(answer)
@@ -90,11 +93,17 @@ class DirectoryAnswers:
     def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         asked = _asked(request, None)
-        watch = None if asked is None else self._service.watch(asked)
+        waiting = self._waiting.take(request)
+        if waiting is not None:
+            watch: int | None = waiting.watch
+        else:
+            watch = None if asked is None else self._service.watch(asked)
         if asked is None or watch is None:
             return False
-        self._watched[watch] = _Watched(exchange, asked, respond)
+        watched = self._watched[watch] = _Watched(exchange, asked, respond)
         self._of_exchange[exchange] = watch
+        if waiting is not None and waiting.is_stale:
+            self._tell_again([(watch, watched)])
         return True
 
     def ended(self, exchange: int) -> None:
@@ -106,13 +115,32 @@ class DirectoryAnswers:
 
     def changed(self) -> None:
         """The directory may have changed: tell those whose look-ups have, from the next turn on."""
+        changed = self._service.take_changed()
+        self._waiting.note(changed)
+        self._tell_again(
+            [(watch, self._watched[watch]) for watch in changed if watch in self._watched]
+        )
+
+    def _tell_again(self, stale: Iterable[tuple[int, _Watched]]) -> None:
         is_idle = not self._changed
-        for watch in self._service.take_changed():
-            watched = self._watched.get(watch)
-            if watched is not None:
-                self._changed.setdefault(watched.look_up, set()).add(watch)
+        for watch, watched in stale:
+            self._changed.setdefault(watched.look_up, set()).add(watch)
         if is_idle and self._changed:
             self._turns.begin(self, self._tell)
+
+    def _wait_to_watch(self, request: CoapRequest) -> Callable[[], None] | None:
+        """Watch a look-up that is answered later; returns what ends that if nobody observes it."""
+        asked = _asked(request, None)
+        watch = None if asked is None else self._service.watch(asked)
+        if watch is None:
+            return None
+        self._waiting.add(request, watch)
+
+        def end() -> None:
+            if self._waiting.take(request) is not None:
+                self._service.unwatch(watch)
+
+        return end
 
     def _fetched(self, fetch: Fetch, response: CoapResponse | None) -> DirectoryAnswer:
         payload, content_format, max_age_s = None, None, None
@@ -152,7 +180,12 @@ class DirectoryAnswers:
 
     def _tell_one(self, watch: int, answer: DirectoryAnswer) -> None:
         watched = self._watched.get(watch)
-        if watched is None or watched.etag == answer.etag:
+        if watched is None:
+            return
+        if not codes.is_success(answer.code):  # that ends an observation (RFC 7641, section 4.2)
+            watched.respond(watched.exchange, _response(answer), True)
+            return
+        if watched.etag == answer.etag:
             return
         watched.etag = answer.etag
         if answer.etag in watched.request.etags:
@@ -168,12 +201,18 @@ class _SlowAnswer:
     """See `gateway.coap.at_hand.Later`."""
 
     def __init__(
-        self, service: DirectoryService, turns: LookUpTurns, asker: Hashable, slow: SlowLookUp
+        self,
+        service: DirectoryService,
+        turns: LookUpTurns,
+        asker: Hashable,
+        slow: SlowLookUp,
+        end_watch: Callable[[], None] | None,
     ) -> None:
         self._service = service
         self._turns = turns
         self._asker = asker
         self._slow = slow
+        self._end_watch = end_watch or (lambda: None)
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
@@ -182,9 +221,16 @@ class _SlowAnswer:
             answer = self._service.go_on(self._slow)
             if answer is not None:
                 done(_response(answer))
+                self._end_watch()
             return answer is not None
 
-        return self._turns.begin(self._asker, step)
+        end_turns = self._turns.begin(self._asker, step)
+
+        def end() -> None:
+            end_turns()
+            self._end_watch()
+
+        return end
 
 
 class _SimpleRegistration:

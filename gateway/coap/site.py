@@ -147,7 +147,7 @@ class GatewaySite:
             resource.WKCResource(self.site.get_resources_as_linkheader, impl_info=None),
         )
         self.site.add_resource(STATUS_PATH, status)
-        self._interfaces.add_to(self.site)
+        self._interfaces.add_to(self.site, are_observed=True)
 
     def _expired(self) -> None:
         self._lookups.changed()

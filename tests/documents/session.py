@@ -161,7 +161,10 @@ class Session:
         return self.begin(line)
 
     def _subscriptions(self, where: str) -> int:
-        told = json.loads(self.do(f"hedgerow status --json {where}"))
+        # Who asks from elsewhere is told of a gateway's status by its key alone.
+        key = "" if "--config" in where else next(map(str, self.folder.rglob("psk")), "")
+        option = f"--psk-file {key} " if key else ""
+        told = json.loads(self.do(f"hedgerow status --json {option}{where}"))
         return int(told["broker"]["subscriptions"])
 
     def _run_python(self, block: Block) -> Done:

@@ -22,6 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 INPUT_BYTES_MAX = 4_096
 HEX_BYTES_MAX = 1_000
+_INSTRUMENTED = ["gateway.broker", "gateway.mqtt", "coap_engine", "resource_directory"]
 NO_WHEEL = 3
 """The exit code where atheris is not to be had."""
 
@@ -33,7 +34,7 @@ def main() -> None:
         print("nothing broke")
         return
     atheris = _atheris()
-    with atheris.instrument_imports(include=["gateway.broker", "gateway.mqtt", "coap_engine"]):
+    with atheris.instrument_imports(include=_INSTRUMENTED):
         run = _target(arguments.target)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(arguments.folder or made)
@@ -61,6 +62,10 @@ def _target(name: str) -> Any:
         from coap_datagrams import coap
 
         return coap
+    if name == "rd":
+        from directory_requests import rd
+
+        return rd
     from targets import TARGETS
 
     return TARGETS[name]
@@ -68,7 +73,7 @@ def _target(name: str) -> Any:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
-    parser.add_argument("target", choices=["parser", "connection", "coap"])
+    parser.add_argument("target", choices=["parser", "connection", "coap", "rd"])
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replay", metavar="HEX-OR-FILE")
@@ -111,6 +116,8 @@ def _input(replay: str) -> bytes:
 def _write_seeds(folder: Path, target: str) -> None:
     if target == "coap":
         from coap_datagrams import seeds
+    elif target == "rd":
+        from directory_requests import seeds
     else:
         from corpus import seeds
 

@@ -21,6 +21,10 @@ from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
+from resource_directory.link_format import parse
+from resource_directory.registry import Registry
+from resource_directory.resources import ResourceDirectory
+from resource_directory.service import DirectoryService
 from tree_handler.member import Place
 
 URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 11, 12, 14, 15, 17
@@ -208,6 +212,22 @@ async def test_well_known_core_is_what_the_site_has_now() -> None:
     roof.sensors.remove("pump")
     assert "pump" not in links()
     assert "</sensors/roof>" in links()
+
+
+async def test_well_known_core_says_which_interfaces_of_the_directory_can_be_observed() -> None:
+    site = CountedSite()
+    service = DirectoryService(Registry())
+    ResourceDirectory(service, lambda _: None).add_to(site, are_observed=True)
+    response = ask(WellKnownCore(site), get("/.well-known/core", (URI_QUERY, b"rt=core.rd*")))
+    assert response is not None
+    links = {link.href: link.attributes for link in parse(response.payload)}
+    assert {href for href, attributes in links.items() if ("obs", None) in attributes} == {
+        "/rd-lookup/res",
+        "/rd-lookup/ep",
+    }
+    observed = ask(WellKnownCore(site), get("/.well-known/core", (URI_QUERY, b"obs=")))
+    assert observed is not None
+    assert {link.href for link in parse(observed.payload)} == {"/rd-lookup/res", "/rd-lookup/ep"}
 
 
 class Described(resource.Resource):

@@ -32,7 +32,7 @@ class World:
     """A directory, what it answers, and what observers are told."""
 
     def __init__(self) -> None:
-        watches = Watches()
+        self.watches = watches = Watches()
         self.registry = Registry("/rd/1-", listeners=(watches,))
         self.soon: deque[Callable[[], None]] = deque()
         self.answers = DirectoryAnswers(
@@ -42,6 +42,7 @@ class World:
         )
         self.now = 100.0
         self.told: list[tuple[int, str]] = []
+        self.last: list[int] = []
 
     def fill(self, count: int) -> None:
         for number in range(count):
@@ -74,17 +75,34 @@ class World:
         return answer
 
     def observe(self, exchange: int, path: str, *queries: str) -> bool:
-        return self.answers.observe(
-            exchange,
-            request(GET, path, *queries),
-            lambda number, response, _: self.told.append((number, response.payload.decode())),
-        )
+        return self.answers.observe(exchange, request(GET, path, *queries), self.tell)
+
+    def tell(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
+        self.told.append((exchange, response.payload.decode()))
+        if is_last:
+            self.last.append(exchange)
+            self.answers.ended(exchange)
+
+    def observe_slowly(self, exchange: int, *queries: str) -> Callable[[], None]:
+        """As `gateway.coap.answers` does with what is answered later; returns what ends it."""
+        asked = request(GET, "rd-lookup/res", *queries, observe=True)
+        later = self.answers.answer(asked, PUMP, 0.0)
+        assert later is not None
+        assert not isinstance(later, CoapResponse)
+
+        def done(response: CoapResponse) -> None:
+            is_observed = self.answers.observe(exchange, asked, self.tell)
+            self.tell(exchange, response, not is_observed)
+
+        return later.begin(done, nobody)
 
 
-def request(method: int, path: str, *queries: str, payload: bytes = b"") -> CoapRequest:
+def request(
+    method: int, path: str, *queries: str, payload: bytes = b"", observe: bool = False
+) -> CoapRequest:
     options = [(URI_PATH, segment.encode()) for segment in path.split("/")]
     options += [(URI_QUERY, query.encode()) for query in queries]
-    return CoapRequest(method, tuple(options), payload)
+    return CoapRequest(method, tuple(options), payload, observe)
 
 
 def test_a_registration_is_based_where_its_session_comes_from_and_is_found() -> None:
@@ -229,3 +247,41 @@ def test_what_changes_while_it_is_looked_up_again_is_told_in_the_end() -> None:
     assert "/x>" in world.told[0][1]
     assert "/x>" in world.told[-1][1]
     assert "/y>" in world.told[-1][1]
+
+
+def test_what_changes_before_a_long_look_up_is_observed_is_told_after_its_answer() -> None:
+    world = World()
+    world.fill(4_000)
+    world.observe_slowly(7, "href=coap*")
+    world.turn()
+    assert world.told == []
+    # What stands first by the values that are gone through is not found any more.
+    world.answers.answer(
+        request(POST, "rd", "ep=x", "base=coap://a", payload=b"</x>;rt=ax"), PUMP, 0.0
+    )
+    world.turns()
+    assert "/x>" in world.told[-1][1]
+    assert world.last == []
+
+
+def test_a_long_look_up_that_was_to_be_observed_and_is_given_up_leaves_no_watch() -> None:
+    world = World()
+    world.fill(4_000)
+    end = world.observe_slowly(7, *SLOW)
+    assert len(world.watches) == 1
+    end()
+    assert len(world.watches) == 0
+    world.turns()
+    assert world.told == []
+
+
+def test_who_observes_what_has_become_too_much_for_one_answer_is_told_so_as_the_last() -> None:
+    world = World()
+    assert world.observe(7, "rd-lookup/res")
+    for number in range(5):
+        links = b",".join(b"</%d>;title=%s" % (n, b"x" * 1000) for n in range(240))
+        world.ask(POST, "rd", f"ep=large{number}", payload=links)
+    assert world.last == [7]
+    assert "count and page" in world.told[-1][1]
+    world.ask(POST, "rd", "ep=more", payload=b"</a>")
+    assert len(world.watches) == 0

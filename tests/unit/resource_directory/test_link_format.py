@@ -149,3 +149,27 @@ def test_any_bytes_are_links_or_an_error(payload: bytes) -> None:
         parse(payload)
     except LinkFormatError:
         return
+
+
+@given(st.lists(LINKS, max_size=5), st.sampled_from([",", " , ", ",\t"]))
+def test_what_was_read_before_changes_nothing(links: list[WebLink], between: str) -> None:
+    text = between.join(map(str, links))
+    first = parse(text)
+    assert parse(text) == first
+    assert parse(text + between + "</last>" if text else "</last>")[:-1] == first
+
+
+@pytest.mark.parametrize("value", ["a,<b>", "a,<b>;c=d", '\\",<', ",<,<"])
+def test_what_looks_like_a_link_in_a_value_is_none(value: str) -> None:
+    links = [WebLink("/a", (("title", value), ("rt", "x"))), WebLink("/b", (("rt", "y"),))]
+    for _ in range(2):
+        assert parse(serialise([*links, *links])) == [*links, *links]
+    with pytest.raises(LinkFormatError):
+        parse('</a>;title="a,</b>;rt=y')
+
+
+def test_more_attributes_than_may_be_are_refused_though_they_were_read_before() -> None:
+    text = "</a>;b=c;d=e,</f>"
+    assert len(parse(text)) == 2
+    with pytest.raises(LinkFormatError):
+        parse(text, max_attributes=1)

@@ -1,0 +1,167 @@
+"""Look-ups in slices: each is bounded, and together they find what one look would."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from resource_directory.link_format import WebLink, parse
+from resource_directory.query import LookupQuery
+from resource_directory.registry import Registry
+from resource_directory.search import LinkSearch
+
+BASE = "coap://h"
+CHECKS = 500
+ONE_LOOK = 100
+"""More than one candidate of these directories takes with all its criteria."""
+LINKS = parse('</t>;rt="temperature";if="core.s",</h>;rt="humidity";if="core.s"')
+
+
+def find(registry: Registry, kind: str, *query: str) -> LinkSearch:
+    looks = {"res": registry.find_resources, "ep": registry.find_endpoints}
+    return looks[kind](LookupQuery.parse(query), 0.0)
+
+
+def found(search: LinkSearch) -> list[WebLink]:
+    while not search.go_on(1_000_000):
+        pass
+    return parse(",".join(search.texts))
+
+
+def fleet(endpoints: int) -> Registry:
+    registry = Registry()
+    for number in range(endpoints):
+        registry.register(
+            f"n{number}", LINKS, 0.0, base=BASE, attributes=(("et", "meter"), ("gp", "g"))
+        )
+    return registry
+
+
+@pytest.mark.parametrize("kind", ["res", "ep"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        ("rt=temp*", "if=core*", "ep=n*", "et=m*", "count=1", "page=900"),
+        ("rt=none*", "if=core*"),
+        ("rt=temperature", "gp=g"),
+        ("gp=none*", "ep=n*"),
+        ("rt=*", "count=1", "page=99999"),
+        ("d=", "ep=*"),
+        (),
+    ],
+)
+def test_no_slice_looks_at_more_than_it_may_and_all_find_what_one_look_would(
+    kind: str, query: tuple[str, ...]
+) -> None:
+    registry = fleet(1_000)
+    search, before = find(registry, kind, *query), 0
+    while not search.go_on(CHECKS):
+        assert search.checks - before <= CHECKS + ONE_LOOK
+        before = search.checks
+    assert found(search) == found(find(registry, kind, *query))
+
+
+def test_an_endpoint_of_many_links_is_no_long_look() -> None:
+    registry = Registry()
+    links = [WebLink(f"/{number}", (("rt", "x"),)) for number in range(5_000)]
+    registry.register("n", links, 0.0, base=BASE)
+    search, before = find(registry, "ep", "ep=n*", "rt=y*", "if=z*", "title=*"), 0
+    while not search.go_on(CHECKS):
+        assert search.checks - before <= CHECKS + ONE_LOOK
+        before = search.checks
+    assert found(search) == []
+
+
+@pytest.mark.parametrize("query", [("d=x",), ("ep=n*",), ()])
+def test_endpoints_without_links_are_gone_through_in_slices_too(query: tuple[str, ...]) -> None:
+    registry = Registry()
+    for number in range(1_000):
+        registry.register(f"n{number}", [], 0.0, base=BASE, sector="x")
+    search = find(registry, "res", *query)
+    if query:
+        assert not search.go_on(CHECKS)
+    assert found(search) == []
+
+
+def test_the_criterion_that_fewest_meet_is_looked_at_first() -> None:
+    registry = fleet(1_000)
+    for kind in ("res", "ep"):
+        for few in ("ep=n77", "ep=n77*", "href=coap://h/none*"):
+            search = find(registry, kind, "rt=temp*", "gp=g", few, "if=core.s")
+            assert search.go_on(10_000)
+            assert search.checks <= 30 * ONE_LOOK
+            assert len(found(search)) <= 11
+
+
+@pytest.mark.parametrize("query", [(), ("gp=g",), ("ep=*",), ("rt=temperature",)])
+@pytest.mark.parametrize("kind", ["ep", "res"])
+def test_an_endpoint_that_registers_again_meanwhile_is_told_once(
+    kind: str, query: tuple[str, ...]
+) -> None:
+    registry = fleet(30)
+    search = find(registry, kind, *query)
+    assert not search.go_on(50)
+    registry.register("n0", LINKS, 0.0, base=BASE, attributes=(("et", "other"), ("gp", "g")))
+    per_endpoint = 1 if kind == "ep" or query == ("rt=temperature",) else len(LINKS)
+    assert len(found(search)) == 30 * per_endpoint
+
+
+class SlicedLookUps(RuleBasedStateMachine):
+    """What stands all the time and stays as it is, is found once; what goes on and off may be."""
+
+    queries = st.sampled_from(
+        [
+            *((), ("rt=temp*",), ("rt=temperature",), ("et=m*",), ("if=core.s", "ep=*")),
+            *(("gp=g",), ("gp=g", "rt=*")),
+        ]
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = fleet(30)
+        self.searches: dict[LinkSearch, tuple[str, set[str]]] = {}
+
+    def standing(self) -> set[str]:
+        return {one.endpoint for one in self.registry.registrations()}
+
+    @rule(kind=st.sampled_from(["res", "ep"]), query=queries)
+    def begin(self, kind: str, query: tuple[str, ...]) -> None:
+        self.searches[find(self.registry, kind, *query)] = (kind, self.standing())
+
+    @rule(number=st.integers(0, 39), et=st.sampled_from(["meter", "master"]))
+    def register(self, number: int, et: str) -> None:
+        self.registry.register(
+            f"n{number}", LINKS, 0.0, base=BASE, attributes=(("et", et), ("gp", "g"))
+        )
+        for _, standing in self.searches.values():
+            standing.discard(f"n{number}")
+
+    @rule(number=st.integers(0, 39))
+    def remove(self, number: int) -> None:
+        found = self.registry.standing(f"n{number}", "", 0.0)
+        if found is not None:
+            self.registry.remove(found.location, 0.0)
+        for _, standing in self.searches.values():
+            standing.discard(f"n{number}")
+
+    @rule(work=st.integers(1, 60))
+    def advance(self, work: int) -> None:
+        for search, (kind, standing) in list(self.searches.items()):
+            if not search.go_on(work):
+                continue
+            del self.searches[search]
+            names = [link.get("ep") for link in found(search)]
+            if kind == "ep":
+                assert len(names) == len(set(names))
+                assert standing <= set(names)
+            else:
+                assert len(names) >= len(standing)
+
+    def teardown(self) -> None:
+        self.advance(1_000_000)
+
+
+TestSlicedLookUps = SlicedLookUps.TestCase
+TestSlicedLookUps.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
