@@ -221,8 +221,9 @@ int main(int argc, char **argv) {
         SSL_CTX_set_cipher_list(context, "PSK-AES128-CCM8");
         SSL_CTX_set_psk_client_callback(context, give_key);
     }
+    srand((unsigned)now_ns());
     for (unsigned i = 0; i < clients; i++) {
-        all[i].id = (uint16_t)(i * 251);
+        all[i].id = (uint16_t)rand(); /* an earlier run may have had its port: not its ids again */
         open_client(&all[i], context, epoll);
     }
     unsigned missing = context ? shake_hands(context, epoll) : 0;

@@ -29,12 +29,13 @@ static unsigned port, clients = 1, changes = 1, method = PUT;
 static const char *uri = "/", *change_uri = "/", *payload = "";
 static struct observer *all, writer;
 static unsigned registered, current, told, refused;
-static bool is_over;
+static bool is_changing, is_over;
 
 static void open_socket(struct observer *one, int epoll) {
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = one};
     server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    one->id = (uint16_t)rand(); /* an earlier run may have had this port: not its ids again */
     one->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (one->fd < 0 || connect(one->fd, (struct sockaddr *)&server, sizeof server) ||
         epoll_ctl(epoll, EPOLL_CTL_ADD, one->fd, &event))
@@ -91,7 +92,7 @@ static void receive(struct observer *one, const uint8_t *bytes, size_t len) {
     if (!one->observes) registered++;
     one->observes = true;
     size_t wanted_len = (size_t)sprintf(wanted, "bench-%u-", current);
-    if (current && one->told != current &&
+    if (is_changing && one->told != current &&
         memmem(found.body, (size_t)(bytes + len - found.body), wanted, wanted_len)) {
         one->told = current;
         told++;
@@ -125,6 +126,7 @@ static uint32_t change(int epoll) {
     uint64_t pause_ends_ns = now_ns() + PAUSE_NS;
     while (now_ns() < pause_ends_ns) wait_and_read(epoll, 20); /* what is late of the last one */
     current++;
+    is_changing = true;
     told = 0;
     uint64_t begun_ns = now_ns();
     writer.observes = false;
@@ -165,6 +167,8 @@ int main(int argc, char **argv) {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     all = calloc(clients, sizeof *all);
     if (epoll < 0 || all == NULL) die("start");
+    srand((unsigned)now_ns());
+    current = (unsigned)(now_ns() / 1000000) % 1000000 * 1000; /* no change that an earlier run made */
     open_socket(&writer, epoll);
     for (unsigned i = 0; i < clients; i++) open_socket(&all[i], epoll);
     observe(epoll);
