@@ -1,4 +1,4 @@
-"""aiocoap's server with two resources: ``python -m benchmarks.aiocoap_server PORT``."""
+"""aiocoap's server, a sensor and 4 KiB: ``python -m benchmarks.aiocoap_server PORT``."""
 
 from __future__ import annotations
 
@@ -24,9 +24,27 @@ class Value(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
         return aiocoap.Message(payload=self._payload, content_format=0)
 
 
+class Watched(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped
+    """Bytes that a client puts there, and that others observe."""
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__()
+        self._payload = payload
+
+    async def render_get(self, _request: aiocoap.Message) -> aiocoap.Message:
+        """Answer with them."""
+        return aiocoap.Message(payload=self._payload, content_format=0)
+
+    async def render_put(self, request: aiocoap.Message) -> aiocoap.Message:
+        """Take others, and tell the observers."""
+        self._payload = request.payload
+        self.updated_state()
+        return aiocoap.Message(code=aiocoap.CHANGED)
+
+
 async def _serve(port: int) -> None:
     site = resource.Site()
-    site.add_resource(["sensor"], Value(SENSOR))
+    site.add_resource(["sensor"], Watched(SENSOR))
     site.add_resource(["big"], Value(BIG))
     await aiocoap.Context.create_server_context(site, bind=("127.0.0.1", port))
     await asyncio.Event().wait()

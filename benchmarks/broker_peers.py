@@ -92,6 +92,7 @@ def ours(
     runs_on = (build or builds.ours()) if with_log else builds.INTERPRETED
 
     def prepare(folder: Path, port: int) -> list[str]:
+        (folder / "tree.key").touch(mode=0o600)
         (folder / "tree.key").write_text("5a" * 32)
         rules: dict[str, str] = {}
         if with_rules:

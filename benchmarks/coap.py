@@ -2,7 +2,8 @@
 
 A sensor's value and a representation of 4 KiB (in blocks of 1,024 bytes) are read with 1, 32 and
 1,000 clients, each with one request in flight and an address of its own, over plain UDP and over
-DTLS with a pre-shared key. All servers run at once, and a case goes to one after the other.
+DTLS with a pre-shared key; a thousand clients observe one resource. All servers run at once, and
+a case goes to one after the other, round by round.
 
 Exit codes: 0 done; 1 ours did not start or failed in a case; 2 a wrong argument, or no compiler.
 """
@@ -20,10 +21,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import coap_load, coap_servers, comparison
+from benchmarks import coap_load, coap_observers, coap_servers, comparison
 from benchmarks.broker_process import StartError
 from benchmarks.coap_figures import CaseResult, rate_result
 from benchmarks.coap_load import Load, Programs, Run
+from benchmarks.coap_observers import Told
 from benchmarks.coap_servers import OURS, Served
 from benchmarks.load_generator import GeneratorError
 
@@ -31,6 +33,8 @@ EXIT_OURS_FAILED = 1
 EXIT_WRONG_USE = 2
 _OPEN_FILES = 8192
 _CLIENTS = (1, 32, 1000)
+_OBSERVED = "1,000 observers"
+_CHANGES = 5
 _KEEP_S = 8.0
 """What ``--quick`` keeps back for a case and for stopping the servers."""
 
@@ -52,7 +56,12 @@ def cases(*, has_all: bool) -> list[tuple[Load, bool]]:
     """
     return [
         (
-            Load(f"GET of {what}{', DTLS' * dtls}, {count:,} in flight", "", count, over_dtls=dtls),
+            Load(
+                f"GET of {what}, {'DTLS' if dtls else 'plain'}, {count:,} in flight",
+                "",
+                count,
+                over_dtls=dtls,
+            ),
             big,
         )
         for dtls in (False, True)
@@ -63,10 +72,12 @@ def cases(*, has_all: bool) -> list[tuple[Load, bool]]:
 
 
 def measure(
-    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float
+    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float, case: str = ""
 ) -> Iterator[CaseResult]:
-    """Every case as soon as it is measured."""
+    """Every case with that text in its name as soon as it is measured."""
     for load, big in cases(has_all=plan.has_all_cases):
+        if case not in load.name:
+            continue
         runs: dict[str, list[Run]] = {
             server.name: [] for server in servers if server.dtls_port or not load.over_dtls
         }
@@ -85,6 +96,22 @@ def measure(
         yield rate_result(load.name, "requests/s", runs)
 
 
+def measure_observers(
+    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float
+) -> CaseResult:
+    """The case of the observers."""
+    told: dict[str, list[Told]] = {server.name: [] for server in servers if server.watched}
+    for _ in range(plan.rounds):
+        for server in servers:
+            if server.watched is None or time.monotonic() > end_s:
+                continue
+            if not any(one.fault for one in told[server.name]):
+                told[server.name].append(
+                    coap_observers.observe(programs, server.watched, server.port, _CHANGES)
+                )
+    return coap_observers.told_result(told)
+
+
 def ceiling(plan: Plan, programs: Programs) -> Iterator[str]:
     """What the generator reaches against a server that does nothing."""
     with coap_load.null_server(programs) as port:
@@ -93,9 +120,19 @@ def ceiling(plan: Plan, programs: Programs) -> Iterator[str]:
             yield f"generator alone, {count:,} in flight: {run.rate_hz:,.0f} requests/s"
 
 
+def all_results(
+    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float, case: str
+) -> Iterator[CaseResult]:
+    """Requests and observers."""
+    yield from measure(plan, programs, servers, end_s, case)
+    if case in _OBSERVED:
+        yield measure_observers(plan, programs, servers, end_s)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark and return its exit code."""
-    options = comparison.options("coap", __doc__.partition("\n")[0], arguments)
+    names = [*(load.name for load, _ in cases(has_all=True)), _OBSERVED]
+    options = comparison.options("coap", __doc__.partition("\n")[0], arguments, names)
     plan = Plan(1, 0.3, comparison.QUICK_S - _KEEP_S, False) if options.quick else Plan(3, 0.7)
     end_s = time.monotonic() + plan.limit_s
     raise_open_files()
@@ -114,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(heading()), flush=True)
             print("MISSING, left out: aiocoap over DTLS (its tinydtls binding is not installed)")
             print("\n".join(ceiling(plan, programs)), flush=True)
-            for result in measure(plan, programs, servers, end_s):
+            for result in all_results(plan, programs, servers, end_s, options.case):
                 results.append(result)
                 print("\n".join(("", *result.lines())), flush=True)
     except (GeneratorError, StartError) as error:

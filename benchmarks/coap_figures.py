@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from benchmarks import coap_targets
 from benchmarks.coap_load import Run
 from benchmarks.coap_servers import OURS, OURS_INTERPRETED
 from benchmarks.comparison import Better, Comparison, shown
@@ -50,14 +51,34 @@ class CaseResult:
         own = self.figures.get(OURS)
         for name, figure in self.figures.items():
             ratio = f"ours is {own / figure:.3g} x" if own and figure and name != OURS else ""
-            notes = ", ".join(note for note in (ratio, self.notes.get(name, "")) if note)
+            notes = ", ".join(
+                note for note in (ratio, self._verdict(name), self.notes.get(name, "")) if note
+            )
             yield f"    {name:<26} {shown(figure):>11}   {notes}"
         for name, fault in self.faults.items():
             yield f"    {name:<26} left out: {fault}"
 
+    def _verdict(self, name: str) -> str:
+        own = self.figures.get(OURS, 0.0)
+        peer = "" if name == OURS else name
+        figure = self.figures[name]
+        return ", ".join(
+            target.verdict(own, figure)
+            for target in coap_targets.of_case(self.case, peer)
+            if own and figure
+        )
 
-def rate_result(case: str, unit: str, runs: Mapping[str, Sequence[Run]]) -> CaseResult:
-    """The median of each server's rates; one faulty run leaves it without a figure."""
+
+def rate_result(
+    case: str,
+    unit: str,
+    runs: Mapping[str, Sequence[Run]],
+    remarks: Mapping[str, str] | None = None,
+) -> CaseResult:
+    """The median of each server's rates; one faulty run leaves it without a figure.
+
+    What ``remarks`` say of a server stands beside its figure.
+    """
     figures, faults, notes = {}, {}, {}
     for name, of_server in runs.items():
         fault = next((run.fault for run in of_server if run.fault), "")
@@ -73,5 +94,6 @@ def rate_result(case: str, unit: str, runs: Mapping[str, Sequence[Run]]) -> Case
             f"generator {busy:.0%} of a core"
             + (f", {resent} repeated" if resent else "")
             + (", NEAR THE GENERATOR'S LIMIT" if busy > BUSY_LIMIT else "")
+            + (f", {remarks[name]}" if remarks and name in remarks else "")
         )
     return CaseResult(case, unit, "higher", figures, faults, notes)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.load_generator import SOURCES, GeneratorError
 
-GET, POST, DELETE = 1, 2, 4
+GET, POST, PUT, DELETE = 1, 2, 3, 4
 PSK_IDENTITY, PSK = "bench", "0123456789abcdef"
 _START_LIMIT_S = 45.0
 
@@ -28,6 +28,7 @@ class Programs:
 
     generator: Path
     null_server: Path
+    observers: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Load:
         first: the first running number.
         modulo: after how many numbers it begins again; 0: never.
         count: end after so many answers, whatever time that takes; 0: after the time.
+        limit_s: end then, even without `count` answers; 0: never.
+        locations: a file to be, of the locations of what is created.
+        paths: such a file, whose locations the requests go to in turn; `uri` is the query only.
 
     """
 
@@ -58,6 +62,9 @@ class Load:
     first: int = 0
     modulo: int = 0
     count: int = 0
+    limit_s: float = 0.0
+    locations: Path | None = None
+    paths: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,12 @@ class Run:
     generator_cpu: float = 0.0
     resent: int = 0
     fault: str = ""
+    max_us: float = 0.0
+    answered: int = 0
 
 
 def compile_programs(folder: Path) -> Programs:
-    """Build both programs into a folder.
+    """Build the programs into a folder.
 
     Raises:
         GeneratorError: there is no compiler or no OpenSSL to build with, or it fails.
@@ -82,10 +91,11 @@ def compile_programs(folder: Path) -> Programs:
     compiler = shutil.which("cc")
     if compiler is None:
         raise GeneratorError("cc is not installed: sudo apt-get install gcc libc6-dev libssl-dev")
-    programs = Programs(folder / "coap_generator", folder / "null_coap")
+    programs = Programs(folder / "coap_generator", folder / "null_coap", folder / "coap_observers")
     for program, libraries in (
         (programs.generator, ["-lssl", "-lcrypto"]),
         (programs.null_server, []),
+        (programs.observers, []),
     ):
         source = SOURCES / f"{program.name}.c"
         command = [compiler, "-O2", "-std=gnu11", "-o", str(program), str(source), *libraries]
@@ -110,12 +120,17 @@ def run(
         f"--first={load.first}",
         f"--modulo={load.modulo}",
         f"--count={load.count}",
+        f"--limit-ms={load.limit_s * 1000:.0f}",
         f"--warm-up-ms={warm_up_s * 1000:.0f}",
         f"--measure-ms={measure_s * 1000:.0f}",
     ]
     if load.over_dtls:
         command += [f"--psk-identity={PSK_IDENTITY}", f"--psk={PSK}"]
-    limit_s = warm_up_s + measure_s + _START_LIMIT_S
+    if load.locations is not None:
+        command.append(f"--locations={load.locations}")
+    if load.paths is not None:
+        command.append(f"--paths={load.paths}")
+    limit_s = warm_up_s + measure_s + load.limit_s + _START_LIMIT_S
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -142,6 +157,8 @@ def parse_run(line: str) -> Run:
             found["generator_cpu_s"] / measured_s,
             found["resent"],
             _fault(found),
+            float(found["max_us"]),
+            found["answered"],
         )
     except (ValueError, KeyError, TypeError) as error:
         raise GeneratorError(f"coap_generator wrote {line[:200]!r}: {error!r}") from error

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -21,10 +21,14 @@ import psutil
 from benchmarks import builds
 from benchmarks.aiocoap_server import BIG, SENSOR
 from benchmarks.broker_process import StartError
-from benchmarks.coap_load import PSK, PSK_IDENTITY
+from benchmarks.coap_load import POST, PSK, PSK_IDENTITY, PUT
 
 OURS = "hedgerow"
 OURS_INTERPRETED = "hedgerow interpreted"
+LIBCOAP = "libcoap coap-server"
+AIOCOAP = "aiocoap"
+LIBCOAP_RD = "libcoap coap-rd"
+AIOCOAP_RD = "aiocoap-rd"
 START_LIMIT_S = 30.0
 _STOP_LIMIT_S = 5.0
 _PING = b"\x40\x00\x12\x34"
@@ -49,10 +53,30 @@ discovery = false
 anonymous = true
 [coap.limits]
 sessions = 2048
+address_observations = 4096
+observations = 4096
 [[sensors]]
 type = "host"
 {more}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A resource that can be observed, and how it is changed.
+
+    Attributes:
+        uri: what is observed.
+        change_uri: where the change goes; a # in it is its number.
+        method: of the change.
+        payload: of the change, with a # as well.
+
+    """
+
+    uri: str
+    change_uri: str
+    method: int = PUT
+    payload: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +90,7 @@ class Served:
         pid: of its process.
         sensor: the path of a sensor's value.
         big: the path of a representation of 4 KiB, and its length; None if it has none.
+        watched: what can be observed; None if nothing is measured.
 
     """
 
@@ -75,6 +100,7 @@ class Served:
     pid: int
     sensor: str = ""
     big: tuple[str, int] | None = None
+    watched: Watched | None = None
 
     def rss_mib(self) -> float:
         """Resident memory of the process."""
@@ -83,6 +109,9 @@ class Served:
     def threads(self) -> int:
         """How many it has."""
         return int(psutil.Process(self.pid).num_threads())
+
+
+_PUT_WATCHED = Watched("/sensor", "/sensor", payload="bench-#-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +128,12 @@ def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) 
     """A gateway with sensors; with ``fills`` also a registration whose links are 4 KiB."""
 
     def prepare(folder: Path, port: int) -> list[str]:
-        (folder / "tree.key").write_text("5a" * 32)
-        psk = folder / "psk"
-        psk.touch(mode=0o600)
-        psk.write_text(f"{PSK_IDENTITY}:{PSK.encode().hex()}\n")
+        for secret, text in (
+            ("tree.key", "5a" * 32),
+            ("psk", f"{PSK_IDENTITY}:{PSK.encode().hex()}\n"),
+        ):
+            (folder / secret).touch(mode=0o600)
+            (folder / secret).write_text(text)
         config = folder / "gateway.toml"
         config.write_text(CONFIG.format(folder=folder, port=port, dtls_port=port + 1, more=more))
         return [*build.command("gateway.cli"), "run", "--config", str(config)]
@@ -116,7 +147,12 @@ def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) 
         if found is None:
             raise StartError(f"{name}: the registration that is to be read is not there")
         length = len(_client(f"{base}{found[1]}"))
-        return _with(served, "/sensors/host/load1", (found[1], length))
+        _client("-m", "post", "-t", "40", "-e", "</w>", f"{base}/rd?ep=watched&lt=86400")
+        watched = re.match(r"<(/[^>]+)>", _client(f"{base}/rd-lookup/ep?ep=watched"))
+        if watched is None:
+            raise StartError(f"{name}: the registration that is to be watched is not there")
+        change = Watched("/rd-lookup/ep?ep=watched", f"{watched[1]}?et=bench-#-", POST)
+        return replace(served, sensor="/sensors/host/load1", big=(found[1], length), watched=change)
 
     return Server(name, prepare, fill=fill if fills else lambda served: served)
 
@@ -135,15 +171,17 @@ def libcoap() -> Server | None:
 
     def prepare(_folder: Path, port: int) -> list[str]:
         command = [program or "", "-d", "10", "-A", "127.0.0.1", "-p", str(port), "-k", PSK]
+        # Confirmable notifications it stops sending once acknowledgements overflow its socket.
+        command.append("-N")
         return [*command, "-v", "0"]
 
     def fill(served: Served) -> Served:
         base = f"coap://127.0.0.1:{served.port}"
         _client("-m", "put", "-e", SENSOR.decode(), f"{base}/sensor")
         _client("-m", "put", "-e", BIG.decode(), f"{base}/big")
-        return _with(served, "/sensor", ("/big", len(BIG)))
+        return replace(served, sensor="/sensor", big=("/big", len(BIG)), watched=_PUT_WATCHED)
 
-    return None if program is None else Server("libcoap coap-server", prepare, fill=fill)
+    return None if program is None else Server(LIBCOAP, prepare, fill=fill)
 
 
 def aiocoap() -> Server:
@@ -153,9 +191,9 @@ def aiocoap() -> Server:
         return [sys.executable, "-m", "benchmarks.aiocoap_server", str(port)]
 
     def fill(served: Served) -> Served:
-        return _with(served, "/sensor", ("/big", len(BIG)))
+        return replace(served, sensor="/sensor", big=("/big", len(BIG)), watched=_PUT_WATCHED)
 
-    return Server("aiocoap", prepare, has_dtls=False, fill=fill)
+    return Server(AIOCOAP, prepare, has_dtls=False, fill=fill)
 
 
 def libcoap_directory() -> Server | None:
@@ -165,7 +203,7 @@ def libcoap_directory() -> Server | None:
     def prepare(_folder: Path, port: int) -> list[str]:
         return [program or "", "-A", "127.0.0.1", "-p", str(port), "-v", "0"]
 
-    return None if program is None else Server("libcoap coap-rd", prepare, has_dtls=False)
+    return None if program is None else Server(LIBCOAP_RD, prepare, has_dtls=False)
 
 
 def aiocoap_directory() -> Server:
@@ -175,7 +213,7 @@ def aiocoap_directory() -> Server:
         command = [sys.executable, "-m", "aiocoap.cli.rd", "--lwm2m-compat"]
         return [*command, "--bind", f"127.0.0.1:{port}"]
 
-    return Server("aiocoap-rd", prepare, has_dtls=False)
+    return Server(AIOCOAP_RD, prepare, has_dtls=False)
 
 
 def missing() -> list[str]:
@@ -231,10 +269,6 @@ def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
             except OSError:
                 time.sleep(0.05)
     return False
-
-
-def _with(served: Served, sensor: str, big: tuple[str, int]) -> Served:
-    return Served(served.name, served.port, served.dtls_port, served.pid, sensor, big)
 
 
 def _client(*arguments: str) -> str:

@@ -83,20 +83,31 @@ def write_json(path: Path, comparisons: Iterable[Comparison]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The arguments that all benchmarks take."""
+    """The arguments that all benchmarks take; `case` is a part of the names of those to run."""
 
     quick: bool
     json_file: Path | None
+    case: str = ""
 
 
-def options(name: str, description: str, arguments: Sequence[str] | None) -> Options:
-    """Parse the arguments; a wrong one ends the program with exit code 2."""
+def options(
+    name: str, description: str, arguments: Sequence[str] | None, cases: Sequence[str] = ()
+) -> Options:
+    """Parse the arguments; a wrong one ends the program with exit code 2.
+
+    Where there are ``cases``, by name, ``--case`` chooses those that hold its text.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
     parser.add_argument(
         "--quick", action="store_true", help=f"fewer cases, ends within {QUICK_S:.0f} s"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons there")
+    if cases:
+        shown_cases = "; ".join(cases)
+        parser.add_argument("--case", default="", metavar="TEXT", help=f"of: {shown_cases}")
     parsed = parser.parse_args(arguments)
+    if cases and not any(parsed.case in case for case in cases):
+        parser.error(f"--case: no case has {parsed.case!r} in its name")
     if parsed.json is not None and not parsed.json.absolute().parent.is_dir():
         parser.error(f"--json: {parsed.json.parent}: no such folder")
-    return Options(parsed.quick, parsed.json)
+    return Options(parsed.quick, parsed.json, parsed.case if cases else "")

@@ -71,6 +71,7 @@ def main() -> None:
     for durability in ("write", "sync"):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
+            (folder / "tree.key").touch(mode=0o600)
             (folder / "tree.key").write_text("ab" * 32)
             config = folder / "gateway.toml"
             config.write_text(

@@ -2,29 +2,21 @@
  *
  * Each client has a socket of its own and one request in flight; an answer in blocks (RFC 7959) is
  * fetched whole before it counts. A client that is asked for an Echo (RFC 9175) repeats the request
- * with it. With --psk-identity and --psk all goes over DTLS. */
+ * with it. With --psk-identity and --psk all goes over DTLS. --locations=FILE keeps the locations of
+ * what was created, a line each; with --paths=FILE requests go to the paths of such a file. */
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <getopt.h>
 #include <openssl/ssl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-    CON = 0, NON = 1, ACK = 2, RST = 3, GET = 1, CONTENT = 69, UNAUTHORIZED = 129,
-    URI_PATH = 11, FORMAT = 12, URI_QUERY = 15, BLOCK2 = 23, ECHO_OPTION = 252,
-    MAX_BYTES = 65536, MAX_SAMPLES = 4 << 20, HANDSHAKES = 16, LINK_FORMAT = 40,
-};
-static const uint64_t RESEND_NS = 2000000000ull, HANDSHAKE_LIMIT_NS = 30000000000ull;
+#include "coap_wire.h"
+
+enum { MAX_SAMPLES = 4 << 20, HANDSHAKES = 16 };
+static const uint64_t HANDSHAKE_LIMIT_NS = 30000000000ull;
 
 struct client {
     int fd;
@@ -33,13 +25,16 @@ struct client {
     uint16_t id;
     uint32_t block;
     size_t bytes;
-    uint64_t number, started_ns, sent_ns;
+    uint64_t number, begun_ns, started_ns, sent_ns;
     uint8_t echo[40], echo_len;
 };
 
 static unsigned port, clients = 1, method = GET, expected, warm_up_ms = 200, measure_ms = 1000;
-static unsigned first, modulo, count;
-static const char *uri = "/", *payload = "", *identity, *key;
+static unsigned first, modulo, count, limit_ms;
+static const char *uri = "/", *payload = "", *identity, *key, *locations, *paths;
+static FILE *locations_file;
+static char **path_lines;
+static size_t path_count;
 static struct client *all;
 static uint64_t next_number, started, answered, measured, resent, echoes, refused, wrong;
 static uint64_t from_ns, until_ns;
@@ -48,51 +43,7 @@ static size_t sampled;
 static unsigned last_refusal;
 static bool is_over;
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
-static double cpu_s(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
-static void die(const char *what) {
-    fprintf(stderr, "%s: %s\n", what, strerror(errno));
-    exit(70);
-}
-
-static size_t put_option(uint8_t *at, unsigned *last, unsigned number, const void *value, size_t len) {
-    unsigned delta = number - *last;
-    size_t n = 1;
-    *last = number;
-    at[0] = (uint8_t)((delta < 13 ? delta : 13) << 4 | (len < 13 ? len : 13));
-    if (delta >= 13) at[n++] = (uint8_t)(delta - 13);
-    if (len >= 13) at[n++] = (uint8_t)(len - 13);
-    memcpy(at + n, value, len);
-    return n + len;
-}
-
-/* The parts of `uri` between `from` and `to`, as options; a # is the request's number. */
-static size_t put_parts(uint8_t *at, unsigned *last, unsigned option, const char *from, const char *to,
-                        char separator, uint64_t number) {
-    size_t n = 0;
-    while (from < to) {
-        char part[256];
-        size_t len = 0;
-        for (; from < to && *from != separator && len < 200; from++) {
-            if (*from == '#') len += (size_t)sprintf(part + len, "%llu", (unsigned long long)number);
-            else part[len++] = *from;
-        }
-        n += put_option(at + n, last, option, part, len);
-        if (from < to && ++from == to) n += put_option(at + n, last, option, "", 0);
-    }
-    return n;
-}
+#include "coap_dtls.h"
 
 static bool write_datagram(struct client *client, const uint8_t *bytes, size_t len) {
     if (client->ssl == NULL) return send(client->fd, bytes, len, 0) == (ssize_t)len;
@@ -105,9 +56,13 @@ static void send_request(struct client *client) {
     unsigned last = 0;
     size_t n = 8, payload_len = strlen(payload);
     uint32_t token = htonl((uint32_t)(client - all));
-    const char *end = uri + strlen(uri), *query = strchr(uri, '?');
+    const char *end = uri + strlen(uri), *query = strchr(uri, '?'), *path = uri, *path_end = query ? query : end;
+    if (path_count) {
+        path = path_lines[client->number % path_count];
+        path_end = path + strlen(path);
+    }
     memcpy(bytes + 4, &token, 4);
-    n += put_parts(bytes + n, &last, URI_PATH, uri + 1, query ? query : end, '/', client->number);
+    n += put_parts(bytes + n, &last, URI_PATH, path + 1, path_end, '/', client->number);
     if (payload_len) {
         uint8_t format = LINK_FORMAT;
         n += put_option(bytes + n, &last, FORMAT, &format, 1);
@@ -151,33 +106,6 @@ static void finish_request(struct client *client, uint64_t now) {
     start_request(client);
 }
 
-/* Reads the options that matter; false if the message is none. */
-static bool read_options(const uint8_t *at, const uint8_t *end, const uint8_t **body, int64_t *block,
-                         const uint8_t **echo, size_t *echo_len) {
-    unsigned number = 0;
-    *block = -1;
-    *echo_len = 0;
-    while (at < end && *at != 0xFF) {
-        unsigned parts[2] = {*at >> 4, *at & 15};
-        at++;
-        for (int i = 0; i < 2; i++) {
-            if (parts[i] == 15 || at + (parts[i] > 12) + (parts[i] > 13) > end) return false;
-            if (parts[i] == 13) parts[i] = 13u + *at++;
-            else if (parts[i] == 14) { parts[i] = 269u + (unsigned)(at[0] << 8 | at[1]); at += 2; }
-        }
-        number += parts[0];
-        if (parts[1] > (size_t)(end - at)) return false;
-        if (number == BLOCK2) {
-            *block = 0;
-            for (unsigned i = 0; i < parts[1] && i < 3; i++) *block = *block << 8 | at[i];
-        }
-        if (number == ECHO_OPTION && parts[1] <= 40) { *echo = at; *echo_len = parts[1]; }
-        at += parts[1];
-    }
-    *body = at < end ? at + 1 : end;
-    return true;
-}
-
 static void receive(struct client *client, const uint8_t *bytes, size_t len) {
     uint32_t token = htonl((uint32_t)(client - all));
     if (len < 4 || bytes[0] >> 6 != 1) return;
@@ -195,17 +123,15 @@ static void receive(struct client *client, const uint8_t *bytes, size_t len) {
     }
     if ((type == ACK && id != client->id) || (bytes[0] & 15) != 4 || len < 8 || memcmp(bytes + 4, &token, 4))
         return;
-    const uint8_t *body, *echo = NULL;
-    size_t echo_len;
-    int64_t block;
-    if (!read_options(bytes + 8, bytes + len, &body, &block, &echo, &echo_len)) {
+    struct options_read found;
+    if (!read_options(bytes + 8, bytes + len, &found)) {
         wrong++;
         return;
     }
-    if (code == UNAUTHORIZED && echo_len && !client->echo_len) {
+    if (code == UNAUTHORIZED && found.echo_len && !client->echo_len) {
         echoes++;
-        memcpy(client->echo, echo, echo_len);
-        client->echo_len = (uint8_t)echo_len;
+        memcpy(client->echo, found.echo, found.echo_len);
+        client->echo_len = (uint8_t)found.echo_len;
         client->id++;
         send_request(client);
         return;
@@ -214,14 +140,15 @@ static void receive(struct client *client, const uint8_t *bytes, size_t len) {
         refused++;
         last_refusal = code;
     } else {
-        if (block >= 0 && (uint32_t)(block >> 4) != client->block) return; /* an older block again */
-        client->bytes += (size_t)(bytes + len - body);
-        if (block >= 0 && block & 8) {
+        if (found.block >= 0 && (uint32_t)(found.block >> 4) != client->block) return; /* an older block again */
+        client->bytes += (size_t)(bytes + len - found.body);
+        if (found.block >= 0 && found.block & 8) {
             client->block++;
             client->id++;
             send_request(client);
             return;
         }
+        if (locations_file && code == CREATED) fprintf(locations_file, "%s\n", found.location);
     }
     finish_request(client, now_ns());
 }
@@ -237,61 +164,18 @@ static void read_all(struct client *client) {
     }
 }
 
-static unsigned give_key(SSL *ssl, const char *hint, char *name, unsigned name_room, unsigned char *secret,
-                         unsigned secret_room) {
-    (void)ssl, (void)hint;
-    snprintf(name, name_room, "%s", identity);
-    size_t len = strlen(key);
-    if (len > secret_room) return 0;
-    memcpy(secret, key, len);
-    return (unsigned)len;
-}
-
-static void open_client(struct client *client, unsigned number, SSL_CTX *context, int epoll) {
-    struct sockaddr_in server = {.sin_family = AF_INET};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
-    server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    server.sin_port = htons((uint16_t)port);
-    client->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    client->id = (uint16_t)(number * 251);
-    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&server, sizeof server) ||
-        epoll_ctl(epoll, EPOLL_CTL_ADD, client->fd, &event))
-        die("socket");
-    if (context == NULL) return;
-    BIO *bio = BIO_new_dgram(client->fd, BIO_NOCLOSE);
-    BIO_ctrl(bio, BIO_CTRL_DGRAM_SET_CONNECTED, 0, &server);
-    client->ssl = SSL_new(context);
-    SSL_set_bio(client->ssl, bio, bio);
-    SSL_set_mtu(client->ssl, 1400);
-    SSL_set_options(client->ssl, SSL_OP_NO_QUERY_MTU);
-}
-
-/* Handshakes with few at a time; returns how many clients have none after the limit. */
-static unsigned shake_hands(int epoll) {
-    unsigned begun = 0, done = 0;
-    uint64_t limit_ns = now_ns() + HANDSHAKE_LIMIT_NS, looked_ns = now_ns();
-    while (done < clients && now_ns() < limit_ns) {
-        while (begun < clients && begun < done + HANDSHAKES) SSL_connect(all[begun++].ssl);
-        struct epoll_event events[64];
-        int found = epoll_wait(epoll, events, 64, 100);
-        for (int i = 0; i < found; i++) {
-            struct client *client = events[i].data.ptr;
-            if (!client->ready && SSL_connect(client->ssl) == 1) {
-                client->ready = true;
-                done++;
-            }
-        }
-        if (now_ns() - looked_ns < RESEND_NS / 20) continue;
-        looked_ns = now_ns();
-        for (unsigned i = 0; i < begun; i++)
-            if (!all[i].ready) DTLSv1_handle_timeout(all[i].ssl);
+static void read_paths(void) {
+    FILE *file = fopen(paths, "r");
+    char line[256];
+    size_t room = 0;
+    if (file == NULL) die(paths);
+    while (fgets(line, sizeof line, file)) {
+        if (path_count == room) path_lines = realloc(path_lines, (room = room * 2 + 1024) * sizeof *path_lines);
+        line[strcspn(line, "\n")] = 0;
+        if (path_lines == NULL || line[0] != '/' || (path_lines[path_count++] = strdup(line)) == NULL) die("paths");
     }
-    return clients - done;
-}
-
-static int by_size(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
+    fclose(file);
+    if (!path_count) die("no path");
 }
 
 static unsigned percentile(unsigned percent) {
@@ -304,6 +188,7 @@ static void parse_options(int argc, char **argv) {
         {"expected", &expected, NULL}, {"warm-up-ms", &warm_up_ms, NULL}, {"measure-ms", &measure_ms, NULL},
         {"first", &first, NULL}, {"modulo", &modulo, NULL}, {"count", &count, NULL}, {"uri", NULL, &uri},
         {"payload", NULL, &payload}, {"psk-identity", NULL, &identity}, {"psk", NULL, &key},
+        {"limit-ms", &limit_ms, NULL}, {"locations", NULL, &locations}, {"paths", NULL, &paths},
     };
     enum { KNOWN = sizeof known / sizeof known[0] };
     struct option options[KNOWN + 1] = {{0}};
@@ -314,7 +199,7 @@ static void parse_options(int argc, char **argv) {
         if (known[which].text) *known[which].text = optarg;
         else *known[which].number = (unsigned)strtoul(optarg, NULL, 10);
     }
-    if (!port || port > 65535 || !clients || clients > 10000 || uri[0] != '/' || strlen(uri) > 500 ||
+    if (!port || port > 65535 || !clients || clients > 10000 || (uri[0] != '/' && !paths) || strlen(uri) > 500 ||
         strlen(payload) > 1024 || !identity != !key || optind != argc) {
         fputs("coap_generator: an option is missing or out of range\n", stderr);
         exit(64);
@@ -328,14 +213,20 @@ int main(int argc, char **argv) {
     all = calloc(clients, sizeof *all);
     samples = malloc(MAX_SAMPLES * sizeof *samples);
     if (epoll < 0 || all == NULL || samples == NULL) die("start");
+    if (locations && (locations_file = fopen(locations, "w")) == NULL) die(locations);
+    if (paths) read_paths();
     if (identity) {
         context = SSL_CTX_new(DTLS_client_method());
         SSL_CTX_set_security_level(context, 0); /* CCM_8, which RFC 7252 makes mandatory */
         SSL_CTX_set_cipher_list(context, "PSK-AES128-CCM8");
         SSL_CTX_set_psk_client_callback(context, give_key);
     }
-    for (unsigned i = 0; i < clients; i++) open_client(&all[i], i, context, epoll);
-    unsigned missing = context ? shake_hands(epoll) : 0;
+    srand((unsigned)now_ns());
+    for (unsigned i = 0; i < clients; i++) {
+        all[i].id = (uint16_t)rand(); /* an earlier run may have had its port: not its ids again */
+        open_client(&all[i], context, epoll);
+    }
+    unsigned missing = context ? shake_hands(context, epoll) : 0;
     double cpu_before = 0;
     uint64_t now = now_ns(), looked_ns = now;
     from_ns = now + (count ? 0 : (uint64_t)warm_up_ms * 1000000);
@@ -357,6 +248,7 @@ int main(int argc, char **argv) {
         if (now - looked_ns < RESEND_NS / 20) continue;
         looked_ns = now;
         if (count && !answered && now - from_ns > HANDSHAKE_LIMIT_NS) break;
+        if (limit_ms && now - from_ns > (uint64_t)limit_ms * 1000000) break;
         for (unsigned i = 0; i < clients; i++)
             if (all[i].sent_ns && now - all[i].sent_ns > RESEND_NS) {
                 resent++;
@@ -367,12 +259,12 @@ int main(int argc, char **argv) {
     qsort(samples, sampled, sizeof *samples, by_size);
     printf("{\"no_handshake\": %u, \"answered\": %llu, \"measured\": %llu, \"measured_s\": %.6f, "
            "\"generator_cpu_s\": %.6f, \"resent\": %llu, \"echoes\": %llu, \"refused\": %llu, "
-           "\"last_refusal\": %u, \"wrong\": %llu, \"p50_us\": %u, \"p99_us\": %u}\n",
+           "\"last_refusal\": %u, \"wrong\": %llu, \"p50_us\": %u, \"p99_us\": %u, \"max_us\": %u}\n",
            missing, (unsigned long long)answered, (unsigned long long)measured, measured_s, cpu,
            (unsigned long long)resent, (unsigned long long)echoes, (unsigned long long)refused,
            last_refusal / 32 * 100 + last_refusal % 32, (unsigned long long)wrong, percentile(50),
-           percentile(99));
-    for (unsigned i = 0; i < clients; i++)
-        if (all[i].ssl) SSL_shutdown(all[i].ssl); /* or the server keeps the association */
+           percentile(99), percentile(100));
+    if (context) part();
+    if (locations_file && fclose(locations_file)) die(locations);
     return 0;
 }

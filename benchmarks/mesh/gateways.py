@@ -63,6 +63,7 @@ class Gateways:
         self.folder = folder
         self.link_port = PORT if tls == "off" else TLS_PORT
         self._processes: dict[int, asyncio.subprocess.Process] = {}
+        (folder / "tree.key").touch(mode=0o600)
         (folder / "tree.key").write_text(secrets.token_hex(32))
         hosts = range(len(network.hosts))
         self.certificates: FleetCertificates | None = None
