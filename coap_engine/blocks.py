@@ -114,14 +114,6 @@ class Block:
         return encode_uint(self.number << 4 | self.more << 3 | self.size_exponent)
 
 
-def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
-    """The first value of an option; None if it is not there."""
-    for each, value in options:
-        if each == number:
-            return value
-    return None
-
-
 def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ...]:
     """Options with more of them, in the order that a message has them in."""
     merged = list(options)

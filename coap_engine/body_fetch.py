@@ -8,11 +8,10 @@ from coap_engine.blocks import (
     BadBlockError,
     Block,
     BodyLimits,
-    value_of,
     with_options,
 )
 from coap_engine.errors import CoapError
-from coap_engine.message import CoapPeer, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapResponse, Option, value_of
 from coap_engine.shares import Shares
 from coap_engine.uint import decode_uint
 

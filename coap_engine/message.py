@@ -17,6 +17,14 @@ Option = tuple[int, bytes]
 """An option's number and its value as it is in a datagram."""
 
 
+def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
+    """The first value of an option; None if it is not there."""
+    for each, value in options:
+        if each == number:
+            return value
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CoapPeer:
     """One that messages come from: an address, or a session over DTLS.
@@ -89,10 +97,7 @@ class CoapRequest:
 
     def value(self, number: int) -> bytes | None:
         """The first value of an option; None if it is not there."""
-        for each, value in self.options:
-            if each == number:
-                return value
-        return None
+        return value_of(self.options, number)
 
 
 class CoapResponse:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
-from coap_engine.blocks import value_of, with_options
-from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.blocks import with_options
+from coap_engine.message import CoapPeer, CoapResponse, value_of
 from coap_engine.uint import decode_uint, encode_uint
 
 LONGEST_UNCONFIRMED_S: Final = 24 * 3_600.0

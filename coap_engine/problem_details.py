@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import option_numbers
-from coap_engine.blocks import value_of, with_options
-from coap_engine.message import CoapResponse, Option
+from coap_engine.blocks import with_options
+from coap_engine.message import CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 
 CONTENT_FORMAT: Final = 257

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from coap_engine import codes, option_numbers
-from coap_engine.blocks import DEFAULT_LIMITS, BadBlockError, Block, BodyLimits, value_of
+from coap_engine.blocks import DEFAULT_LIMITS, BadBlockError, Block, BodyLimits
 from coap_engine.held_bodies import BodyKey, HeldBodies, HeldBody, body_key
-from coap_engine.message import CoapPeer, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapResponse, Option, value_of
 from coap_engine.shares import Shares
 from coap_engine.uint import decode_uint, encode_uint
 

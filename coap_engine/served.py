@@ -21,7 +21,7 @@ from coap_engine.counters import EngineCounters
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.exchange import ServedExchange
 from coap_engine.freshness import Freshness
-from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended
+from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended, Option
 from coap_engine.observations import Notification, Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.request_options import is_protected
@@ -185,8 +185,7 @@ class ServedExchanges:
         options = response.options
         if exchange.block1 is not None:
             options = with_options(options, (option_numbers.BLOCK1, exchange.block1))
-        if observe is not None:
-            options = with_options(options, (option_numbers.OBSERVE, encode_uint(observe)))
+        options = _with_observe(options, observe)
         message = CoapMessage(
             ACK, response.code, exchange.message_id, exchange.token, options, response.payload
         )
@@ -350,10 +349,7 @@ class ServedExchanges:
             *(notification.response, now),
             keep=False,
         )
-        options = part.options
-        if notification.observe is not None:
-            observe = encode_uint(notification.observe)
-            options = with_options(options, (option_numbers.OBSERVE, observe))
+        options = _with_observe(part.options, notification.observe)
         type_ = CON if notification.is_confirmable else NON
         return CoapMessage(
             type_, part.code, message_id, exchange.token, options, part.payload
@@ -366,3 +362,10 @@ class ServedExchanges:
         if not exchange.is_answered:
             self._answered(exchange)
         self._ended.append(Ended(number, reason))
+
+
+def _with_observe(options: tuple[Option, ...], observe: int | None) -> tuple[Option, ...]:
+    """Options of a response with its Observe value; None for none (RFC 7641, section 4.2)."""
+    if observe is None:
+        return options
+    return with_options(options, (option_numbers.OBSERVE, encode_uint(observe)))
