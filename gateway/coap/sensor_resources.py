@@ -12,6 +12,7 @@ from aiocoap import Code, ContentFormat, Message, error, resource
 from cloud_ingest.record import Record
 from coap_engine.message import CoapResponse
 from gateway.coap.sensor_answers import FORMATS, PATH, SensorAnswers, max_age_s
+from gateway.coap.sensor_pack import SensorPack
 from gateway.sensors import senml
 from gateway.sensors.sampler import Reading, Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -46,6 +47,7 @@ class SensorResources:
         self._resources: dict[str, SensorResource] = {}
         self.answers = SensorAnswers(self._resources, sampler)
         """What is at hand of them."""
+        site.add_resource((PATH,), SensorPack(self._resources, sampler, f"{gateway_id}/"))
         sampler.listen(self._notify)
 
     def add(self, sensor: Sensor) -> None:

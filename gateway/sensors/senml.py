@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 CONTENT_FORMAT = 110
@@ -33,10 +34,21 @@ def encode(base_name: str, name: str, unit: str, value: float, time_s: float) ->
         time_s: when it was taken, seconds since 1970.
 
     """
-    record: dict[str, Any] = {"bn": base_name, "n": name, "v": value, "t": time_s}
+    return encode_pack(base_name, [record(name, unit, value, time_s)])
+
+
+def record(name: str, unit: str, value: float, time_s: float) -> dict[str, Any]:
+    """One reading for `encode_pack`; arguments as for `encode`."""
+    made: dict[str, Any] = {"n": name, "v": value, "t": time_s}
     if unit:
-        record["u"] = unit
-    return json.dumps([record], separators=(",", ":"), allow_nan=False).encode()
+        made["u"] = unit
+    return made
+
+
+def encode_pack(base_name: str, records: Sequence[dict[str, Any]]) -> bytes:
+    """Write readings of sensors that have a base name in common (RFC 8428, section 4.1.1)."""
+    first = [{"bn": base_name, **one} for one in records[:1]]
+    return json.dumps([*first, *records[1:]], separators=(",", ":"), allow_nan=False).encode()
 
 
 def decode_value(payload: bytes, base_name: str, name: str, unit: str) -> float:

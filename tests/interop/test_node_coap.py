@@ -132,6 +132,13 @@ def test_it_sends_and_gets_in_blocks(node: Node) -> None:
     assert node.ask("DELETE", location).code == "2.02"
 
 
+def test_it_fetches_sensors_by_name(node: Node) -> None:
+    answer = node.ask("FETCH", "/sensors", format=320, payload=b'[{"n":"valve"}]')
+    assert answer.code == "2.05"
+    (record,) = json.loads(answer.payload)
+    assert (record["bn"], record["n"], record["v"]) == ("gw/", "valve", 0.0)
+
+
 def test_it_is_told_what_is_wrong(node: Node) -> None:
     assert node.ask("GET", "/nowhere").code == "4.04"
     refused = node.ask("POST", "/rd", "ep=x&lt=0", format=40, payload=b"</a>")

@@ -1,0 +1,97 @@
+"""All sensors in one SenML pack, and a choice of them by FETCH (RFC 8790)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiocoap import Code, Message, error, resource
+from aiocoap.message import Direction
+
+from gateway.coap.sensor_pack import SENML_ETCH_JSON
+from gateway.coap.sensor_resources import SensorResources
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Sensor, SensorError
+from gateway.sensors.switch import Switch
+from tree_handler.member import Place
+
+
+class Steady(Sensor):
+    """Always reads the same; nothing at all if it is broken."""
+
+    def __init__(self, name: str, value: float | None, unit: str = "Cel") -> None:
+        super().__init__(name, unit=unit)
+        self._value = value
+
+    def read(self) -> float:
+        if self._value is None:
+            raise SensorError(self.name, "torn off")
+        return self._value
+
+
+@pytest.fixture
+def site() -> resource.Site:
+    made = resource.Site()
+    sampler = Sampler(lambda *_: None)
+    sensors = SensorResources(made, sampler, "gw-1", Place("campus"))
+    for sensor in (Steady("roof/temp", 21.5), Steady("torn", None), Switch("valve")):
+        sampler.add(sensor)
+        sensors.add(sensor)
+    return made
+
+
+async def ask(site: resource.Site, code: Code, payload: object = b"", **options: Any) -> Any:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    message = Message(code=code, uri_path=("sensors",), payload=body, **options)
+    message.direction = Direction.INCOMING
+    return await site._resources[("sensors",)].render(message)
+
+
+async def fetch(site: resource.Site, payload: object) -> list[dict[str, Any]]:
+    answer = await ask(site, Code.FETCH, payload, content_format=SENML_ETCH_JSON)
+    assert answer.opt.content_format == 110
+    found: list[dict[str, Any]] = json.loads(answer.payload)
+    return found
+
+
+def values(pack: list[dict[str, Any]]) -> dict[str, float]:
+    base = pack[0]["bn"] if pack else ""
+    assert not [record for record in pack[1:] if "bn" in record]
+    return {base + record["n"]: record["v"] for record in pack}
+
+
+async def test_all_that_can_be_read_are_in_the_pack(site: resource.Site) -> None:
+    pack = json.loads((await ask(site, Code.GET)).payload)
+    assert values(pack) == {"gw-1/roof/temp": 21.5, "gw-1/valve": 0.0}
+    assert pack[0]["u"] == "Cel"
+    assert pack[0]["t"] > 0
+
+
+async def test_rfc8790_3_1_those_are_fetched_that_are_named(site: resource.Site) -> None:
+    assert values(await fetch(site, [{"n": "gw-1/valve"}])) == {"gw-1/valve": 0.0}
+    both = [{"bn": "gw-1/", "n": "valve"}, {"n": "roof/temp"}]
+    assert list(values(await fetch(site, both))) == ["gw-1/valve", "gw-1/roof/temp"]
+    assert values(await fetch(site, [{"n": "roof/temp"}])) == {"gw-1/roof/temp": 21.5}
+    assert await fetch(site, [{"n": "torn"}]) == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"{", b"[" * 100_000, [], {}, [1], [{"n": 1}], [{"n": "valve", "v": 1}], [{}] * 257],
+)
+async def test_a_body_that_names_nothing_is_refused(site: resource.Site, payload: object) -> None:
+    with pytest.raises((error.BadRequest, error.NotFound)):
+        await fetch(site, payload)
+
+
+async def test_a_sensor_that_is_not_here_is_named(site: resource.Site) -> None:
+    with pytest.raises(error.NotFound, match="no sensor 'gw-2/valve'"):
+        await fetch(site, [{"n": "valve"}, {"n": "gw-2/valve"}])
+
+
+async def test_other_formats_are_refused(site: resource.Site) -> None:
+    with pytest.raises(error.UnsupportedContentFormat):
+        await ask(site, Code.FETCH, [{"n": "valve"}], content_format=110)
+    with pytest.raises(error.NotAcceptable):
+        await ask(site, Code.GET, accept=0)
