@@ -115,8 +115,10 @@ class Measurement:
             for served in servers
         ]
         fills = {one.served.name: [one.fill] for one in directories}
-        yield self._result(f"first registrations with 1 links {self._at}", directories, fills)
+        yield self._result(f"first registrations with 1 link {self._at}", directories, fills)
         yield self._memory(directories)
+        threads = {one.served.name: float(one.served.threads()) for one in directories}
+        yield CaseResult(f"threads {self._at}", "threads", "lower", threads)
         for count in plan.link_counts:
             yield from self._registered_and_removed(count, directories)
         yield self._updated(directories)
@@ -151,7 +153,7 @@ class Measurement:
                     load = Load("", "", _CLIENTS, DELETE, paths=file, count=count)
                     load = replace(load, limit_s=2 * _SLOW_LIMIT_S)
                     removed[name].append(coap_load.run(self._programs, load, port))
-        case = f"registrations with {link_count} links {self._at}"
+        case = f"registrations with {link_count} link{'s' * (link_count > 1)} {self._at}"
         yield self._result(case, directories, registered)
         if link_count == self._plan.link_counts[0]:
             if LIBCOAP_RD in removed:
@@ -201,8 +203,5 @@ class Measurement:
             "MiB",
             "lower",
             {one.served.name: one.served.rss_mib() for one in directories},
-            notes={
-                one.served.name: f"{one.endpoints:,} endpoints, {one.served.threads()} threads"
-                for one in directories
-            },
+            notes={one.served.name: f"{one.endpoints:,} endpoints" for one in directories},
         )
