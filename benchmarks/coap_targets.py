@@ -41,7 +41,7 @@ TARGETS = (
     Target(("GET of", "plain"), LIBCOAP, 0.5),
     Target(("GET of", "plain"), AIOCOAP, 8.0),
     Target(("GET of", "DTLS"), LIBCOAP, 0.4),
-    Target(("registrations with", "links"), AIOCOAP_RD, 10.0),
+    Target(("registrations with", "link"), AIOCOAP_RD, 10.0),
     Target(("look-ups", "100,000"), AIOCOAP_RD, 1000.0),
     Target(("one look-up at a time", "100,000"), "", 1000.0),
     Target(("registrations of 4 attributes",), LIBCOAP_RD, 1.0),
