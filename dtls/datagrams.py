@@ -34,6 +34,10 @@ FREE_PORT_TRIES = 20
 """For one that is free at all of several addresses."""
 
 
+_MAPPED = b"\0" * 10 + b"\xff\xff"
+"""Before an IPv4 address that is written as an IPv6 one (RFC 4291, section 2.5.5.2)."""
+
+
 class PeerAddress(NamedTuple):
     """A peer, and the address of ours that it talks to.
 
@@ -47,6 +51,15 @@ class PeerAddress(NamedTuple):
     sockaddr: tuple[Any, ...]
     local: bytes = b""
     socket_number: int = 0
+
+
+def host_of(address: PeerAddress) -> bytes:
+    """Whose share an address takes: an IPv4 address, or the /64 of an IPv6 one."""
+    host = address.sockaddr[0]
+    if ":" not in host:
+        return socket.inet_pton(socket.AF_INET, host)
+    packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    return packed[12:] if packed.startswith(_MAPPED) else packed[:8]
 
 
 class DatagramSocket:

@@ -7,8 +7,9 @@ Stated here and nowhere else:
 - An address has at most one established session and one handshake. A ClientHello belongs to a
   handshake by its random, not by its address alone: a device that reboots begins anew from the
   same port, and its old session stays until the new one is complete (RFC 6347, section 4.2.8).
-- Handshakes and sessions are limited apart. A full table of handshakes gives up the oldest, a
-  full table of sessions the one that was silent longest.
+- Handshakes and sessions are limited apart. A host that has its part of handshakes gives up its
+  oldest one, or waits while that is young; a full table of them gives up the oldest of the host
+  that has the most; a full table of sessions the one that was silent longest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
@@ -31,6 +33,8 @@ from dtls.records import (
 )
 from dtls.session import DtlsSession, SessionState
 
+YOUNG_S = 2.0
+"""So long a handshake is not given up for another one of its host."""
 Address = Hashable
 """A peer's address; its ``repr`` must name it in full."""
 
@@ -41,6 +45,7 @@ class EndpointLimits:
 
     Attributes:
         half_open: handshakes under way at once.
+        half_open_of_host: of one host.
         established: sessions at once, some 70 KiB each.
         handshake_s: a handshake that is not complete by then is given up.
         idle_s: a session without a datagram for so long is closed.
@@ -48,6 +53,7 @@ class EndpointLimits:
     """
 
     half_open: int = 64
+    half_open_of_host: int = 16
     established: int = 256
     handshake_s: float = 30.0
     idle_s: float = 24 * 3600.0
@@ -65,6 +71,7 @@ class EndpointCounters:
     handshakes: int = 0
     handshakes_failed: int = 0
     half_open_evicted: int = 0
+    half_open_refused: int = 0
     established_evicted: int = 0
     idle_closed: int = 0
     replaced: int = 0
@@ -100,6 +107,10 @@ class Closed:
 Event = Established | Received | Closed
 
 
+def _itself(address: Address) -> Hashable:
+    return address
+
+
 class _Association:
     """A session, where it is, and since when."""
 
@@ -123,6 +134,7 @@ class Endpoint:
         context: the keys.
         random_bytes: source of cookie secrets, `secrets.token_bytes` or its like.
         limits: see `EndpointLimits`.
+        host_of: whose part of handshakes an address takes.
 
     Attributes:
         counters: see `EndpointCounters`.
@@ -134,8 +146,10 @@ class Endpoint:
         context: ServerContext,
         random_bytes: Callable[[int], bytes],
         limits: EndpointLimits = DEFAULT_LIMITS,
+        host_of: Callable[[Any], Hashable] = _itself,
     ) -> None:
         self.counters = EndpointCounters()
+        self._host_of = host_of
         self._context = context
         self._limits = limits
         self._cookies = Cookies(random_bytes)
@@ -261,13 +275,32 @@ class Endpoint:
             return
         if half_open is not None:
             self._drop(half_open, "began anew")
-        elif len(self._half_open) >= self._limits.half_open:
-            self._drop(next(iter(self._half_open.values())), "too many handshakes")
-            self.counters.half_open_evicted += 1
+        elif not self._has_room(self._host_of(address), now):
+            self.counters.half_open_refused += 1
+            return  # its sender tries again (RFC 6347, section 4.2.4)
         session = DtlsSession(self._context, cookie_verified=True)
         association = _Association(next(self._numbers), address, hello.random, session, now)
         self._half_open[address] = association
         self._feed(association, datagram, now)
+
+    def _has_room(self, host: Hashable, now: float) -> bool:
+        """Whether a host may begin a handshake; another one may have had to give way to it."""
+        by_host: dict[Hashable, list[_Association]] = {}
+        for association in self._half_open.values():
+            by_host.setdefault(self._host_of(association.address), []).append(association)
+        own = by_host.get(host, [])
+        if len(own) >= self._limits.half_open_of_host:
+            # Where many begin at once, as after a power cut, those that began first come through.
+            if now < own[0].started_at + YOUNG_S:
+                return False
+            surplus = own[0]
+        elif len(self._half_open) >= self._limits.half_open:
+            surplus = max(by_host.values(), key=len)[0]
+        else:
+            return True
+        self._drop(surplus, "too many handshakes")
+        self.counters.half_open_evicted += 1
+        return True
 
     def _feed(self, association: _Association, datagram: bytes, now: float) -> None:
         association.session.receive_datagram(datagram, now)

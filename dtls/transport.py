@@ -15,7 +15,7 @@ from typing import Protocol
 
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
-from dtls.datagrams import Batch, DatagramSockets, PeerAddress
+from dtls.datagrams import Batch, DatagramSockets, PeerAddress, host_of
 from dtls.endpoint import (
     DEFAULT_LIMITS,
     Closed,
@@ -70,7 +70,7 @@ class DtlsPort:
         user: SessionUser,
         limits: EndpointLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._endpoint = Endpoint(context, secrets.token_bytes, limits)
+        self._endpoint = Endpoint(context, secrets.token_bytes, limits, host_of)
         self._user = user
         self._loop = asyncio.get_running_loop()
         self._timer = CoreTimer(self._on_timer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import socket
 from collections.abc import Hashable
 from typing import Any, NamedTuple, Self
 
@@ -11,13 +10,12 @@ from aiocoap import interfaces
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
 
 from coap_engine.message import CoapPeer
-from dtls.datagrams import PeerAddress, join_host_port
+from dtls.datagrams import PeerAddress, host_of, join_host_port
 from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity
 
 KNOWN_MAX = 4_096
 """Addresses that are not looked at again each time; that is all that is remembered of them."""
 _DEFAULT_PORTS = {"coap": COAP_PORT, "coaps": COAPS_PORT}
-_MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
 class SessionAddress(NamedTuple):
@@ -31,15 +29,6 @@ class SessionAddress(NamedTuple):
 
     session_id: int
     address: PeerAddress
-
-
-def host_of(address: PeerAddress) -> bytes:
-    """Whose share of strangers an address takes: an IPv4 address, or the /64 of an IPv6 one."""
-    host = address.sockaddr[0]
-    if ":" not in host:
-        return socket.inet_pton(socket.AF_INET, host)
-    packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    return packed[12:] if packed.startswith(_MAPPED) else packed[:8]
 
 
 def is_loopback(address: PeerAddress) -> bool:

@@ -74,6 +74,7 @@ def net() -> Callable[..., Net]:
     def make(limits: EndpointLimits = DEFAULT_LIMITS) -> Net:
         keystore = Keystore({IDENTITY: KEY, "meter-2": KEY[::-1]})
         source = random.Random(1)
-        return Net(Endpoint(ServerContext(keystore.key_of), source.randbytes, limits))
+        context = ServerContext(keystore.key_of)
+        return Net(Endpoint(context, source.randbytes, limits, lambda address: address[0]))
 
     return make

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtls.context import ClientContext
-from dtls.endpoint import Closed, EndpointLimits, Established, Received
+from dtls.endpoint import YOUNG_S, Closed, EndpointLimits, Established, Received
 from dtls.errors import SessionClosedError
 from dtls.session import DtlsSession, SessionState
 
@@ -149,6 +150,54 @@ def test_beyond_the_limit_of_handshakes_the_oldest_is_given_up(net: MakeNet) -> 
     n.client()
     n.roundtrip()
     assert n.endpoint.established == 1
+
+
+def half_open(n: Any, host: str, count: int, first_port: int = 1) -> None:
+    """Clients that return their cookie and then say no more."""
+    for port in range(first_port, first_port + count):
+        address, client = n.client(address=(host, port))
+        n.endpoint.receive_datagram(client.datagrams_to_send()[0], address, n.now)
+        ((verify, _),) = n.endpoint.datagrams_to_send()
+        client.receive_datagram(verify, n.now)
+        n.endpoint.receive_datagram(client.datagrams_to_send()[0], address, n.now)
+        n.endpoint.datagrams_to_send()
+        del n.clients[address]
+
+
+def test_a_host_has_its_part_of_handshakes_and_others_come_through(net: MakeNet) -> None:
+    n = net(EndpointLimits(half_open=6, half_open_of_host=4))
+    half_open(n, "203.0.113.1", 9)
+    assert (n.endpoint.half_open, n.endpoint.counters.half_open_refused) == (4, 5)
+    n.client(address=("192.0.2.1", 1))
+    n.roundtrip()
+    assert n.endpoint.established == 1
+    n.now += YOUNG_S
+    half_open(n, "203.0.113.1", 1, first_port=100)  # the oldest of its own gives way
+    assert (n.endpoint.half_open, n.endpoint.counters.half_open_evicted) == (4, 1)
+
+
+def test_a_full_table_gives_up_one_of_the_host_that_has_the_most(net: MakeNet) -> None:
+    n = net(EndpointLimits(half_open=6, half_open_of_host=4))
+    half_open(n, "203.0.113.1", 4)
+    half_open(n, "203.0.113.2", 2)
+    half_open(n, "203.0.113.3", 2)
+    assert n.endpoint.half_open == 6
+    hosts = Counter(address[0] for address in n.endpoint._half_open)
+    assert hosts == {"203.0.113.1": 2, "203.0.113.2": 2, "203.0.113.3": 2}
+
+
+def test_many_that_begin_at_once_behind_one_address_all_come_through_in_the_end(
+    net: MakeNet,
+) -> None:
+    n = net(EndpointLimits(half_open=6, half_open_of_host=4))
+    there: set[object] = set()
+    for _ in range(3):
+        for port in range(12):
+            if ("203.0.113.1", port) not in there:
+                n.client(address=("203.0.113.1", port))  # once more, as it would by its timer
+        n.roundtrip()
+        there |= {event.address for event in n.taken() if isinstance(event, Established)}
+    assert len(there) == n.endpoint.established == 12
 
 
 def test_beyond_the_limit_of_sessions_the_one_silent_longest_is_closed(net: MakeNet) -> None:
