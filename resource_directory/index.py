@@ -5,7 +5,7 @@ Ids only grow and one that changes gets a new id, so that ids under a term stand
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -126,8 +126,14 @@ class Index:
             return ()
         if not criterion.is_prefix:
             return self._each(by_value.get(criterion.value))
-        values = self._values[criterion.name].starting_with(criterion.value)
-        return (key for value in values for key in self._each(by_value.get(value)))
+        return self._each_of(by_value, self._values[criterion.name].starting_with(criterion.value))
+
+    def _each_of(
+        self, by_value: dict[str, int | dict[int, None]], values: Iterable[str]
+    ) -> Iterator[int]:
+        # A generator of its own: mypyc goes through a generator expression at once.
+        for value in values:
+            yield from self._each(by_value.get(value))
 
     def _each(self, held: int | dict[int, None] | None) -> Iterable[int]:
         if held is None:
