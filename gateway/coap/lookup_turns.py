@@ -1,7 +1,11 @@
-"""Look-ups that take long: a slice of one in each turn of the event loop, askers by turns."""
+"""Look-ups that take long: a slice of one in each turn of the event loop, askers by turns.
+
+Between slices as much time is left to all others as the last one took.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final
@@ -18,12 +22,18 @@ class LookUpTurns:
     """Goes on with what takes long.
 
     Args:
-        call_soon: has a function called in the event loop's next turn.
+        call_later: has a function called by the event loop, after so many seconds.
+        clock: in seconds.
 
     """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], Any]) -> None:
-        self._call_soon = call_soon
+    def __init__(
+        self,
+        call_later: Callable[[float, Callable[[], None]], Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._call_later = call_later
+        self._clock = clock
         self._by_asker: dict[Hashable, deque[Step]] = {}
         self._is_called = False
 
@@ -45,7 +55,7 @@ class LookUpTurns:
         """
         steps = self._by_asker.setdefault(asker, deque())
         steps.append(step)
-        self._wake()
+        self._wake(0.0)
 
         def end() -> None:
             if step in steps:
@@ -54,10 +64,10 @@ class LookUpTurns:
 
         return end
 
-    def _wake(self) -> None:
+    def _wake(self, pause_s: float) -> None:
         if self._by_asker and not self._is_called:
             self._is_called = True
-            self._call_soon(self._turn)
+            self._call_later(pause_s, self._turn)
 
     def _turn(self) -> None:
         self._is_called = False
@@ -67,11 +77,12 @@ class LookUpTurns:
         steps = self._by_asker.pop(asker)
         self._by_asker[asker] = steps  # behind all others
         step = steps[0]
+        began = self._clock()
         is_done = step()
         if is_done and steps and steps[0] is step:
             steps.popleft()
         self._leave(asker)
-        self._wake()
+        self._wake(self._clock() - began)
 
     def _leave(self, asker: Hashable) -> None:
         if not self._by_asker.get(asker, True):

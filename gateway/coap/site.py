@@ -84,7 +84,7 @@ class GatewaySite:
         gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
-        turns = LookUpTurns(asyncio.get_running_loop().call_soon)
+        turns = LookUpTurns(asyncio.get_running_loop().call_later)
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)

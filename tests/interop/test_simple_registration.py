@@ -104,7 +104,7 @@ class Device:
 async def device() -> AsyncIterator[Device]:
     watches = Watches()
     registry = Registry(listeners=(watches,))
-    turns = LookUpTurns(asyncio.get_running_loop().call_soon)
+    turns = LookUpTurns(asyncio.get_running_loop().call_later)
     answers = DirectoryAnswers(DirectoryService(registry, watches), time.monotonic, turns)
     server = CoapServer(
         resource.Site(),

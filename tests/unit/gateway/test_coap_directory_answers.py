@@ -36,7 +36,7 @@ class World:
         self.answers = DirectoryAnswers(
             DirectoryService(self.registry, watches),
             lambda: self.now,
-            LookUpTurns(self.soon.append),
+            LookUpTurns(lambda _, turn: self.soon.append(turn)),
         )
         self.now = 100.0
         self.told: list[tuple[int, str]] = []
@@ -274,3 +274,21 @@ def test_who_observes_what_has_become_too_much_for_one_answer_is_told_so_as_the_
     assert "count and page" in world.told[-1][1]
     world.ask(POST, "rd", "ep=more", payload=b"</a>")
     assert len(world.watches) == 0
+
+
+def test_between_slices_others_have_as_much_time_as_the_last_one_took() -> None:
+    now = [0.0]
+    calls: list[tuple[float, Callable[[], None]]] = []
+    turns = LookUpTurns(lambda pause_s, turn: calls.append((pause_s, turn)), lambda: now[0])
+
+    def step() -> bool:
+        now[0] += 0.003
+        return now[0] > 0.008
+
+    turns.begin("asker", step)
+    for expected in (0.0, 0.003, 0.003):
+        ((pause_s, turn),) = calls
+        assert pause_s == pytest.approx(expected)
+        calls.clear()
+        turn()
+    assert calls == []
