@@ -10,7 +10,7 @@ BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks.
 COMPILED = .venv-compiled
-SLICES = tests/unit/gateway tests/conformance \
+SLICES = tests/unit/gateway tests/unit/resource_directory tests/conformance \
 	$(if $(CI),tests/simulation/test_expiry_over_crashes.py tests/simulation/test_checkpoints.py \
 	tests/simulation/test_catching_up.py,tests/unit/tree_handler tests/simulation)
 
