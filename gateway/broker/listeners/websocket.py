@@ -25,6 +25,7 @@ from gateway.tls.layer_transport import LayerTransport
 
 HANDSHAKE_BYTES_MAX = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
+ANY_ORIGIN = "*"
 _MQTT = Subprotocol("mqtt")
 
 
@@ -34,8 +35,7 @@ class WebSocketRules:
 
     Attributes:
         path: of the request's target; empty for any.
-        origins: pages whose scripts may connect, as ``https://host:port``; empty for all. A
-            client that is no browser names no origin and is not held to one.
+        origins: pages in browsers that may connect, ``https://host:port``; `ANY_ORIGIN` for all.
 
     """
 
@@ -62,7 +62,7 @@ class WebSocket(asyncio.Protocol):
         self._rules = rules
         self._limits = limits
         self._refusals = refusals
-        origins = [*(Origin(origin) for origin in rules.origins), None] if rules.origins else None
+        origins = None if ANY_ORIGIN in rules.origins else [*map(Origin, rules.origins), None]
         self._frames = ServerProtocol(
             origins=origins, subprotocols=[_MQTT], max_size=self._limits.connect_bytes
         )

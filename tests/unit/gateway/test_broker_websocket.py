@@ -22,7 +22,12 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
-from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, WebSocket, WebSocketRules
+from gateway.broker.listeners.websocket import (
+    ANY_ORIGIN,
+    HANDSHAKE_BYTES_MAX,
+    WebSocket,
+    WebSocketRules,
+)
 from gateway.links.wire import LinkConnect
 
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ws"
@@ -84,8 +89,8 @@ async def closed(client: ClientConnection) -> int | None:
 
 
 @pytest.mark.parametrize("path", ["/", "/mqtt", "/any/other?x=y"])
-async def test_by_default_any_path_and_origin_is_granted(bench: Bench, path: str) -> None:
-    async with dial(bench, path, origin=Origin("http://example.org")) as client:
+async def test_by_default_any_path_is_granted_to_who_is_no_browser(bench: Bench, path: str) -> None:
+    async with dial(bench, path) as client:
         assert client.subprotocol == "mqtt"
         await greet(client)
 
@@ -98,6 +103,20 @@ async def test_with_a_path_only_that_one_is_granted() -> None:
         with pytest.raises(InvalidStatus, match="404"):
             await dial(bench, "/other")
         assert bench.counts["websocket request refused (404)"] == 1
+    finally:
+        await bench.stop()
+
+
+async def test_by_default_no_page_of_a_browser_is_granted(bench: Bench) -> None:
+    with pytest.raises(InvalidStatus, match="403"):
+        await dial(bench, origin=Origin("http://example.org"))
+
+
+async def test_pages_of_all_origins_are_granted_where_the_configuration_says_so() -> None:
+    bench = await start(WebSocketRules(origins=(ANY_ORIGIN,)))
+    try:
+        async with dial(bench, origin=Origin("http://example.org")) as client:
+            await greet(client)
     finally:
         await bench.stop()
 
