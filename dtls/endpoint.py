@@ -211,6 +211,12 @@ class Endpoint:
         association.session.send(plaintext)
         self._collect_datagrams(association)
 
+    def end(self, session_id: int, reason: str) -> None:
+        """End a session; nothing if it is gone."""
+        association = self._by_id.get(session_id)
+        if association is not None:
+            self._drop(association, reason)
+
     def next_timer(self) -> float | None:
         """When `handle_timer` is due; None while there is nothing to wait for."""
         due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]

@@ -10,6 +10,7 @@ An identity is no secret, it travels in clear text (RFC 4279, section 2).
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -46,6 +47,14 @@ class Keystore:
     def key_of(self, identity: bytes) -> bytes | None:
         """The key of an identity as it came from the wire; None if it is not known."""
         return self._keys.get(identity)
+
+    def lost(self, later: Keystore) -> set[str]:
+        """The identities that have no key any more in a later reading, or another one."""
+        return {
+            identity.decode()
+            for identity, key in self._keys.items()
+            if (other := later.key_of(identity)) is None or not hmac.compare_digest(other, key)
+        }
 
     def identities(self) -> Iterable[str]:
         """All identities, in the order of the file."""

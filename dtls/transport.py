@@ -108,6 +108,13 @@ class DtlsPort:
         except MessageTooLargeError as too_large:
             _log.warning("message to session %d: %s", session_id, too_large)
 
+    def end(self, session_id: int, reason: str) -> None:
+        """End a session; its user hears of it."""
+        now = self._loop.time()
+        self._endpoint.end(session_id, reason)
+        self._hand_over(now)
+        self._end_turn(now)
+
     def flush(self) -> None:
         """Send what is encrypted."""
         for datagram, address in self._endpoint.datagrams_to_send():

@@ -6,6 +6,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtls.errors import KeystoreError
+from dtls.keystore import Keystore
+from dtls.keystore import load as load_keys
 from gateway import expiry
 from gateway.access_faults import AccessFileError, read_access_file
 from gateway.broker.access.guard import Access
@@ -30,12 +33,14 @@ class AccessFiles:
         broker: of those who come to the broker.
         links: of links, in both directions.
         expiring: when the certificates in them end.
+        keystore: the pre-shared keys of CoAP's peers.
 
     """
 
     broker: Access
     links: LinkTls | None
     expiring: tuple[Expiring, ...]
+    keystore: Keystore
 
 
 def read(settings: GatewaySettings) -> AccessFiles:
@@ -51,7 +56,8 @@ def read(settings: GatewaySettings) -> AccessFiles:
         None if access.policy_file is None else policy(access.policy_file),
         broker_tls(settings.mqtt),
     )
-    return AccessFiles(broker, _links(settings), _expiring(settings.mqtt))
+    keys = keystore(settings.coap.psk_file)
+    return AccessFiles(broker, _links(settings), _expiring(settings.mqtt), keys)
 
 
 def tls_files(mqtt: MqttSection) -> TlsFiles | None:
@@ -80,6 +86,22 @@ def broker_tls(mqtt: MqttSection) -> Tls | None:
     except TlsFileError as error:
         more = (Fault(f"mqtt.{other.field}", str(other)) for other in error.more)
         raise ConfigError(f"mqtt.{error.field}", str(error), *more) from error
+
+
+def keystore(path: Path | None) -> Keystore:
+    """The pre-shared keys of a file; none if there is no file.
+
+    Raises:
+        ConfigError: the file is not usable.
+
+    """
+    if path is None:
+        return Keystore()
+    try:
+        return load_keys(path)
+    except KeystoreError as error:
+        more = (Fault("coap.psk_file", str(other)) for other in error.more)
+        raise ConfigError("coap.psk_file", str(error), *more) from error
 
 
 def _expiring(mqtt: MqttSection) -> tuple[Expiring, ...]:

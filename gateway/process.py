@@ -122,7 +122,6 @@ class GatewayProcess:
     async def _start(self) -> None:
         own = self._settings.gateway
         key = self._settings.tree.key()
-        keystore = state.keystore(self._settings.coap.psk_file)
         self._readings = state.readings(self._settings, self._accept, self._refused)
         files = access_files.read(self._settings)
         self._addresses = await Addresses.of(self._settings)
@@ -145,7 +144,7 @@ class GatewayProcess:
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
-        self._coap = await self._start_coap(keystore)
+        self._coap = await self._start_coap(files.keystore)
         edge = GatewayEdge(self._readings.sampler, self._coap, self._site.registry, self._expiry)
         self._status = GatewayStatus(
             own=own,
@@ -288,11 +287,12 @@ class GatewayProcess:
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(files.broker)
         self._expiry.follow(files.expiring)
+        self._coap.renew(files.keystore)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
-        _log.info("neighbours, certificates, passwords and policy are read again")
+        _log.info("neighbours, certificates, passwords, keys and policy are read again")
 
     async def _start_console(self, edge: GatewayEdge) -> str | None:
         own = self._settings.console
@@ -305,7 +305,7 @@ class GatewayProcess:
         self._stack.push_async_callback(console.stop)
         return join_host_port(own.host, port)
 
-    async def _start_coap(self, keystore: Keystore | None) -> CoapServer:
+    async def _start_coap(self, keystore: Keystore) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         coap, anonymous = self._settings.coap, self._settings.access.anonymous
         oscore = state.oscore_contexts(coap.oscore_file, own.state_dir)
@@ -325,7 +325,7 @@ class GatewayProcess:
             self._site.site,
             coap=at.get("coap"),
             coaps=at.get("coaps"),
-            keystore=keystore or Keystore(),
+            keystore=keystore,
             anonymous=anonymous,
             rules=CoapRules(coap.public, coap.limits.engine, coap.limits.dtls, oscore),
             at_hand=self._site.at_hand,

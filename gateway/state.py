@@ -13,15 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtls.errors import KeystoreError
-from dtls.keystore import Keystore
-from dtls.keystore import load as load_keys
 from gateway.coap import oscore_keys
 from gateway.coap.oscore_keys import OscoreKeys
 from gateway.coap.oscore_numbers import NAME as NUMBERS
 from gateway.coap.oscore_numbers import SenderNumbers
 from gateway.config import ConfigError, GatewaySection, GatewaySettings
-from gateway.config_file import Fault
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
@@ -41,22 +37,6 @@ ECHO_BYTES = 8
 """By which a device proves after a start that its request is new."""
 
 _log = logging.getLogger(__name__)
-
-
-def keystore(path: Path | None) -> Keystore | None:
-    """The pre-shared keys of a file; None if there is none.
-
-    Raises:
-        ConfigError: the file is not usable.
-
-    """
-    if path is None:
-        return None
-    try:
-        return load_keys(path)
-    except KeystoreError as error:
-        more = (Fault("coap.psk_file", str(other)) for other in error.more)
-        raise ConfigError("coap.psk_file", str(error), *more) from error
 
 
 def oscore_contexts(path: Path | None, state_dir: Path) -> OscoreContexts:

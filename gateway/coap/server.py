@@ -118,9 +118,21 @@ class _Sessions:
         shell: EngineShell,
     ) -> None:
         self._shell = shell
+        self._keystore = keystore
         self._peers: dict[int, CoapPeer] = {}
         self._requesters: dict[int, Requester] = {}
-        self.port = DtlsPort(socks, ServerContext(keystore.key_of), self, limits)
+        self.port = DtlsPort(socks, ServerContext(self._key_of), self, limits)
+
+    def renew(self, keystore: Keystore) -> None:
+        """Go by other keys: who has no key any more, or another one, is disconnected."""
+        lost = self._keystore.lost(keystore)
+        self._keystore = keystore
+        for session_id, requester in list(self._requesters.items()):
+            if requester.identity.name in lost:
+                self.port.end(session_id, "its key is no longer accepted")
+
+    def _key_of(self, identity: bytes) -> bytes | None:
+        return self._keystore.key_of(identity)
 
     def requester(self, session_id: int) -> Requester:
         """A peer as resources see it."""
@@ -250,6 +262,11 @@ class CoapServer:
         if secure:
             self._sessions = _Sessions(secure, self._keystore, self._rules.dtls, shell)
         self._shell = shell
+
+    def renew(self, keystore: Keystore) -> None:
+        """Go by other keys from now on; who began with one that is gone is disconnected."""
+        if self._sessions is not None:
+            self._sessions.renew(keystore)
 
     async def stop(self) -> None:
         """End sessions and observations, close the ports, leave no task behind."""

@@ -161,7 +161,7 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
     if (tree := sections["tree"]) is not None:
         yield tree.key
     if (coap := sections["coap"]) is not None:
-        yield lambda: state.keystore(coap.psk_file)
+        yield lambda: access_files.keystore(coap.psk_file)
         if (devices := coap.oscore_file) is not None:
             yield lambda: state.oscore_devices(devices)
     if (access := sections["access"]) is not None:

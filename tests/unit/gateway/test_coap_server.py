@@ -255,6 +255,27 @@ async def test_an_unknown_identity_and_a_wrong_key_are_told_apart(server: CoapSe
         )
 
 
+async def test_who_has_no_key_any_more_is_disconnected_at_once_and_others_go_on(
+    server: CoapServer,
+) -> None:
+    other = KEY[::-1]
+    server.renew(Keystore({"meter-1": KEY, "meter-2": other}))
+    one = CoapClient(psk_identity="meter-1", psk_key=KEY)
+    two = CoapClient(psk_identity="meter-2", psk_key=other)
+    async with one, two:
+        for client in (one, two):
+            assert (await client.request("GET", secure(server))).ok
+        server.renew(Keystore({"meter-2": other}))
+        assert server.peers()["dtls_sessions"] == 1
+        with pytest.raises(HandshakeRefusedError, match="unknown psk identity"):
+            await request("GET", secure(server), psk_identity="meter-1", psk_key=KEY)
+        assert (await two.request("GET", secure(server))).ok
+        server.renew(Keystore({"meter-2": KEY}))  # the same name, with another key
+        assert server.peers()["dtls_sessions"] == 0
+    assert server.counters is not None
+    assert server.counters.handshakes == 2
+
+
 async def test_a_key_without_identity_is_an_error() -> None:
     with pytest.raises(BadUriError, match="go together"):
         CoapClient(psk_key=KEY)
