@@ -20,7 +20,8 @@ class UdpPort:
     Args:
         socks: bound, from `dtls.datagrams.listen`.
         receive: takes a datagram, where it came from and when; must not raise.
-        turn_ended: called with the time when the datagrams of one wake-up are taken.
+        turn_ended: called with the time when the first datagram of a wake-up is taken, and when
+            all are.
 
     """
 
@@ -55,11 +56,17 @@ class UdpPort:
         now = self._loop.time()
         until = time.monotonic() + TURN_S  # uvloop's own clock stands still in a turn
         receive = self._receive
+        count = 0
         for datagram, address in batch:
             receive(datagram, address, now)
-            if time.monotonic() >= until:
+            count += 1
+            if count == 1:
+                # The one who asks alone is answered before it is looked whether others do.
+                self._turn_ended(now)
+            elif time.monotonic() >= until:
                 break
-        self._turn_ended(now)
+        if count > 1:
+            self._turn_ended(now)
 
     def _on_error(self, failure: OSError) -> None:
         _log.debug("datagram not delivered: %s", failure)
