@@ -43,13 +43,18 @@ class OscoreAnswers:
     Args:
         contexts: by kid and kid context.
         answers: who answers what is inside, and what is not protected.
+        clock: the event loop's, for what is answered later.
 
     """
 
     def __init__(
-        self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext], answers: RequestAnswers
+        self,
+        contexts: Mapping[tuple[bytes, bytes | None], OscoreContext],
+        answers: RequestAnswers,
+        clock: Callable[[], float],
     ) -> None:
         self._contexts = contexts
+        self._clock = clock
         self._answers = answers
         shares = Shares()
         self._request_bodies = RequestBodies(shares, _BODIES)
@@ -149,7 +154,7 @@ class OscoreAnswers:
             return opened.protect(response, is_notification=observe and not is_last)
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
-            respond(exchange, closed(response, is_last, now), is_last)
+            respond(exchange, closed(response, is_last, self._clock()), is_last)
 
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
         answer = self._answers.asked(Asked(asked.exchange, peer, request), now, tell, _ask_nobody)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import socket
@@ -286,7 +287,8 @@ class CoapServer:
             return self._answers
         from gateway.coap.oscore import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
-        return OscoreAnswers(self._rules.oscore, self._answers)
+        clock = asyncio.get_running_loop().time
+        return OscoreAnswers(self._rules.oscore, self._answers, clock)
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
         if self._shell is not None:

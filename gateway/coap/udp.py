@@ -54,15 +54,15 @@ class UdpPort:
 
     def _on_datagrams(self, batch: Batch) -> None:
         now = self._loop.time()
-        until = time.monotonic() + TURN_S  # uvloop's own clock stands still in a turn
         receive = self._receive
-        count = 0
+        count, until = 0, 0.0
         for datagram, address in batch:
             receive(datagram, address, now)
             count += 1
             if count == 1:
                 # The one who asks alone is answered before it is looked whether others do.
                 self._turn_ended(now)
+                until = time.monotonic() + TURN_S  # uvloop's own clock stands still in a turn
             elif time.monotonic() >= until:
                 break
         if count > 1:

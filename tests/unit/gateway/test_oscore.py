@@ -69,7 +69,8 @@ class World:
     def __init__(self, keys: OscoreKeys = THERMOMETER, answer: bytes = b"Hello World!") -> None:
         self.context = OscoreContext(keys, NoDisk(), secrets.token_bytes(8))
         self.resource = Resource(answer)
-        self.answers = OscoreAnswers({keys.known_by: self.context}, self.resource)
+        self.now = 0.0
+        self.answers = OscoreAnswers({keys.known_by: self.context}, self.resource, lambda: self.now)
         turned = OscoreKeys(
             keys.name,
             keys.master_secret,
@@ -99,7 +100,7 @@ class World:
         self.exchanges += 1
         answer = self.answers.asked(
             Asked(self.exchanges, PEER, request),
-            0.0,
+            self.now,
             lambda _exchange, response, _is_last: self.told.append(response),
             lambda *_: None,
         )
@@ -256,6 +257,21 @@ def test_notifications_have_numbers_of_their_own_and_only_the_device_reads_them(
         world.resource.tell(1, CoapResponse(codes.CONTENT, (), value), False)
     assert [world.open(response, request_id).payload for response in world.told] == [b"1", b"2"]
     assert len({value for response in world.told for _, value in response.options}) == 2
+
+
+def test_the_blocks_of_a_long_notification_are_there_when_they_are_asked_for() -> None:
+    world = World(answer=b"short")
+    world.begin()
+    request, request_id = world.protect(observe=0, uri_path=("long",))
+    world.send(request)
+    world.now = 1_000.0
+    assert world.resource.tell is not None
+    world.resource.tell(2, CoapResponse(codes.CONTENT, (), b"x" * 600), False)
+    (told,) = world.told
+    first = world.open(told, request_id)
+    assert first.opt.block2.more
+    second = world.ask(uri_path=("long",), block2=(1, False, 5))
+    assert (second.opt.block2.more, len(second.payload)) == (False, 88)
 
 
 def test_a_number_is_on_the_disk_before_it_is_used_and_none_comes_again(tmp_path: Path) -> None:
