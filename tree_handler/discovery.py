@@ -25,6 +25,7 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.member import MAX_ADDRESS_CHARACTERS, check_name
 from tree_handler.rate_limit import RateLimit
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAGIC = b"HA"
 VERSION = 1
@@ -76,7 +77,7 @@ class Announcement:
             raise AnnouncementError(error.what, error.value) from None
         _check_text("announcement tree", self.tree, MAX_TREE_CHARACTERS)
         _check_text("announcement address", self.address, MAX_ADDRESS_CHARACTERS)
-        _check_number("announcement boot epoch", self.boot_epoch, 1, (1 << 32) - 1)
+        _check_number("announcement boot epoch", self.boot_epoch, 1, MAX_BOOT_EPOCH)
         _check_number("announcement MQTT port", self.mqtt_port, 0, 65_535)
 
     def encode(self, key: bytes) -> bytes:

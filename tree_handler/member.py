@@ -14,6 +14,7 @@ from typing import Any
 import msgpack
 
 from tree_handler.errors import ProtocolError
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 NONE = "-"
 """Written for "no domain" and "no group" in paths and topics; no name can be it."""
@@ -109,7 +110,7 @@ class MemberRecord:
     def __post_init__(self) -> None:
         check_name("member id", self.id)
         Place(self.domain, self.group)
-        _check_number("member epoch", self.epoch, 1, (1 << 32) - 1)
+        _check_number("member epoch", self.epoch, 1, MAX_BOOT_EPOCH)
         _check_number("member version", self.version, 0, (1 << 63) - 1)
         _check_number("member mqtt_port", self.mqtt_port, 0, 65_535)
         _check_number("member coap_port", self.coap_port, 0, 65_535)

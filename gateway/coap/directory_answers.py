@@ -8,7 +8,7 @@ from typing import Final
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
 from gateway.coap.at_hand import Ask, Later, Respond
@@ -146,11 +146,8 @@ class DirectoryAnswers:
         payload, content_format, max_age_s = None, None, None
         if response is not None and response.code == codes.CONTENT:
             payload = response.payload
-            for number, value in response.options:
-                if number == option_numbers.CONTENT_FORMAT:
-                    content_format = decode_uint(value)
-                elif number == option_numbers.MAX_AGE:
-                    max_age_s = decode_uint(value)
+            content_format = _uint(response.options, option_numbers.CONTENT_FORMAT)
+            max_age_s = _uint(response.options, option_numbers.MAX_AGE)
         answer = self._service.fetched(
             fetch.key, payload, self._now(), content_format=content_format, max_age_s=max_age_s
         )
@@ -288,6 +285,11 @@ def _asked(request: CoapRequest, peer: CoapPeer | None) -> DirectoryRequest | No
         None if peer is None else peer.principal,
         None if peer is None else _base(peer),
     )
+
+
+def _uint(options: tuple[Option, ...], number: int) -> int | None:
+    value = value_of(options, number)
+    return None if value is None else decode_uint(value)
 
 
 def _base(peer: CoapPeer) -> str | None:

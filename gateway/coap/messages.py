@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Final
 
 from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 from aiocoap.numbers.optionnumbers import OptionNumber
 
-from coap_engine.message import CoapRequest, CoapResponse
+from coap_engine.message import CoapRequest, CoapResponse, Option
 
 _OF_THE_ENGINE: Final = frozenset(
     int(number)
@@ -67,7 +68,7 @@ def incoming(request: CoapRequest, remote: Any) -> Any:
         if is_critical and number not in _UNDERSTOOD:
             raise OptionRefusedError(Code.BAD_OPTION, f"option {number}")
         try:
-            message.opt.add_option(OptionNumber(number).create_option(decode=value))
+            add_option(message, number, value)
         except ValueError:  # what is no UTF-8, above all: as if it were not known (section 5.4.3)
             if is_critical:
                 raise OptionRefusedError(Code.BAD_OPTION, f"option {number}") from None
@@ -81,15 +82,22 @@ def incoming(request: CoapRequest, remote: Any) -> Any:
 def outgoing(message: Any) -> CoapResponse:
     """What a resource answered."""
     options = sorted(
-        (
-            (int(option.number), option.encode())
-            for option in message.opt.option_list()
-            if option.number not in _OF_THE_ENGINE
-        ),
-        key=_number,
+        (option for option in options_of(message) if option[0] not in _OF_THE_ENGINE),
+        key=itemgetter(0),
     )
     return CoapResponse(int(message.code), tuple(options), message.payload)
 
 
-def _number(option: tuple[int, bytes]) -> int:
-    return option[0]
+def options_of(message: Any) -> tuple[Option, ...]:
+    """All options of a message of aiocoap's."""
+    return tuple((int(option.number), option.encode()) for option in message.opt.option_list())
+
+
+def add_option(message: Any, number: int, value: bytes) -> None:
+    """Put an option into a message of aiocoap's.
+
+    Raises:
+        ValueError: the value is none of this option's, as what is no UTF-8.
+
+    """
+    message.opt.add_option(OptionNumber(number).create_option(decode=value))

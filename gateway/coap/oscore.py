@@ -14,7 +14,6 @@ from typing import Any, Final
 from aiocoap import oscore
 from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
-from aiocoap.numbers.optionnumbers import OptionNumber
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import BodyLimits, with_options
@@ -27,6 +26,7 @@ from coap_engine.uint import encode_uint
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.answers import RequestAnswers
 from gateway.coap.at_hand import AskPeer, Respond
+from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore_context import OscoreContext
 from gateway.coap.peers import OscoreAddress
 
@@ -185,15 +185,13 @@ class _Opened:
         self.name = context.keys.name
         self.code = int(inner.code)
         self.payload: bytes = inner.payload
-        self.options = tuple(
-            (int(option.number), option.encode()) for option in inner.opt.option_list()
-        )
+        self.options = options_of(inner)
 
     def protect(self, response: CoapResponse, *, is_notification: bool = False) -> CoapResponse:
         """Protect an answer."""
         message = Message(code=Code(response.code), payload=response.payload)
         for number, value in response.options:
-            message.opt.add_option(OptionNumber(number).create_option(decode=value))
+            add_option(message, number, value)
         if is_notification and codes.is_success(response.code):
             message.opt.observe = 0
         outer, _ = self._context.protect(message, self._request_id)

@@ -18,6 +18,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.member import check_name
 from tree_handler.routing.locator import MAX_BEHIND
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 TOPIC = b"$hedgerow/routed"
 MAX_HOPS = 255
@@ -208,7 +209,7 @@ def _number(value: object) -> int:
 
 
 def _stream(origin: object, epoch: object) -> Epoch:
-    if not isinstance(epoch, int) or not 0 < epoch < 1 << 32:
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 < epoch <= MAX_BOOT_EPOCH:
         raise ProtocolError("routed epoch", epoch)
     return check_name("routed origin", origin), epoch
 
