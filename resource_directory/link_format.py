@@ -9,7 +9,6 @@ from __future__ import annotations
 import string
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 MAX_BYTES = 1 << 20
 MAX_LINKS = 10_000
@@ -30,12 +29,15 @@ _USUAL = frozenset(
 _ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 
 
+LinkAttributes = tuple[tuple[str, str | None], ...]
+"""Names and values, in order."""
+
 # The links of a fleet's devices differ in their targets and seldom in their attributes.
-_WRITTEN: dict[tuple[tuple[str, str | None], ...], str] = {}
+_WRITTEN: dict[LinkAttributes, str] = {}
 _WRITTEN_MAX = 1_024
 _WRITTEN_CHARACTERS = 256
 # What was read between the target and the comma behind a link, likewise.
-_READ: dict[str, tuple[tuple[str, str | None], ...]] = {}
+_READ: dict[str, LinkAttributes] = {}
 
 
 class LinkFormatError(ValueError):
@@ -55,18 +57,33 @@ class LinkFormatError(ValueError):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
 class WebLink:
-    """A target and its attributes, in order.
+    """A target and its attributes, in order; nothing changes one.
 
-    Attributes:
+    Not a frozen dataclass: most of a registration's time would go into making those.
+
+    Args:
         href: the URI reference between ``<`` and ``>``.
         attributes: names and values; ``None`` for an attribute without a value (``obs``).
 
     """
 
-    href: str
-    attributes: tuple[tuple[str, str | None], ...] = ()
+    __slots__ = ("attributes", "href")
+
+    def __init__(self, href: str, attributes: LinkAttributes = ()) -> None:
+        self.href = href
+        self.attributes = attributes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WebLink):
+            return NotImplemented
+        return self.href == other.href and self.attributes == other.attributes
+
+    def __hash__(self) -> int:
+        return hash((self.href, self.attributes))
+
+    def __repr__(self) -> str:
+        return f"WebLink({self.href!r}, {self.attributes!r})"
 
     def get(self, name: str) -> str | None:
         """The first value of an attribute; ``""`` if it has none, ``None`` if it is missing."""
@@ -133,7 +150,7 @@ def serialise(links: Iterable[WebLink]) -> str:
     return ",".join(map(_serialise, links))
 
 
-def written_attributes(attributes: tuple[tuple[str, str | None], ...]) -> str:
+def written_attributes(attributes: LinkAttributes) -> str:
     """Write what stands behind a link's target.
 
     Raises:
@@ -173,9 +190,7 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
     return WebLink(href, attributes), at
 
 
-def _attributes(
-    text: str, at: int, max_attributes: int
-) -> tuple[tuple[tuple[str, str | None], ...], int]:
+def _attributes(text: str, at: int, max_attributes: int) -> tuple[LinkAttributes, int]:
     attributes: list[tuple[str, str | None]] = []
     once: set[str] = set()
     at = _skip_space(text, at)

@@ -47,12 +47,12 @@ class LookUp:
     def add(self, registration: Registration) -> None:
         """Let a registration be found; it stands after those that were added before."""
         order = registration.order = self._next_order
-        self._next_order = order + 1 + len(registration.resolved)
+        self._next_order = order + 1 + len(registration.texts)
         self._registrations[order] = registration
         self._registrations_by_term.add(order, endpoint_terms(registration))
-        for key, link in enumerate(registration.resolved, order + 1):
+        for number, key in enumerate(registration.link_keys()):
             self._of_link[key] = registration
-            self._links_by_term.add(key, link_terms(link))
+            self._links_by_term.add(key, link_terms(registration, number))
 
     def remove(self, registration: Registration) -> None:
         """Let a registration, unchanged since it was added, be found no more.
@@ -148,12 +148,12 @@ class LookUp:
                 yield str(registration.endpoint_link())
 
     def _take_out(self, registration: Registration, at: int) -> None:
-        end = min(at + LINKS_AT_ONCE, len(registration.resolved))
+        end = min(at + LINKS_AT_ONCE, len(registration.texts))
         for number in range(at, end):
             key = registration.order + 1 + number
             del self._of_link[key]
-            self._links_by_term.discard(key, link_terms(registration.resolved[number]))
-        if end < len(registration.resolved):
+            self._links_by_term.discard(key, link_terms(registration, number))
+        if end < len(registration.texts):
             self._leaving.append((registration, end))
 
     def _meets_all(
@@ -163,12 +163,13 @@ class LookUp:
         key: int,
         checks: ChecksDone,
     ) -> bool:
-        link = registration.resolved[key - registration.order - 1]
+        number = key - registration.order - 1
         for criterion in criteria:
             checks.done += CANDIDATE_CHECKS
             if criterion.is_prefix:
-                checks.done += len(link.attributes) + len(registration.attributes)
-                is_met = criterion.matches(link_terms(link)) or criterion.matches(
+                checks.done += len(registration.link_attributes[number])
+                checks.done += len(registration.attributes)
+                is_met = criterion.matches(link_terms(registration, number)) or criterion.matches(
                     endpoint_terms(registration)
                 )
             else:
@@ -192,11 +193,11 @@ class LookUp:
             is_met = self._registrations_by_term.has(criterion, order)
         if is_met:
             return True
-        for key, link in enumerate(registration.resolved, order + 1):
+        for number, key in enumerate(registration.link_keys()):
             checks.done += 1
             if criterion.is_prefix:
-                checks.done += len(link.attributes)
-                is_met = criterion.matches(link_terms(link))
+                checks.done += len(registration.link_attributes[number])
+                is_met = criterion.matches(link_terms(registration, number))
             else:
                 is_met = self._links_by_term.has(criterion, key)
             if is_met:
@@ -208,7 +209,7 @@ class LookUp:
         """The links of registrations, and nothing for one that has none or has gone."""
         for order in orders:
             registration = self._registrations.get(order)
-            if registration is None or not registration.resolved:
+            if registration is None or not registration.texts:
                 yield _NOTHING
             else:
                 yield from registration.link_keys()

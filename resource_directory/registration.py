@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from resource_directory.errors import InvalidParameterError, TooLargeError
-from resource_directory.link_format import LinkFormatError, WebLink, written_attributes
+from resource_directory.link_format import (
+    LinkAttributes,
+    LinkFormatError,
+    WebLink,
+    written_attributes,
+)
 from resource_directory.uri import is_path, resolve, root_of
 
 DEFAULT_LIFETIME_S = 90_000
@@ -36,8 +41,8 @@ class Registration:
         owner: identity that made it and alone may change it; None for an anonymous one.
         attributes: the endpoint's further attributes, such as ``et``.
         links: as the endpoint gave them.
-        resolved: the links with target and anchor as URIs.
-        texts: the resolved links as link format.
+        texts: the links with target and anchor as URIs, as link format.
+        link_attributes: of the links so written; most are those that the endpoint gave.
         held: about how many bytes of memory it takes.
         order: where it stands in look-ups, and its links behind it.
 
@@ -53,14 +58,19 @@ class Registration:
     owner: str | None
     attributes: Attributes
     links: tuple[WebLink, ...]
-    resolved: tuple[WebLink, ...] = ()
     texts: tuple[str, ...] = ()
+    link_attributes: tuple[LinkAttributes, ...] = ()
     held: int = field(default_factory=int, compare=False)
     order: int = field(default_factory=int, compare=False)
 
     def link_keys(self) -> range:
         """The numbers of its links in look-ups."""
-        return range(self.order + 1, self.order + 1 + len(self.resolved))
+        return range(self.order + 1, self.order + 1 + len(self.texts))
+
+    def target(self, number: int) -> str:
+        """The URI of a link, by its number from 0."""
+        text = self.texts[number]
+        return text[1 : text.index(">")]
 
     def says_the_same_as(self, other: Registration) -> bool:
         """Whether it differs from another of the same endpoint in nothing but when it ends."""
@@ -144,19 +154,22 @@ def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Att
 
 def resolved_links(
     base: str, links: Sequence[WebLink]
-) -> tuple[tuple[WebLink, ...], tuple[str, ...]]:
-    """The links with target and anchor resolved, as a resource look-up answers them, and as text.
+) -> tuple[tuple[str, ...], tuple[LinkAttributes, ...]]:
+    """The links with target and anchor resolved, as a resource look-up answers them.
 
     A missing anchor stays missing: it means the target's origin, which resolving does not change
     (RFC 6690, section 2.1).
+
+    Returns:
+        The links as text, and their attributes.
 
     Raises:
         InvalidParameterError: a link has a target or anchor that is no URI reference, or can't
             be written as link format.
 
     """
-    found: list[WebLink] = []
     texts: list[str] = []
+    found: list[LinkAttributes] = []
     root = root_of(base)
     for link in links:
         # What was resolved has no character that a target may not have.
@@ -175,6 +188,6 @@ def resolved_links(
                 written = written_attributes(attributes)
         except LinkFormatError as error:
             raise InvalidParameterError(f"link ({error.what})", link.href) from error
-        found.append(WebLink(href, attributes))
+        found.append(attributes)
         texts.append(f"<{href}>{written}")
-    return tuple(found), tuple(texts)
+    return tuple(texts), tuple(found)

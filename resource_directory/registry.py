@@ -325,7 +325,7 @@ class Registry:
         checked_base(new.base)
         checked_attributes(new.attributes, limits.attributes_per_endpoint)
         check_lists(new.links)
-        new.resolved, new.texts = resolved_links(new.base, new.links)
+        new.texts, new.link_attributes = resolved_links(new.base, new.links)
         new.held = new.size()
         if new.held > limits.size_per_registration:
             raise TooLargeError(f"larger than {limits.size_per_registration}", new.held)

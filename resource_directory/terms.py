@@ -6,11 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from resource_directory.errors import TooLargeError
 from resource_directory.index import Criterion, Term
-from resource_directory.link_format import WebLink
+from resource_directory.link_format import LinkAttributes, WebLink
 from resource_directory.registration import Registration
 
 # RFC 6690, section 3, and RFC 7252, section 7.2.1: lists separated by spaces, of which each counts.
 _LISTS = frozenset({"rel", "rev", "rt", "if", "ct"})
+
+# The links of a fleet's devices differ in their targets and seldom in their attributes.
+_OF_ATTRIBUTES: dict[LinkAttributes, tuple[Term, ...]] = {}
+_REMEMBERED_MAX = 1_024
+_REMEMBERED_CHARACTERS = 256
 
 MAX_LISTED = 64
 """Values in one attribute that is a list."""
@@ -33,10 +38,28 @@ def check_lists(links: Iterable[WebLink]) -> None:
                     raise TooLargeError(f"more than {MAX_LISTED} values in {name}", count)
 
 
-def link_terms(link: WebLink) -> Iterator[Term]:
-    """The terms of a link, whose target and anchor are resolved."""
-    yield "href", link.href
-    for name, value in link.attributes:
+def link_terms(registration: Registration, number: int) -> tuple[Term, ...]:
+    """The terms of a link, by its number from 0."""
+    return (
+        ("href", registration.target(number)),
+        *attribute_terms(registration.link_attributes[number]),
+    )
+
+
+def attribute_terms(attributes: LinkAttributes) -> tuple[Term, ...]:
+    """The terms of a link's attributes, whose anchor is resolved."""
+    terms = _OF_ATTRIBUTES.get(attributes)
+    if terms is None:
+        terms = tuple(_each_term(attributes))
+        if len(_OF_ATTRIBUTES) >= _REMEMBERED_MAX:
+            _OF_ATTRIBUTES.clear()
+        if sum(len(name) + len(value) for name, value in terms) <= _REMEMBERED_CHARACTERS:
+            _OF_ATTRIBUTES[attributes] = terms
+    return terms
+
+
+def _each_term(attributes: LinkAttributes) -> Iterator[Term]:
+    for name, value in attributes:
         if value and name in _LISTS and " " in value:
             for item in value.split():
                 yield name, item
@@ -44,12 +67,10 @@ def link_terms(link: WebLink) -> Iterator[Term]:
             yield name, value or ""
 
 
-def endpoint_terms(registration: Registration) -> Iterator[Term]:
+def endpoint_terms(registration: Registration) -> list[Term]:
     """The terms of an endpoint itself."""
-    yield "href", registration.location
-    yield "ep", registration.endpoint
+    terms = [("href", registration.location), ("ep", registration.endpoint)]
     if registration.sector:
-        yield "d", registration.sector
-    yield "base", registration.base
-    yield "lt", str(registration.lifetime_s)
-    yield from registration.attributes
+        terms.append(("d", registration.sector))
+    terms += [("base", registration.base), ("lt", str(registration.lifetime_s))]
+    return [*terms, *registration.attributes]

@@ -105,7 +105,9 @@ class Watches:
 
     def _look_at(self, registration: Registration) -> None:
         own = set(endpoint_terms(registration))
-        of_links = [set(link_terms(link)) for link in registration.resolved]
+        of_links = [
+            set(link_terms(registration, number)) for number in range(len(registration.texts))
+        ]
         for watched in self._candidates(own.union(*of_links)):
             if watched not in self._changed and _finds(watched, own, of_links):
                 self._changed[watched] = None
