@@ -23,7 +23,7 @@ from aiocoap.numbers.codes import Code
 from dtls.identity import LOCAL
 from gateway.clients import ClientRoll
 from gateway.coap.access import identity_of
-from gateway.coap.peers import Requester
+from gateway.coap.requester import Requester
 from gateway.coap.status import JSON
 
 PATH = ("clients",)

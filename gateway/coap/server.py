@@ -28,12 +28,11 @@ from gateway.coap.answers import Answers, RequestAnswers
 from gateway.coap.at_hand import AtHand
 from gateway.coap.peers import (
     OscoreAddress,
-    Requester,
     SessionAddress,
     UdpPeers,
-    plain_requester,
     session_peer,
 )
+from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
 
@@ -198,6 +197,7 @@ class CoapServer:
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
         self._sessions: _Sessions | None = None
+        self._is_encrypted = False
 
     @property
     def coap_port(self) -> int | None:
@@ -299,13 +299,15 @@ class CoapServer:
             case SessionAddress(session_id):
                 if self._sessions is not None:
                     self._sessions.port.send(session_id, datagram)
+                    self._is_encrypted = True
             case PeerAddress() as address:
                 if self._udp is not None:
                     self._udp.send(datagram, address)
 
     def _flush(self) -> None:
-        if self._sessions is not None:
+        if self._is_encrypted and self._sessions is not None:
             self._sessions.port.flush()
+        self._is_encrypted = False
 
     def _remote_of(self, peer: CoapPeer) -> Requester:
         match peer.address:

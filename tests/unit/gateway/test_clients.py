@@ -20,7 +20,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.clients import PAGE, ClientRoll
 from gateway.coap.clients import ClientsResource
-from gateway.coap.peers import plain_requester
+from gateway.coap.requester import plain_requester
 from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
 

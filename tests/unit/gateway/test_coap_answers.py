@@ -15,7 +15,8 @@ from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import Respond
-from gateway.coap.peers import UdpPeers, plain_requester
+from gateway.coap.peers import UdpPeers
+from gateway.coap.requester import plain_requester
 
 URI_PATH, MAX_AGE = 11, 14
 PATH = (URI_PATH, b"well")

@@ -10,8 +10,8 @@ from aiocoap import Code, Message, resource
 from aiocoap.message import Direction
 
 from dtls.datagrams import PeerAddress
-from gateway.coap.peers import plain_requester
 from gateway.coap.rendering import AT_ONCE, Renderings
+from gateway.coap.requester import plain_requester
 
 ADDRESS = PeerAddress(("127.0.0.1", 40_000), socket.AF_INET)
 

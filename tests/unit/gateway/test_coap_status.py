@@ -16,8 +16,9 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.client import ClientError, Response
 from gateway.coap.execution import LocalExecution
-from gateway.coap.peers import UdpPeers, plain_requester, session_peer
+from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.remote import first_claim
+from gateway.coap.requester import plain_requester
 from gateway.coap.status import StatusResource, StatusSummary
 from gateway.status_text import as_text
 from gateway.tree_view import collect
