@@ -19,6 +19,8 @@ from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 
 _TAG_BYTES: Final = 8
+_NO_TAG: Final = b""
+"""Of a request without a body, as most that are answered with much."""
 
 
 class _Kept:
@@ -205,4 +207,6 @@ class ResponseBodies:
 
 
 def _tag(body: bytes) -> bytes:
+    if not body:
+        return _NO_TAG
     return hashlib.blake2b(body, digest_size=_TAG_BYTES).digest()

@@ -22,9 +22,11 @@ LINK_FORMAT = 40
 """Content-Format application/link-format (RFC 6690, section 7.4)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: compiled, that costs several times as much to make
 class DirectoryRequest:
     """What somebody asks of the directory; whether it may write was decided before.
+
+    Nothing changes one.
 
     Attributes:
         method: its code.
@@ -50,9 +52,9 @@ class DirectoryRequest:
     base: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as above
 class DirectoryAnswer:
-    """What the directory answers.
+    """What the directory answers; nothing changes one.
 
     Attributes:
         code: of the response.

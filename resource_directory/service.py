@@ -9,8 +9,7 @@ Who may write at all is decided before a request comes here, and so is whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from resource_directory import exchange
@@ -37,6 +36,7 @@ from resource_directory.query import LookupQuery
 from resource_directory.read_lately import ReadLately
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
+from resource_directory.representation import Representation
 from resource_directory.search import LinkSearch
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
 from resource_directory.watches import Watches
@@ -47,7 +47,6 @@ RETRY_AFTER_S = 60
 """What is said where the directory is full."""
 RETRY_FETCH_S = 5
 """What is said where too many registrants are being asked."""
-ETAG_BYTES = 8
 
 REGISTER = ("rd",)
 SIMPLE = (".well-known", "rd")
@@ -308,7 +307,7 @@ class DirectoryService:
         if request.accept not in (None, LINK_FORMAT):
             return _not_acceptable()
         registration = self.registry.get(_location(request), now)
-        return _links(request, [self._read_lately.text(registration)])
+        return _links(request, self._read_lately.links(registration))
 
     # -- look-ups --------------------------------------------------------------------------------
 
@@ -345,15 +344,13 @@ def _begun(request: DirectoryRequest, search: LinkSearch) -> DirectoryAnswer | S
 def _found(slow: SlowLookUp) -> DirectoryAnswer | None:
     if not slow.search.go_on(CHECKS_AT_ONCE):
         return None
-    return _links(slow.request, slow.search.texts)
+    return _links(slow.request, Representation(",".join(slow.search.texts)))
 
 
-def _links(request: DirectoryRequest, links: Iterable[str]) -> DirectoryAnswer:
-    payload = ",".join(links).encode()
-    etag = blake2b(payload, digest_size=ETAG_BYTES).digest()
-    if etag in request.etags:
-        return DirectoryAnswer(exchange.VALID, etag=etag)
-    return DirectoryAnswer(exchange.CONTENT, payload, LINK_FORMAT, etag=etag)
+def _links(request: DirectoryRequest, links: Representation) -> DirectoryAnswer:
+    if links.etag in request.etags:
+        return DirectoryAnswer(exchange.VALID, etag=links.etag)
+    return DirectoryAnswer(exchange.CONTENT, links.payload, LINK_FORMAT, etag=links.etag)
 
 
 def _not_acceptable() -> DirectoryAnswer:
