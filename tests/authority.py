@@ -12,6 +12,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -67,9 +68,11 @@ class Authority:
         is_gateway: bool = False,
         expired: bool = False,
         password: bytes | None = None,
+        ed25519: bool = False,
     ) -> Issued:
         """A certificate with these common names; a gateway's is a server's and a client's."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
+        key = Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
         usage = [ExtendedKeyUsageOID.SERVER_AUTH if is_server else ExtendedKeyUsageOID.CLIENT_AUTH]
         if is_gateway:
@@ -135,7 +138,7 @@ class Authority:
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
+    key: ec.EllipticCurvePublicKey | Ed25519PublicKey,
     issuer_key: ec.EllipticCurvePublicKey,
     shifted_days: int,
 ) -> x509.CertificateBuilder:

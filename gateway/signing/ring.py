@@ -1,0 +1,142 @@
+"""The ring of keys: the certificates of all gateways that this one has met or was told of.
+
+It is fed certificates, whoever hands them over, and the time; it has no clock and opens no file. A
+gateway that renews its certificate has two keys in it, or more, and what was signed with either is
+proven. What counts is decided anew when the authorities or their lists change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.signing.keys import NAME_BYTES, has_signed, name_of
+from gateway.signing.trust import Chain, Trust, UntrustedError, Vouched
+from tree_handler.proof import Verdict
+
+MAX_KEYS = 8
+"""Certificates of one gateway; with more the one that began first is forgotten."""
+MAX_GATEWAYS = 10_000
+"""Gateways; certificates of more are not taken."""
+FINGERPRINT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    chain: Chain
+    vouched: Vouched
+
+
+class CertificateRing:
+    """A `tree_handler.proof.KeyRing` of certificates.
+
+    Args:
+        trust: whose certificates count.
+        now_s: the wall clock, seconds since 1970.
+
+    """
+
+    def __init__(self, trust: Trust, now_s: float) -> None:
+        self._trust = trust
+        self._now_s = now_s
+        self._kept: dict[bytes, _Kept] = {}
+        self._of: dict[str, dict[bytes, Vouched]] = {}
+        """By gateway and fingerprint."""
+        self._named: dict[str, dict[bytes, list[Vouched]]] = {}
+        """By gateway and the name of the key."""
+
+    def __len__(self) -> int:
+        """How many certificates there are."""
+        return len(self._kept)
+
+    def __contains__(self, fingerprint: bytes) -> bool:
+        """Whether a certificate is there; see `fingerprint_of`."""
+        return fingerprint in self._kept
+
+    def __iter__(self) -> Iterator[tuple[bytes, Chain]]:
+        """Fingerprint and chain of each."""
+        return ((fingerprint, kept.chain) for fingerprint, kept in self._kept.items())
+
+    def add(self, chain: Chain) -> str | None:
+        """Take a gateway's certificate.
+
+        Returns:
+            Whose it is; None if it was there.
+
+        Raises:
+            UntrustedError: it is none of this fleet, or there is no room.
+
+        """
+        if chain and fingerprint_of(chain) in self._kept:
+            return None
+        vouched = self._trust.check(chain, self._now_s)
+        gateway_id = vouched.gateway_id
+        if gateway_id not in self._of and len(self._of) >= MAX_GATEWAYS:
+            raise UntrustedError("certificate of one gateway too many", gateway_id)
+        fingerprint = fingerprint_of(chain)
+        self._kept[fingerprint] = _Kept(chain, vouched)
+        of = self._of.setdefault(gateway_id, {})
+        of[fingerprint] = vouched
+        if len(of) > MAX_KEYS:
+            self._forget(min(of, key=lambda one: of[one].from_s))
+        self._index(gateway_id)
+        return gateway_id
+
+    def verify(
+        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+    ) -> Verdict:
+        """See `tree_handler.proof.KeyRing`."""
+        named = self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ())
+        verdict = Verdict.UNKNOWN
+        for vouched in named:
+            if not vouched.from_s <= self._now_s <= vouched.until_s + late_s:
+                continue
+            if has_signed(vouched.key, message, signature):
+                return Verdict.PROVEN
+            verdict = Verdict.FORGED
+        return verdict
+
+    def knows(self, gateway_id: str) -> bool:
+        """Whether there is any certificate of a gateway."""
+        return gateway_id in self._of
+
+    def follow_time(self, now_s: float) -> None:
+        """It is so late now, on the wall clock."""
+        self._now_s = now_s
+
+    def follow_trust(self, trust: Trust) -> set[str]:
+        """The authorities or their lists may be others now.
+
+        Returns:
+            The gateways of which a certificate no longer counts; it is forgotten.
+
+        """
+        self._trust = trust
+        lost: set[str] = set()
+        for fingerprint, kept in list(self._kept.items()):
+            try:
+                trust.check(kept.chain, self._now_s)
+            except UntrustedError:
+                self._forget(fingerprint)
+                lost.add(kept.vouched.gateway_id)
+        for gateway_id in lost:
+            self._index(gateway_id)
+        return lost
+
+    def _forget(self, fingerprint: bytes) -> None:
+        gateway_id = self._kept.pop(fingerprint).vouched.gateway_id
+        del self._of[gateway_id][fingerprint]
+
+    def _index(self, gateway_id: str) -> None:
+        named: dict[bytes, list[Vouched]] = {}
+        for vouched in self._of[gateway_id].values():
+            named.setdefault(name_of(vouched.key), []).append(vouched)
+        self._named[gateway_id] = named
+        if not named:
+            del self._named[gateway_id], self._of[gateway_id]
+
+
+def fingerprint_of(chain: Chain) -> bytes:
+    """What names a certificate: the first bytes of its SHA-256."""
+    return hashlib.sha256(chain[0]).digest()[:FINGERPRINT_BYTES]

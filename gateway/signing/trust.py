@@ -1,0 +1,165 @@
+"""Whether a certificate that somebody handed over is that of a gateway of this fleet.
+
+It asks of it what a link's TLS handshake asks (`gateway.links.link_tls`): a chain to a trusted
+authority (RFC 5280, section 6), not revoked (6.3, of the gateway's own certificate alone), the role
+``gateway``, a common name that is a gateway id, both extended key usages if it has any. But for the
+time: the ring judges that, for what was signed before a certificate ended may come after it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from OpenSSL import crypto
+
+from gateway import certificate_files
+from gateway.signing.keys import PublicKey, is_for_signing
+from gateway.tls.certificates import CertificateError, identify
+from tree_handler.errors import ProtocolError
+from tree_handler.member import check_name
+
+ROLE = "gateway"
+MAX_CHAIN = 4
+"""Certificates from a gateway's own towards its authority."""
+MAX_CERTIFICATE_BYTES = 8_192
+_USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+_NO_CHECK_TIME = 0x20_0000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which pyOpenSSL has no name."""
+
+Chain = tuple[bytes, ...]
+"""Certificates in DER: a gateway's own, then those between it and its authority."""
+
+
+class UntrustedError(ProtocolError):
+    """A certificate is not one of a gateway of this fleet; it says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """What a certificate proves.
+
+    Attributes:
+        gateway_id: whose it is.
+        key: its key.
+        from_s: since when, in seconds since 1970.
+        until_s: until when.
+
+    """
+
+    gateway_id: str
+    key: PublicKey
+    from_s: float
+    until_s: float
+
+
+class Trust:
+    """The authorities of a fleet and what they have revoked.
+
+    Args:
+        authorities: that are trusted, and others between them and gateways.
+        revoked: their lists; none to look at none.
+
+    """
+
+    def __init__(
+        self,
+        authorities: Sequence[x509.Certificate],
+        revoked: Sequence[x509.CertificateRevocationList] = (),
+    ) -> None:
+        self._store = store = crypto.X509Store()
+        for authority in authorities:
+            store.add_cert(crypto.X509.from_cryptography(authority))
+        for revocations in revoked:
+            store.add_crl(revocations)
+        store.set_flags(_NO_CHECK_TIME | (crypto.X509StoreFlags.CRL_CHECK if revoked else 0))
+
+    @classmethod
+    def read(cls, authorities: Path, revoked: Path | None) -> Trust:
+        """As files in PEM have it.
+
+        Raises:
+            TlsFileError: one can't be read.
+
+        """
+        lists = (
+            []
+            if revoked is None
+            else certificate_files.revocation_lists("client_crl_file", revoked)
+        )
+        trusted = certificate_files.certificates("client_ca_file", authorities)
+        return cls(trusted, [one for _, one in lists])
+
+    def check(self, chain: Chain, now_s: float) -> Vouched:
+        """What a chain proves.
+
+        Args:
+            chain: as it was handed over.
+            now_s: the wall clock, seconds since 1970: authorities must not have ended.
+
+        Raises:
+            UntrustedError: nothing.
+
+        """
+        if not 0 < len(chain) <= MAX_CHAIN or max(map(len, chain)) > MAX_CERTIFICATE_BYTES:
+            raise UntrustedError("chain of certificates, length", len(chain))
+        try:
+            own, *between = [x509.load_der_x509_certificate(der) for der in chain]
+            key = own.public_key()
+            name = _gateway_of(own, chain[0])
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise UntrustedError("certificate", str(error)) from error
+        if not isinstance(key, PublicKey) or not is_for_signing(key):
+            raise UntrustedError("certificate with a key that is neither Ed25519 nor P-256", name)
+        for authority in self._chain(own, between, name)[1:]:
+            if authority.not_valid_after_utc.timestamp() < now_s:
+                raise UntrustedError("certificate of an authority that has ended", name)
+        return Vouched(name, key, _s(own.not_valid_before_utc), _s(own.not_valid_after_utc))
+
+    def _chain(
+        self, own: x509.Certificate, between: Sequence[x509.Certificate], name: str
+    ) -> list[x509.Certificate]:
+        others = [crypto.X509.from_cryptography(one) for one in between]
+        asked = crypto.X509StoreContext(self._store, crypto.X509.from_cryptography(own), others)
+        try:
+            return [one.to_cryptography() for one in asked.get_verified_chain()]
+        except crypto.X509StoreContextError as error:
+            raise UntrustedError(f"certificate: {error}", name) from error
+
+
+def _gateway_of(certificate: x509.Certificate, der: bytes) -> str:
+    """The id of the gateway whose certificate it says it is.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    try:
+        peer = identify(der)
+    except CertificateError as error:
+        raise UntrustedError(str(error)) from error
+    if ROLE not in peer.roles:
+        raise UntrustedError(f"certificate without the role {ROLE}", peer.name)
+    extensions = certificate.extensions
+    try:
+        usages = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        pass
+    else:
+        if any(usage not in usages for usage in _USAGES):
+            raise UntrustedError("certificate that is not for both ends of a link", peer.name)
+    try:
+        if not extensions.get_extension_for_class(x509.KeyUsage).value.digital_signature:
+            raise UntrustedError("certificate that is not for signatures", peer.name)
+    except x509.ExtensionNotFound:
+        pass
+    return check_name("name of a gateway's certificate", peer.name)
+
+
+def _s(time: datetime.datetime) -> float:
+    return time.timestamp()

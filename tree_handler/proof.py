@@ -1,0 +1,69 @@
+"""What proves that a gateway said something: who signs, and who knows the keys of all.
+
+The cores know these two interfaces alone. On a gateway `gateway.signing` is behind them: the key of
+the gateway's certificate, and a ring of the certificates of all. Whoever signs puts in front of it
+what it is (`context`), so that a signature under one thing never proves another.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Protocol
+
+
+class Verdict(enum.Enum):
+    """What a signature proves; true only for `PROVEN`."""
+
+    PROVEN = "proven"
+    FORGED = "forged"
+    """The key is one of that gateway, and did not sign this."""
+    UNKNOWN = "unknown"
+    """The key is none of that gateway that is known here, or its certificate no longer counts."""
+
+    def __bool__(self) -> bool:
+        return self is Verdict.PROVEN
+
+
+class Signer(Protocol):
+    """Signs with the one key of this gateway."""
+
+    def sign(self, message: bytes) -> bytes:
+        """A signature of some tens of bytes, never over `MAX_SIGNATURE_BYTES`.
+
+        Args:
+            message: begins with a `context`; what is long is hashed by the caller.
+
+        """
+
+
+class KeyRing(Protocol):
+    """The keys of all gateways, each as its certificate proved it."""
+
+    def verify(
+        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+    ) -> Verdict:
+        """Whether a gateway signed a message. It never raises, whatever the signature's bytes are.
+
+        Args:
+            gateway_id: who is said to have signed.
+            message: what was signed.
+            signature: what `Signer.sign` made of it.
+            late_s: for so long after its certificate's end a key still counts, in seconds: 0 for
+                what is said now, more for what may have been kept by others.
+
+        """
+
+
+MAX_SIGNATURE_BYTES: Final = 255
+"""So that one byte says how long a signature is."""
+
+
+def context(what: str, tree: str) -> bytes:
+    """What stands in front of all that is signed: what it is, and for which tree.
+
+    Args:
+        what: names the kind of message and its version, such as ``batch 1``.
+        tree: the tree's name: a gateway's keys may serve it in several, one after the other.
+
+    """
+    return b"hedgerow %b\0%b\0" % (what.encode(), tree.encode())
