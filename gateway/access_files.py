@@ -13,13 +13,13 @@ from gateway import expiry
 from gateway.access_faults import AccessFileError, read_access_file
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy import AccessControl
-from gateway.broker.access.policy_file import parse_policy
 from gateway.certificate_files import TlsFileError
 from gateway.config import ConfigError, GatewaySettings, MqttSection
 from gateway.config_file import Fault
 from gateway.expiry import Expiring
 from gateway.links.link_tls import LinkTls
+from gateway.policy import policy_file
+from gateway.policy.policy import Policy, PolicyRules
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def read(settings: GatewaySettings) -> AccessFiles:
     access = settings.access
     broker = Access(
         None if access.password_file is None else passwords(access.password_file),
-        None if access.policy_file is None else policy(access.policy_file),
+        None if access.policy_file is None else Policy(policy(access.policy_file)),
         broker_tls(settings.mqtt),
     )
     keys = keystore(settings.coap.psk_file)
@@ -138,7 +138,7 @@ def passwords(path: Path) -> Passwords:
         raise _config_error("access.password_file", error) from error
 
 
-def policy(path: Path) -> AccessControl:
+def policy(path: Path) -> PolicyRules:
     """Read the access policy.
 
     Raises:
@@ -146,11 +146,9 @@ def policy(path: Path) -> AccessControl:
 
     """
     try:
-        return AccessControl(parse_policy(read_access_file(path), str(path)))
+        return policy_file.parse(read_access_file(path), str(path))
     except AccessFileError as error:
         raise _config_error("access.policy_file", error) from error
-    except (ValueError, RecursionError) as error:  # numbers and tables too long for Python
-        raise ConfigError("access.policy_file", f"{path}: {error}") from error
 
 
 def _config_error(where: str, error: AccessFileError) -> ConfigError:

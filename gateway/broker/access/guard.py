@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
-from gateway.broker.access.policy import AccessControl, ClientAccess, Principal
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import ReasonCode
+from gateway.policy.policy import Policy
+from gateway.policy.principal import CERTIFICATE, STRANGER, USER
+from gateway.policy.rights import Rights
 from gateway.tls.context import Tls
 from tree_handler.routing.topic_filters import proper
 
@@ -29,7 +31,7 @@ class Access:
     """
 
     passwords: Passwords | None = None
-    policy: AccessControl | None = None
+    policy: Policy | None = None
     tls: Tls | None = None
 
     def may_stay(self, client: Client, before: Access) -> bool:
@@ -127,16 +129,20 @@ class Guard:
         rules = self._rules_of(client)
         return rules is not None and rules.is_concealed(topic_filter)
 
-    def _rules_of(self, client: Client) -> ClientAccess | None:
+    def _rules_of(self, client: Client) -> Rights | None:
         policy = self._access.policy
         if policy is None:
             return None
-        roles = frozenset() if client.certificate is None else client.certificate.roles
-        user = self.authentication.user(client)
-        return policy.of(Principal(client.client_id, user, roles))
+        if client.certificate is not None:
+            known = policy.principal(CERTIFICATE, client.certificate.name, client.certificate.roles)
+        elif user := self.authentication.user(client):
+            known = policy.principal(USER, user)
+        else:
+            known = policy.principal(STRANGER)
+        return policy.rights(known, client.client_id)
 
 
-def _restrict(core: DataPlane, session: Session, access: ClientAccess) -> None:
+def _restrict(core: DataPlane, session: Session, access: Rights) -> None:
     if session.will is not None and not access.may_publish(session.will.topic):
         core.refusals.count("will to a forbidden topic", str(session.client))
         core.wills.void(session)

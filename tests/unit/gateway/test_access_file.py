@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.access_faults import AccessFileError, read_access_file
-from gateway.broker.access.policy import AccessPolicy, Rules
-from gateway.broker.access.policy_file import parse_policy
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.older_file import parse_policy
 
 POLICY = """\
 # Who may do what.

@@ -6,22 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.access.policy import (
-    AccessControl,
-    AccessPolicy,
-    ClientAccess,
-    Principal,
-    RuleError,
-    Rules,
-)
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
+from gateway.policy.principal import NO_ROLES
+from gateway.policy.rights import Rights
+from gateway.policy.rule import ALLOW, EVERYBODY, Rule
+from gateway.policy.targets import RuleError
 from tree_handler.routing.topic_filters import matches
 
 OPEN = AccessPolicy(Rules(publish=("#",), subscribe=("#", "$SYS/#")))
 
 
-def access_of(policy: AccessPolicy, **who: object) -> ClientAccess:
-    principal = Principal(**{"client_id": "c1", **who})  # type: ignore[arg-type]  # test's shorthand
-    return AccessControl(policy).of(principal)
+def access_of(
+    policy: AccessPolicy, *, user: str = "", roles: frozenset[str] = NO_ROLES, client_id: str = "c1"
+) -> Rights:
+    made = Policy(policy.told())
+    kind = ("cert" if roles else "user") if user else "stranger"
+    return made.rights(made.principal(kind, user, roles), client_id)
 
 
 def test_a_policy_without_rules_denies_everything() -> None:
@@ -62,7 +63,8 @@ def test_no_client_receives_a_dollar_topic_other_than_sys() -> None:
 
 
 def test_dollar_topics_stay_closed_to_a_client_whose_filters_no_policy_has_checked() -> None:
-    access = ClientAccess(*[("$hedgerow/#", "$SYS/#")] * 3)
+    targets, verbs = ("$hedgerow/#", "$SYS/#"), ("publish", "subscribe", "deliver")
+    access = Rights(Rule(ALLOW, verb, to, EVERYBODY) for verb in verbs for to in targets)
     assert not access.may_publish("$hedgerow/a")
     assert not access.may_publish("$SYS/a")
     assert not access.may_subscribe("$hedgerow/a")
@@ -87,8 +89,8 @@ def test_a_client_has_the_rules_of_everyone_its_roles_and_its_user_together() ->
     )
     topics = ["all", "role", "other", "user", "bob"]
 
-    def allowed(**who: object) -> list[str]:
-        access = access_of(policy, **who)
+    def allowed(user: str = "", roles: frozenset[str] = NO_ROLES) -> list[str]:
+        access = access_of(policy, user=user, roles=roles)
         return [topic for topic in topics if access.may_publish(topic)]
 
     assert allowed() == ["all"]
@@ -201,7 +203,7 @@ def test_a_remembered_decision_is_the_one_that_was_made(
 ) -> None:
     texts = tuple("/".join(rule) for rule in rules)
     policy = AccessPolicy(Rules(publish=texts, deliver=texts))
-    access = policy.client_access(Principal("c1"), decisions_max=2)
+    access = Rights(policy.told().rules, None, "c1", decisions_max=2)
     filled = [text.replace("%c", "c1") for text in texts]
     for topic in topics * 2:
         allowed = topic[0] != "$" and any(matches(rule, topic) for rule in filled)
@@ -211,14 +213,15 @@ def test_a_remembered_decision_is_the_one_that_was_made(
 
 
 def test_the_principals_that_came_last_are_remembered_and_none_gets_anothers_rights() -> None:
-    control = AccessControl(AccessPolicy(Rules(publish=("dev/%c",))), principals_max=2)
-    first = control.of(Principal("c1"))
+    control = Policy(AccessPolicy(Rules(publish=("dev/%c",))).told(), rights_max=2)
+    stranger = control.principal("stranger")
+    first = control.rights(stranger, "c1")
     for name in ("c2", "c1", "c3"):
-        access = control.of(Principal(name))
+        access = control.rights(stranger, name)
         assert access.may_publish(f"dev/{name}")
         assert not access.may_publish("dev/c0")
-    assert len(control._principals) == 2
-    assert control.of(Principal("c1")) is first
+    assert len(control._rights) == 2
+    assert control.rights(stranger, "c1") is first
 
 
 def test_decisions_on_very_long_topics_are_not_remembered() -> None:
@@ -232,8 +235,8 @@ def test_what_is_concealed_is_not_read_whatever_other_rules_say() -> None:
         default=Rules(publish=("#",), subscribe=("#",), conceal=("keys/#",)),
         users={"alice": Rules(subscribe=("keys/#",), deliver=("#",), conceal=("other",))},
     )
-    for who in ({}, {"user": "alice"}):
-        access = access_of(policy, **who)
+    for user in ("", "alice"):
+        access = access_of(policy, user=user)
         assert not access.may_receive("keys/a")
         assert not access.may_subscribe("keys/+")
         assert not access.may_subscribe("$share/g/keys/a")

@@ -13,9 +13,10 @@ from mqtt_peer import LIMIT_S, Bench
 
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
 from gateway.mqtt import Disconnect, Publish, ReasonCode, Version, Will
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 from tree_handler.batch import Entry
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
@@ -31,7 +32,7 @@ async def start() -> Any:
     async with AsyncExitStack() as stack:
 
         async def started(policy: AccessPolicy | None = None, **options: Any) -> Bench:
-            control = None if policy is None else AccessControl(policy)
+            control = None if policy is None else Policy(policy.told())
             bench = Bench(**{"passwords": PASSWORDS, "policy": control, **options})
             await bench.start()
             stack.push_async_callback(bench.stop)
@@ -285,7 +286,7 @@ async def test_a_client_whose_will_no_rule_allows_is_refused(
 def revise(
     bench: Bench, policy: AccessPolicy | None = None, passwords: Passwords | None = PASSWORDS
 ) -> None:
-    control = None if policy is None else AccessControl(policy)
+    control = None if policy is None else Policy(policy.told())
     bench.broker.revise(Access(passwords, control))
 
 

@@ -10,7 +10,6 @@ import pytest
 from authority import Authority
 from mqtt_peer import Bench, Peer
 
-from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.listeners.listener import Listener
 from gateway.mqtt import (
     LINK_USER_PREFIX,
@@ -22,6 +21,8 @@ from gateway.mqtt import (
     Version,
     Will,
 )
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED
@@ -108,7 +109,7 @@ async def test_another_client_may_not_have_such_a_will(bench: Bench) -> None:
 
 async def test_a_bridge_is_held_to_the_policy() -> None:
     rules = Rules(publish=("in/#",), subscribe=("out/#",))
-    bench = Bench(anonymous=True, policy=AccessControl(AccessPolicy(rules)))
+    bench = Bench(anonymous=True, policy=Policy(AccessPolicy(rules).told()))
     await bench.start()
     try:
         bridge = await bridged(bench)

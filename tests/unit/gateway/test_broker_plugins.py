@@ -18,9 +18,10 @@ from mqtt_peer import LIMIT_S, Bench, Peer
 from gateway import config
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
-from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
 from gateway.mqtt import PingReq, Publish, ReasonCode, Unsubscribe
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 from tree_handler.batch import Entry
 
 REFUSED = ReasonCode.NOT_AUTHORIZED
@@ -173,7 +174,7 @@ async def test_amqtts_password_file_plugin_decides_who_comes_in(
 
 async def test_a_name_that_a_plugin_has_checked_has_its_rules(start: Start, tmp_path: Path) -> None:
     policy = AccessPolicy(users={"alice": Rules(publish=("a",))})
-    bench = await start(users(tmp_path, alice="secret"), policy=AccessControl(policy))
+    bench = await start(users(tmp_path, alice="secret"), policy=Policy(policy.told()))
     peer = await bench.connect("a", username="alice", password=b"secret")
     assert await peer.publish("a") == 0
     assert await peer.publish("b") == REFUSED
@@ -252,7 +253,7 @@ async def test_amqtts_list_of_topics_is_obeyed(start: Start, tmp_path: Path) -> 
 
 async def test_policy_and_plugins_must_both_allow(start: Start) -> None:
     policy = AccessPolicy(Rules(publish=("prohibited", "a"), subscribe=("prohibited", "a")))
-    bench = await start(TABOO, anonymous=True, policy=AccessControl(policy))
+    bench = await start(TABOO, anonymous=True, policy=Policy(policy.told()))
     peer = await bench.connect("a")
     for topic, reason in (("prohibited", REFUSED), ("b", REFUSED), ("a", 0)):
         assert await peer.publish(topic) == reason

@@ -13,10 +13,10 @@ from amqtt.plugins.authentication import Argon2Hasher
 from mqtt_peer import Bench
 
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy import AccessControl, AccessPolicy
-from gateway.broker.access.rules import Rules
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.listeners.listener import Listener, ListenError
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 from tree_handler.batch import Entry
 
 MOSQUITTO = [
@@ -142,7 +142,7 @@ async def test_only_a_client_with_the_right_password_comes_in(version: str) -> N
 @pytest.mark.peer("mosquitto_pub", "mosquitto-clients")
 async def test_a_policy_decides_what_a_client_may_publish() -> None:
     policy = AccessPolicy(Rules(publish=("open/%c",), subscribe=("open/#",)))
-    broker = await start(policy=AccessControl(policy))
+    broker = await start(policy=Policy(policy.told()))
     publish = ("-V", "5", "-i", "me", "-m", "x", "-q", "1", "-t")
     try:
         await run("mosquitto_pub", broker.port, *publish, "closed")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from mqtt_peer import Bench
 
-from gateway.broker.access.policy import AccessControl, AccessPolicy
-from gateway.broker.access.rules import Rules
 from gateway.broker.statistics.load import LoadAverages
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 
 PEERS = [
     pytest.mark.peer("mosquitto", "mosquitto"),
@@ -145,7 +145,7 @@ class TestWhoReadsIt:
 
     async def test_only_those_may_read_it_whom_a_rule_lets(self) -> None:
         policy = AccessPolicy(Rules(subscribe=("#", "$SYS/broker/clients/#")))
-        one = made(policy=AccessControl(policy))
+        one = made(policy=Policy(policy.told()))
         await one.start()
         try:
             port = one.broker.port

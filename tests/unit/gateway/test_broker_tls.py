@@ -17,7 +17,6 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.policy import AccessControl, AccessPolicy, Rules
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
 from gateway.mqtt import (
@@ -30,6 +29,8 @@ from gateway.mqtt import (
     Version,
     encode,
 )
+from gateway.policy.older import AccessPolicy, Rules
+from gateway.policy.policy import Policy
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
@@ -221,7 +222,7 @@ async def test_rules_by_user_and_by_role_hold_for_a_certificate(
         roles={"sensor": Rules(publish=("by-role/%u",))},
         users={"alice": Rules(publish=("by-user",)), "sensor": Rules(publish=("wrong",))},
     )
-    bench = await start("required", policy=AccessControl(policy))
+    bench = await start("required", policy=Policy(policy.told()))
     alice = authority.issue("alice", roles=["sensor"])
     peer = await bench.connect("a", context=authority.client_context(alice))
     assert await peer.publish("by-user") == 0

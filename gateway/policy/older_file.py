@@ -1,4 +1,4 @@
-"""The access policy as a TOML file, or as a section of one; every error names file and line.
+"""A policy without a version as a TOML file, or as a section of one; errors name file and line.
 
 ::
 
@@ -16,17 +16,14 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from gateway.access_faults import AccessFileError, hold
-from gateway.broker.access.policy import AccessPolicy, RuleError, Rules
+from gateway.policy.document import parse_toml
+from gateway.policy.older import LISTS, AccessPolicy, Rules
+from gateway.policy.targets import RuleError
 from gateway.toml_lines import KeyLines
-
-_ACTIONS = ("publish", "subscribe", "deliver", "conceal")
-_ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 Keys = tuple[str, ...]
 
@@ -44,13 +41,7 @@ def parse_policy(text: str, file: str, section: Keys = ()) -> AccessPolicy:
             texts, or a rule that is wrong; it holds them all.
 
     """
-    try:
-        table: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        # The message ends with its place; "end of document" is the last line.
-        place = _ERROR_LINE.search(str(error))
-        line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
-        raise AccessFileError(file, line, f"not TOML: {_ERROR_LINE.sub('', str(error))}") from error
+    table: Any = parse_toml(text, file)
     for depth, key in enumerate(section, 1):
         table = table.get(key)
         if not isinstance(table, dict):
@@ -94,8 +85,8 @@ class _Reader:
             return Rules()
         right: dict[str, tuple[str, ...]] = {}
         for key, rules in table.items():
-            if key not in _ACTIONS:
-                self._note((*keys, key), f"is none of {', '.join(_ACTIONS)}")
+            if key not in LISTS:
+                self._note((*keys, key), f"is none of {', '.join(LISTS)}")
             elif not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
                 self._note((*keys, key), "is no list of texts")
             else:
