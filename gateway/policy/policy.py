@@ -156,7 +156,7 @@ class Policy:
     def _made(self, principal: Principal, client_id: str, where: Where) -> Rights:
         roles = self.all_roles(principal.roles)
         known = self.told.roles
-        own = (rule for role in sorted(roles & known.keys()) for rule in known[role].rules)
+        own = [rule for role in sorted(roles) if role in known for rule in known[role].rules]
         rules = rules_for((*self.told.rules, *own), principal, roles)
         holding = (rule for rule in rules if rule.holds_at(where))
         return Rights(holding, principal.name or None, client_id)
