@@ -2,11 +2,13 @@
 
 A request is what a CoAP request asks for, less its transport (RFC 7252): method, path,
 query, formats and body, and who the original peer is. Both messages are msgpack maps with
-short keys; a reader ignores keys that it does not know.
+short keys; a reader ignores keys that it does not know. Where gateways sign, each travels in
+another map beside its signature (`sealed`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +27,13 @@ MAX_SEGMENT_BYTES = 255
 MAX_IDENTITY_BYTES = 255
 MAX_CORRELATION_CHARACTERS = 48
 MAX_MESSAGE_BYTES = 96 * 1024
+"""Of a message, its signature included."""
+MAX_ROLES = 32
+MAX_ROLE_CHARACTERS = 63
 MAX_DEADLINE_MS = 600_000
+MAX_NUMBER = 2**63 - 1
 _CLASSES = (2, 4, 5)
+_CORRELATION = re.compile(r"([0-9]{1,10})-([0-9]{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class ResourceRequest:
         accept: content format wanted, or None.
         payload: the body.
         identity: the original peer as the gateway it asked knows it; None if anonymous.
+        roles: those that the gateway it asked gives it; what they count for is the owner's to say.
 
     Raises:
         ProtocolError: a field of a wrong type or over a limit; the message names it.
@@ -54,6 +62,7 @@ class ResourceRequest:
     accept: int | None = None
     payload: bytes = b""
     identity: str | None = None
+    roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -65,6 +74,10 @@ class ResourceRequest:
         _check_payload("request payload", self.payload)
         if self.identity is not None:
             _check_text("request identity", self.identity, MAX_IDENTITY_BYTES)
+        if not isinstance(self.roles, tuple) or len(self.roles) > MAX_ROLES:
+            raise ProtocolError("request roles", self.roles)
+        for role in self.roles:
+            _check_text("request role", role, MAX_ROLE_CHARACTERS)
 
     @property
     def writes(self) -> bool:
@@ -109,9 +122,12 @@ class Query:
 
     Attributes:
         asker: id of the gateway that waits for the answer.
-        correlation: the asker's id of the query.
+        correlation: the asker's id of the query: its boot epoch, a hyphen and a number.
         deadline_ms: how long the asker waits from when it sent the query.
         request: what to execute.
+        target: id of the gateway that is to execute it; empty from one that does not sign.
+        target_epoch: the life of that gateway, as far as the asker knows.
+        asked_ms: when it was sent, on a clock of the asker's that never goes back.
 
     """
 
@@ -119,6 +135,22 @@ class Query:
     correlation: str
     deadline_ms: int
     request: ResourceRequest
+    target: str = ""
+    target_epoch: int = 0
+    asked_ms: int = 0
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The asker's boot epoch and the number of the query.
+
+        Raises:
+            ProtocolError: the correlation is not of that form.
+
+        """
+        found = _CORRELATION.fullmatch(self.correlation)
+        if found is None:
+            raise ProtocolError("query correlation", self.correlation)
+        return int(found[1]), int(found[2])
 
     def encode(self) -> bytes:
         """The wire form."""
@@ -135,6 +167,10 @@ class Query:
                 "x": request.accept,
                 "b": request.payload,
                 "i": request.identity,
+                "o": request.roles,
+                "t": self.target,
+                "e": self.target_epoch,
+                "s": self.asked_ms,
             }
         )
         return packed
@@ -163,7 +199,11 @@ class Query:
                 fields.get("x"),
                 fields.get("b", b""),
                 fields.get("i"),
+                fields.get("o", ()),
             ),
+            _optional_name("query target", fields.get("t", "")),
+            _number("query target epoch", fields.get("e", 0)),
+            _number("query time, ms", fields.get("s", 0)),
         )
 
 
@@ -212,6 +252,32 @@ class Answer:
         )
 
 
+def sealed(body: bytes, signature: bytes) -> bytes:
+    """A message beside its signature."""
+    packed: bytes = msgpack.packb({"z": body, "y": signature})
+    return packed
+
+
+def opened(what: str, data: bytes) -> tuple[bytes, bytes]:
+    """A message, and its signature; an empty one if it has none.
+
+    Args:
+        what: is expected, for errors.
+        data: as it came.
+
+    Raises:
+        ProtocolError: neither a message nor one beside its signature.
+
+    """
+    fields = _unpack(what, data)
+    if "z" not in fields:
+        return data, b""
+    body, signature = fields["z"], fields.get("y")
+    if not isinstance(body, bytes) or not isinstance(signature, bytes):
+        raise ProtocolError(f"sealed {what}", fields)
+    return body, signature
+
+
 def _unpack(what: str, data: bytes) -> dict[str, Any]:
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"{what} too large, bytes", len(data))
@@ -226,6 +292,16 @@ def _unpack(what: str, data: bytes) -> dict[str, Any]:
 
 def _is_number(value: object, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= high
+
+
+def _number(what: str, value: Any) -> int:
+    if not _is_number(value, MAX_NUMBER):
+        raise ProtocolError(what, value)
+    return int(value)
+
+
+def _optional_name(what: str, value: Any) -> str:
+    return "" if value == "" else check_name(what, value)
 
 
 def _check_text(what: str, value: object, limit: int) -> str:

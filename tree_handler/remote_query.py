@@ -8,7 +8,8 @@ messages is in `tree_handler.remote_message`.
 States of a query at the asker: outstanding, then answered or timed out; an answer in any
 other state, or from another gateway than the target, is counted and passed over. At the
 target: executing, then answered or past its deadline; a copy of a query that is executing is
-counted and not executed again.
+counted and not executed again. Where gateways sign (`tree_handler.remote_seals`), what is not
+proven is refused, and so is what came before (`tree_handler.asked_before`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 from mypy_extensions import mypyc_attr
 
+from tree_handler.asked_before import Asked, AskedBefore, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
 from tree_handler.remote_message import (
@@ -26,7 +28,9 @@ from tree_handler.remote_message import (
     Query,
     ResourceRequest,
     ResourceResponse,
+    opened,
 )
+from tree_handler.remote_seals import ANSWER, QUERY, RemoteSeals, UnprovenError
 
 __all__ = ["ResourceRequest", "ResourceResponse"]
 
@@ -34,6 +38,8 @@ QUERY_TOPIC = "$hedgerow/query/"
 REPLY_TOPIC = "$hedgerow/reply/"
 MAX_OUTSTANDING = 256
 MAX_EXECUTING = 256
+MAX_OF_ASKER = 128
+"""Queries of one gateway that are executed at one time."""
 MAX_DEADLINE_S = MAX_DEADLINE_MS / 1000
 SERVICE_UNAVAILABLE = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
@@ -112,6 +118,8 @@ class QueryCounters:
     unknown: int = 0
     foreign: int = 0
     malformed: int = 0
+    unproven: int = 0
+    replayed: int = 0
 
 
 class RemoteQueries:
@@ -122,6 +130,7 @@ class RemoteQueries:
         epoch: its boot epoch: a correlation id must not come again after a restart.
         max_outstanding: queries asked here that wait for their answers.
         max_executing: queries executed here at one time; those beyond get 5.03.
+        seals: signs and checks; None where gateways do not sign.
 
     """
 
@@ -131,6 +140,7 @@ class RemoteQueries:
         epoch: int,
         max_outstanding: int = MAX_OUTSTANDING,
         max_executing: int = MAX_EXECUTING,
+        seals: RemoteSeals | None = None,
     ) -> None:
         self.gateway_id = check_name("gateway id", gateway_id)
         self.counters = QueryCounters()
@@ -140,6 +150,8 @@ class RemoteQueries:
         self._number = 0
         self._outstanding: dict[str, tuple[str, float]] = {}
         self._executing: dict[tuple[str, str], float] = {}
+        self._seals = seals
+        self._before = AskedBefore(epoch)
 
     @property
     def topics(self) -> tuple[str, str]:
@@ -149,7 +161,12 @@ class RemoteQueries:
     # -- asking ------------------------------------------------------------------------------
 
     def ask(
-        self, target: str, request: ResourceRequest, now: float, deadline_s: float
+        self,
+        target: str,
+        request: ResourceRequest,
+        now: float,
+        deadline_s: float,
+        target_epoch: int = 0,
     ) -> tuple[str, Publication]:
         """Ask another gateway; returns the correlation id and what to publish.
 
@@ -158,6 +175,7 @@ class RemoteQueries:
             request: what it shall execute.
             now: the time in seconds.
             deadline_s: how long to wait, in seconds from now.
+            target_epoch: the life of that gateway; one that checks it refuses queries for another.
 
         Raises:
             TooManyError: `max_outstanding` queries wait already.
@@ -172,10 +190,18 @@ class RemoteQueries:
             raise TooManyError(self._max_outstanding, max(0.0, first - now))
         self._number += 1
         correlation = f"{self._epoch}-{self._number}"
-        query = Query(self.gateway_id, correlation, math.ceil(deadline_s * 1000), request)
+        query = Query(
+            self.gateway_id,
+            correlation,
+            math.ceil(deadline_s * 1000),
+            request,
+            target,
+            target_epoch,
+            int(now * 1000),
+        )
         self._outstanding[correlation] = (target, now + deadline_s)
         self.counters.asked += 1
-        return correlation, Publication(QUERY_TOPIC + target, query.encode())
+        return correlation, Publication(QUERY_TOPIC + target, self._said(QUERY, query.encode()))
 
     def forget(self, correlation: str) -> None:
         """Nobody waits for the answer any more."""
@@ -189,15 +215,28 @@ class RemoteQueries:
         """Take a message from one of `topics`; messages for other gateways are passed over.
 
         Raises:
-            ProtocolError: malformed; the message names the field. Counted.
+            ProtocolError: malformed, not proven, or it came before; the message names what is
+                wrong. Counted.
 
         """
         query_topic, reply_topic = self.topics
         try:
             if topic == query_topic:
-                return self._receive_query(Query.decode(payload), now)
+                body, signature = opened("query", payload)
+                query = Query.decode(body)
+                self._check(QUERY, query.asker, body, signature)
+                return self._receive_query(query, now)
             if topic == reply_topic:
-                return self._receive_answer(Answer.decode(payload))
+                body, signature = opened("answer", payload)
+                answer = Answer.decode(body)
+                self._check(ANSWER, answer.responder, body, signature)
+                return self._receive_answer(answer)
+        except UnprovenError:
+            self.counters.unproven += 1
+            raise
+        except RepeatedError:
+            self.counters.replayed += 1
+            raise
         except ProtocolError:
             self.counters.malformed += 1
             raise
@@ -238,15 +277,26 @@ class RemoteQueries:
         if key in self._executing:
             self.counters.repeated += 1
             return []
-        if len(self._executing) >= self._max_executing:
-            self.counters.refused += 1
-            busy = ResourceResponse(
-                SERVICE_UNAVAILABLE, b"the gateway executes too many remote queries"
-            )
-            return [self._reply(reply_topic, query.correlation, busy)]
+        if self._seals is not None:
+            if query.target == self.gateway_id and query.target_epoch != self._epoch:
+                # Its asker has not heard yet that this gateway has restarted, or it is repeated.
+                return [self._unavailable(query, b"the gateway has restarted: ask again")]
+            self._take_note(query, now)
+        if self._is_full_for(query.asker):
+            return [self._unavailable(query, b"the gateway executes too many remote queries")]
         deadline = now + query.deadline_ms / 1000
         self._executing[key] = deadline
         return [Execute(query.request, reply_topic, query.correlation, deadline)]
+
+    def _is_full_for(self, asker: str) -> bool:
+        if len(self._executing) >= self._max_executing:
+            return True
+        return sum(key[0] == asker for key in self._executing) >= MAX_OF_ASKER
+
+    def _unavailable(self, query: Query, why: bytes) -> Publication:
+        self.counters.refused += 1
+        busy = ResourceResponse(SERVICE_UNAVAILABLE, why)
+        return self._reply(REPLY_TOPIC + query.asker, query.correlation, busy)
 
     def _receive_answer(self, answer: Answer) -> list[Execute | Answered | Publication]:
         waiting = self._outstanding.get(answer.correlation)
@@ -274,4 +324,27 @@ class RemoteQueries:
         )
 
     def _reply(self, topic: str, correlation: str, response: ResourceResponse) -> Publication:
-        return Publication(topic, Answer(self.gateway_id, correlation, response).encode())
+        answer = Answer(self.gateway_id, correlation, response).encode()
+        return Publication(topic, self._said(ANSWER, answer))
+
+    def _said(self, kind: str, body: bytes) -> bytes:
+        return body if self._seals is None else self._seals.seal(kind, body)
+
+    def _check(self, kind: str, gateway_id: str, body: bytes, signature: bytes) -> None:
+        if self._seals is not None:
+            self._seals.check(kind, gateway_id, body, signature)
+
+    def _take_note(self, query: Query, now: float) -> None:
+        """Remember a query whose signature is right.
+
+        Raises:
+            RepeatedError: it is not to be executed.
+            ProtocolError: its correlation is malformed.
+
+        """
+        if query.target != self.gateway_id:
+            raise RepeatedError("query for another gateway", query.target)
+        epoch, number = query.numbers
+        asked_s, deadline_s = query.asked_ms / 1000, query.deadline_ms / 1000
+        asked = Asked(query.asker, epoch, number, asked_s, query.target_epoch, deadline_s)
+        self._before.take(asked, now)
