@@ -33,7 +33,7 @@ class RepeatedError(ProtocolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryMark:
     """What tells a request from all others.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Life:
 
     __slots__ = ("epoch", "highest", "last_s", "offset_s", "seen")
 
-    def __init__(self, asked: Asked, now: float) -> None:
+    def __init__(self, asked: QueryMark, now: float) -> None:
         self.epoch = asked.epoch
         self.highest = asked.number
         self.seen = 1
@@ -85,7 +85,7 @@ class AskedBefore:
         """How many askers are remembered."""
         return len(self._lives)
 
-    def take(self, asked: Asked, now: float) -> None:
+    def take(self, asked: QueryMark, now: float) -> None:
         """Take note of a request whose signature is right.
 
         Args:
@@ -114,7 +114,7 @@ class AskedBefore:
         life.last_s = now
 
 
-def _offset(life: _Life, asked: Asked, now: float) -> tuple[float, float]:
+def _offset(life: _Life, asked: QueryMark, now: float) -> tuple[float, float]:
     """Of our clock to the asker's as this request has it, and how much it may be."""
     drifted_s = DRIFT * (now - life.last_s)
     return now - asked.asked_s, life.offset_s + drifted_s + asked.deadline_s + SLACK_S

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from mypy_extensions import mypyc_attr
 
-from tree_handler.asked_before import Asked, AskedBefore, RepeatedError
+from tree_handler.asked_before import AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
 from tree_handler.remote_message import (
@@ -346,5 +346,5 @@ class RemoteQueries:
             raise RepeatedError("query for another gateway", query.target)
         epoch, number = query.numbers
         asked_s, deadline_s = query.asked_ms / 1000, query.deadline_ms / 1000
-        asked = Asked(query.asker, epoch, number, asked_s, query.target_epoch, deadline_s)
+        asked = QueryMark(query.asker, epoch, number, asked_s, query.target_epoch, deadline_s)
         self._before.take(asked, now)

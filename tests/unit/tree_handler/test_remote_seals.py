@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.asked_before import DRIFT, SLACK_S, WINDOW, Asked, AskedBefore, RepeatedError
+from tree_handler.asked_before import DRIFT, SLACK_S, WINDOW, AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
 from tree_handler.remote_message import Query, ResourceRequest, ResourceResponse, opened, sealed
@@ -177,7 +177,7 @@ def test_any_bytes_are_refused_with_the_protocols_own_error(body: bytes, signatu
 def test_each_number_is_taken_once_in_whatever_order_they_come(numbers: list[int]) -> None:
     before, taken, highest = AskedBefore(1), set[int](), 0
     for number in numbers:
-        one = Asked("gw-a", 1, number, 0.0, 1, DEADLINE_S)
+        one = QueryMark("gw-a", 1, number, 0.0, 1, DEADLINE_S)
         is_new = number not in taken and number > highest - WINDOW
         try:
             before.take(one, 0.0)
@@ -191,7 +191,7 @@ def test_each_number_is_taken_once_in_whatever_order_they_come(numbers: list[int
 
 def test_clocks_that_come_apart_slowly_make_no_query_late() -> None:
     before = AskedBefore(1)
-    one = Asked("gw-a", 1, 1, 0.0, 1, DEADLINE_S)
+    one = QueryMark("gw-a", 1, 1, 0.0, 1, DEADLINE_S)
     for day in range(400):
         now = day * 86_400.0
         asked_s = now * (1 - DRIFT / 2)
