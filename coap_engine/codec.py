@@ -46,6 +46,7 @@ class CodecLimits:
 
 
 DEFAULT_LIMITS = CodecLimits()
+_BYTES: Final = tuple(bytes((value,)) for value in range(256))
 
 
 class CoapMessage:
@@ -94,7 +95,7 @@ class CoapMessage:
             delta, length = number - before, len(value)
             before = number
             if delta < _ONE_BYTE and length < _ONE_BYTE:
-                parts.append(bytes((delta << 4 | length,)))
+                parts.append(_BYTES[delta << 4 | length])
             else:
                 parts.append(_long_head(delta, length))
             parts.append(value)

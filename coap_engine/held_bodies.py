@@ -13,6 +13,8 @@ from coap_engine.shares import Shares
 BodyKey = tuple[Hashable, int, tuple[Option, ...]]
 """Whose body it is, and of which operation: address, method, and options that count."""
 
+TOUCHED_S: Final = 1.0
+"""What was touched so lately stays where it stands: blocks come by the thousand."""
 OVERHEAD_BYTES: Final = 256
 """What holding a body takes beside its bytes, about."""
 
@@ -98,7 +100,9 @@ class HeldBodies(Generic[Content]):
         return refusal
 
     def touch(self, held: HeldBody[Content], now: float) -> None:
-        """Something came of a body: it is held for its full time from now on."""
+        """Something came of a body: it is held for its full time from now on, to a second."""
+        if now < held.touched_at + TOUCHED_S:
+            return
         held.touched_at = now
         self._by_key[held.key] = self._by_key.pop(held.key)
         of_peer = self._by_address[held.key[0]]

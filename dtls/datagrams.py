@@ -24,6 +24,8 @@ BATCH = 64
 """Datagrams read for one wake-up; others have their turn then."""
 Batch = Iterator[tuple[bytes, "PeerAddress"]]
 """Datagrams, each with where it came from; not to be kept beyond the call."""
+KNOWN_MAX = 4_096
+"""Peers whose addresses are not made anew for each datagram; nothing else is remembered of them."""
 _DATAGRAM_BYTES_MAX = 2**16
 _ANCILLARY_BYTES = 128
 _IP_PKTINFO = 8
@@ -87,6 +89,7 @@ class DatagramSocket:
         self._on_datagrams = on_datagrams
         self._on_error = on_error
         self._buffer = bytearray(_DATAGRAM_BYTES_MAX)
+        self._known: dict[tuple[Any, ...], PeerAddress] = {}
         self._failure: OSError | None = None
         self.sockaddr: tuple[Any, ...] = sock.getsockname()
         """The local address; its second field is the port."""
@@ -144,7 +147,12 @@ class DatagramSocket:
 
     def _read(self) -> tuple[bytes, PeerAddress]:
         size, sockaddr = self._sock.recvfrom_into(self._buffer)
-        return bytes(self._buffer[:size]), PeerAddress(sockaddr, b"", self._number)
+        address = self._known.get(sockaddr)
+        if address is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            address = self._known[sockaddr] = PeerAddress(sockaddr, b"", self._number)
+        return bytes(self._buffer[:size]), address
 
     def _read_with_local(self) -> tuple[bytes, PeerAddress]:
         size, ancillary, _, sockaddr = self._sock.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
