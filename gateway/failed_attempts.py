@@ -30,14 +30,15 @@ class FailedAttempts:
 
     def is_blocked(self, address: str, now_s: float) -> bool:
         """Whether an address has to wait before it may try again."""
-        return self._failures.is_over(_network(address), now_s)
+        return self._failures.is_over(network_of(address), now_s)
 
     def failed(self, address: str, now_s: float) -> None:
         """Note a failure."""
-        self._failures.count(_network(address), now_s)
+        self._failures.count(network_of(address), now_s)
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """Whose failures an address counts to: an IPv4 address, or the /64 of an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

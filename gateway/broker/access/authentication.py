@@ -16,9 +16,7 @@ from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
 from gateway.failed_attempts import FailedAttempts
-
-MAX_VERIFYING = 2
-"""Passwords that are verified at a time; each takes a core and some 64 MiB."""
+from gateway.shares.password_checks import PasswordChecks
 
 
 class Authentication:
@@ -47,7 +45,7 @@ class Authentication:
         self._plugins = plugins
         self._now = asyncio.get_running_loop().time
         self._refusals = refusals
-        self._verifying = asyncio.Semaphore(MAX_VERIFYING)
+        self._checks = PasswordChecks()
         self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
 
     def follow(self, passwords: Passwords | None) -> None:
@@ -73,13 +71,15 @@ class Authentication:
     async def _verified(
         self, passwords: Passwords, user: str, client: Client, password: bytes
     ) -> bool:
-        async with self._verifying:
+        is_known = await self._checks.run(
+            client.address,
+            user,
+            lambda: passwords.verify(user, password),
             # Of many at once the first ones' failures hold back the rest.
-            if self._is_blocked(client):
-                return False
-            is_known = await asyncio.to_thread(passwords.verify, user, password)
+            lambda: not self._is_blocked(client),
+        )
         if not is_known:
-            return self._failed(client)
+            return False if is_known is None else self._failed(client)
         verdict = self._asked(client, password, is_known=True)
         return verdict if isinstance(verdict, bool) else await verdict
 
