@@ -32,6 +32,11 @@ class Limits:
 
     connections: int = 1_000
     connections_per_address: int = 1_000
+    connections_per_user: int = 800
+    """Clients of one user that are connected; of all without a user name as well."""
+    unaccepted_per_address: int = 100
+    """Connections of one address (IPv6: of a /64) that have not been accepted yet; with more the
+    oldest of them is closed."""
     connects_per_s: int = 2_000
     """New connections in a second; more are closed at once."""
     connect_s: float = 10.0
@@ -113,6 +118,8 @@ _BYTES = (1, 1 << 40)
 RANGES: dict[str, tuple[float, float]] = {
     "connections": _COUNT,
     "connections_per_address": _COUNT,
+    "connections_per_user": _COUNT,
+    "unaccepted_per_address": _COUNT,
     "connects_per_s": _COUNT,
     "connect_s": (0.1, 3600),
     "connect_bytes": (1024, 1 << 28),

@@ -58,6 +58,31 @@ def test_connections_of_an_address(start: Start) -> None:
         assert other.recv(4) == b"\x20\2\0\0"
 
 
+def test_a_host_that_opens_connections_and_is_silent_shuts_nobody_out(start: Start) -> None:
+    gateway = start("connections = 60\nunaccepted_per_address = 50\nconnect_s = 600")
+    served = gateway.broker().connect()
+    silent = [socket.create_connection(gateway.address, 5, ("127.0.0.2", 0)) for _ in range(70)]
+    silent += [socket.create_connection(gateway.address, 5, ("127.0.0.3", 0)) for _ in range(70)]
+    others = [gateway.broker().connect() for _ in range(20)]
+    for client in (served, *others):
+        client.ping()
+    gateway.await_refusal("connection over the limit", 70)
+    for one in silent:
+        one.close()
+
+
+def test_connections_of_a_user(start: Start) -> None:
+    gateway = start("connections_per_user = 3")
+    broker = gateway.broker(5)
+    served = [broker.connect() for _ in range(3)]
+    refused = broker.dial()
+    refused.socket.sendall(broker.packets.connect(broker.client_id()))
+    assert refused.socket.recv(64)[3] == 0x97
+    gateway.await_refusal("connection refused (quota_exceeded)")
+    served.pop().disconnect()
+    broker.connect()
+
+
 def test_connections_in_a_second(start: Start) -> None:
     gateway = start("connects_per_s = 10")
     broker = gateway.broker()

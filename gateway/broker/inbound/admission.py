@@ -180,7 +180,7 @@ class Admission:
             why = "another user's client identifier"
             self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why, client)
             return
-        if old is None and (why_full := sessions.why_full(client)):
+        if why_full := sessions.why_full(client, old):
             self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, why_full, client)
             return
         expiry_s = self._expiry_s(connect)

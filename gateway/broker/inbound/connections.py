@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits, Refusals
+from gateway.failed_attempts import network_of
+from gateway.shares.connection_room import ConnectionRoom
 from tree_handler.rate_limit import RateLimit
 
 _ALL = ""
@@ -32,6 +34,9 @@ class Connections:
         self._now = now
         self._rate = RateLimit(limits.connects_per_s, limits.connects_per_s, 1)
         self._peers: set[Peer] = set()
+        self._room: ConnectionRoom[Peer] = ConnectionRoom(
+            limits.connections, limits.unaccepted_per_address, _is_accepted
+        )
         self._by_address: Counter[str] = Counter()
         self._takes_none = False
         self.opened_count = 0
@@ -50,14 +55,18 @@ class Connections:
         self._peers.add(peer)
         self._by_address[address] += 1
         if why := self._why_not(address):
-            self._refusals.count(why, address)
-            peer.channel.abort()
+            self._refuse(peer, why)
+            return
+        for one in self._room.opened(peer, network_of(address)):
+            self._refuse(one, "connection over the limit")
+
+    def _refuse(self, peer: Peer, why: str) -> None:
+        self._refusals.count(why, peer.channel.address)
+        peer.channel.abort()
 
     def _why_not(self, address: str) -> str:
         """Why the connection that has just been counted is too many; empty if it is not."""
         is_too_fast = not self._rate.allow(_ALL, self._now())
-        if len(self._peers) > self._limits.connections:
-            return "connection over the limit"
         if self._by_address[address] > self._limits.connections_per_address:
             return "connection over the limit of an address"
         if is_too_fast:
@@ -68,6 +77,7 @@ class Connections:
         """A connection has gone, or has become a link."""
         address = peer.channel.address
         if peer in self._peers:
+            self._room.closed(peer)
             self._peers.discard(peer)
             self._by_address[address] -= 1
             if not self._by_address[address]:
@@ -76,3 +86,7 @@ class Connections:
     def take_no_more(self) -> None:
         """The broker stops."""
         self._takes_none = True
+
+
+def _is_accepted(peer: Peer) -> bool:
+    return peer.publisher is not None

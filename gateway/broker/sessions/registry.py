@@ -54,6 +54,7 @@ class Sessions:
         self._now = now
         self._by_client: dict[str, Session] = {}
         self._of_owner: Counter[Owner] = Counter()
+        self._connected_of: Counter[Owner] = Counter()
         self._offline: set[Session] = set()
         self.connected = 0
         self.connected_max = 0
@@ -65,13 +66,22 @@ class Sessions:
         """How many there are."""
         return len(self._by_client)
 
-    def why_full(self, client: Client) -> str:
-        """Why there may not be one more for a client's user; empty if there may."""
-        limits = self._budget.limits
-        if len(self._by_client) >= limits.sessions:
+    def why_full(self, client: Client, session: Session | None) -> str:
+        """Why a client may not come in for want of room; empty if it may.
+
+        Args:
+            client: who comes.
+            session: that it has already.
+
+        """
+        limits, owner = self._budget.limits, client.owner
+        if session is None and len(self._by_client) >= limits.sessions:
             return "too many sessions"
-        if self._of_owner[client.owner] >= limits.sessions_per_user:
+        if session is None and self._of_owner[owner] >= limits.sessions_per_user:
             return "too many sessions of this user"
+        is_one_more = session is None or session.channel is None
+        if is_one_more and self._connected_of[owner] >= limits.connections_per_user:
+            return "too many connections of this user"
         return ""
 
     @property
@@ -139,6 +149,7 @@ class Sessions:
         """
         self._add(session)
         self.connected += 1
+        self._connected_of[client.owner] += 1
         self.connected_max = max(self.connected_max, self.connected)
         self._offline.discard(session)
         session.attach(channel, client, receive_maximum, self._now())
@@ -167,6 +178,9 @@ class Sessions:
         if session.channel is None:
             return
         self.connected -= 1
+        self._connected_of[session.client.owner] -= 1
+        if not self._connected_of[session.client.owner]:
+            del self._connected_of[session.client.owner]
         self.wait(session, self._now())
         self._durability.session_away(session)
         self._subscriptions.touch(session)
