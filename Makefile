@@ -65,6 +65,7 @@ bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK
 	@deploy/set-up test
 	@.venv/bin/python -m benchmarks.broker $(QUICK)
 	@.venv/bin/python -m benchmarks.coap $(QUICK)
+	@.venv/bin/python -m benchmarks.dtls $(QUICK)
 	@.venv/bin/python -m benchmarks.rd $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)
@@ -77,12 +78,17 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
-	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py --soak --timeout 0 -s
+	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py \
+		tests/limits/test_dtls_floods.py --soak --timeout 0 -s
+	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
 	@.venv/bin/python tests/fuzz coap --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
+	@.venv/bin/python tests/fuzz dtls --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 	@.venv/bin/python tests/fuzz rd --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
+	@.venv/bin/python tests/fuzz policy --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
+	@.venv/bin/python tests/fuzz signed --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
 	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -22,11 +23,14 @@ from typing import Any
 
 from benchmarks import broker_figures as figures
 from benchmarks import builds
+from benchmarks.fleet_certificates import FleetCertificates
 from benchmarks.load_generator import SOURCES
 from gateway.event_loop import CHOICE_VARIABLE
 
 AEDES_VERSION = "1.2.0"
 _INSTALL_LIMIT_S = 20.0
+_CONNECTIONS = 10_000
+"""All clients of a case are one user's: they name none."""
 
 Prepare = Callable[[Path, int], list[str]]
 """Writes a configuration into a folder for a port, and gives the command."""
@@ -36,6 +40,10 @@ Tables = Callable[[Path, int], Mapping[str, Mapping[str, Any]]]
 
 class MissingPeerError(RuntimeError):
     """A peer can't be used on this machine; the message names it and what would help."""
+
+
+CERTIFICATES, LINK_PORT = "certificates", "link.port"
+"""In the folder of a gateway whose link is inside TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,7 @@ def ours(
     with_rules: bool = True,
     with_neighbour: bool = True,
     with_log: bool = True,
+    signatures: str = "",
     build: builds.Build | None = None,
     tables: Tables = lambda _folder, _port: {},
 ) -> Broker:
@@ -80,6 +89,7 @@ def ours(
         with_neighbour: whether it has a link, so that it stamps QoS 0 messages too.
         with_log: whether it appends to its log at all; without, the build is the interpreted one,
             since in the other nothing can be taken out of a class from outside.
+        signatures: ``on`` or ``off``: then its link is inside TLS; else it is not.
         build: which; without, the one that is measured as ours.
         tables: see `Tables`; asked once for each gateway that is started.
 
@@ -106,7 +116,11 @@ def ours(
             "tree": {"key_file": str(folder / "tree.key"), "tls": "off", "discovery": False},
             "log": {"durability": durability},
             "access": {"anonymous": True, **rules},
+            "limits": {"connections": _CONNECTIONS, "connections_per_user": _CONNECTIONS},
         }
+        if signatures:
+            configuration["tree"] |= {"tls": "required", "signatures": signatures}
+            configuration["mqtt"] |= _link_tls(folder, port)
         for section, values in tables(folder, port).items():
             configuration[section] |= values
         config = folder / "gateway.toml"
@@ -117,6 +131,9 @@ def ours(
         beside = folder / "neighbour"
         beside.mkdir()
         arguments = [str(port), str(folder / "tree.key"), str(beside)]
+        if signatures:
+            arguments[0] = (folder / LINK_PORT).read_text()
+            arguments += [str(folder / CERTIFICATES), signatures]
         return [*builds.ours().command("benchmarks.neighbour"), *arguments]
 
     return Broker(
@@ -126,6 +143,17 @@ def ours(
         {CHOICE_VARIABLE: loop} if loop else {},
         neighbour if with_neighbour else None,
     )
+
+
+def _link_tls(folder: Path, port: int) -> dict[str, Any]:
+    """What a gateway's links need; its neighbour finds port and certificates in the folder."""
+    own = gateway_id(port)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        link_port: int = probe.getsockname()[1]
+    (folder / LINK_PORT).write_text(str(link_port))
+    certificates = FleetCertificates(folder / CERTIFICATES, [own, "neighbour"])
+    return {"tls_port": link_port, **certificates.mqtt(own)}
 
 
 def gateway_id(port: int) -> str:
@@ -143,6 +171,8 @@ def variants() -> list[Broker]:
         *(without_uvloop if importlib.util.find_spec("uvloop") else []),
         ours("hedgerow without access rules", with_rules=False),
         ours("hedgerow without a link's stamps", with_neighbour=False),
+        ours("hedgerow, its link in TLS, unsigned", signatures="off"),
+        ours("hedgerow, its link in TLS, signed", signatures="on"),
         ours("hedgerow interpreted, without a log", with_log=False),
     ]
 

@@ -2,8 +2,9 @@
 
 A sensor's value and a representation of 4 KiB (in blocks of 1,024 bytes) are read with 1, 32 and
 1,000 clients, each with one request in flight and an address of its own, over plain UDP and over
-DTLS with a pre-shared key; a thousand clients observe one resource. All servers run at once, and
-a case goes to one after the other, round by round.
+DTLS with a pre-shared key; a thousand clients observe one resource. Each case has servers that
+have just been started, for some are slower with the sessions that an earlier one has left; they run
+at once, and the case goes to one after the other, round by round.
 
 Exit codes: 0 done; 1 ours did not start or failed in a case; 2 a wrong argument, or no compiler.
 """
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,28 +73,31 @@ def cases(*, has_all: bool) -> list[tuple[Load, bool]]:
 
 
 def measure(
-    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float, case: str = ""
-) -> Iterator[CaseResult]:
-    """Every case with that text in its name as soon as it is measured."""
-    for load, big in cases(has_all=plan.has_all_cases):
-        if case not in load.name:
-            continue
-        runs: dict[str, list[Run]] = {
-            server.name: [] for server in servers if server.dtls_port or not load.over_dtls
-        }
-        for _ in range(plan.rounds):
-            for server in servers:
-                if server.name not in runs or any(run.fault for run in runs[server.name]):
-                    continue
-                if time.monotonic() > end_s:
-                    continue
-                port = server.dtls_port if load.over_dtls else server.port
-                path, length = server.big if big and server.big else (server.sensor, 0)
-                asked = replace(load, uri=path, expected_bytes=length)
-                runs[server.name].append(
-                    coap_load.run(programs, asked, port or 0, measure_s=plan.measure_s)
-                )
-        yield rate_result(load.name, "requests/s", runs)
+    plan: Plan,
+    programs: Programs,
+    servers: Sequence[Served],
+    end_s: float,
+    load: Load,
+    *,
+    is_big: bool,
+) -> CaseResult:
+    """One case."""
+    runs: dict[str, list[Run]] = {
+        server.name: [] for server in servers if server.dtls_port or not load.over_dtls
+    }
+    for _ in range(plan.rounds):
+        for server in servers:
+            if server.name not in runs or any(run.fault for run in runs[server.name]):
+                continue
+            if time.monotonic() > end_s:
+                continue
+            port = server.dtls_port if load.over_dtls else server.port
+            path, length = server.big if is_big and server.big else (server.sensor, 0)
+            asked = replace(load, uri=path, expected_bytes=length)
+            runs[server.name].append(
+                coap_load.run(programs, asked, port or 0, measure_s=plan.measure_s)
+            )
+    return rate_result(load.name, "requests/s", runs)
 
 
 def measure_observers(
@@ -120,13 +124,30 @@ def ceiling(plan: Plan, programs: Programs) -> Iterator[str]:
             yield f"generator alone, {count:,} in flight: {run.rate_hz:,.0f} requests/s"
 
 
+@contextmanager
+def fresh_servers(folder: Path) -> Iterator[list[Served]]:
+    """Ours and their peers, in a folder that is not there yet."""
+    folder.mkdir()
+    wanted = [*coap_servers.all_ours(), coap_servers.libcoap(), coap_servers.aiocoap()]
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(coap_servers.launched(server, folder / f"server-{number}"))
+            for number, server in enumerate(wanted)
+            if server is not None
+        ]
+
+
 def all_results(
-    plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float, case: str
+    plan: Plan, programs: Programs, folder: Path, end_s: float, case: str
 ) -> Iterator[CaseResult]:
-    """Requests and observers."""
-    yield from measure(plan, programs, servers, end_s, case)
+    """Requests and observers, of every case with that text in its name."""
+    for number, (load, is_big) in enumerate(cases(has_all=plan.has_all_cases)):
+        if case in load.name:
+            with fresh_servers(folder / f"case-{number}") as servers:
+                yield measure(plan, programs, servers, end_s, load, is_big=is_big)
     if case in _OBSERVED and (plan.has_all_cases or case):  # a peer that fails takes 20 s
-        yield measure_observers(plan, programs, servers, end_s)
+        with fresh_servers(folder / "observers") as servers:
+            yield measure_observers(plan, programs, servers, end_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,20 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     raise_open_files()
     results: list[CaseResult] = []
     try:
-        with tempfile.TemporaryDirectory(prefix="coap-benchmark-") as folder, ExitStack() as stack:
+        with tempfile.TemporaryDirectory(prefix="coap-benchmark-") as folder:
             programs = coap_load.compile_programs(Path(folder))
-            wanted = [*coap_servers.all_ours(), coap_servers.libcoap(), coap_servers.aiocoap()]
-            servers = [
-                stack.enter_context(
-                    coap_servers.launched(server, Path(folder) / f"server-{number}")
-                )
-                for number, server in enumerate(wanted)
-                if server is not None
-            ]
             print("\n".join(heading()), flush=True)
             print("MISSING, left out: aiocoap over DTLS (its tinydtls binding is not installed)")
             print("\n".join(ceiling(plan, programs)), flush=True)
-            for result in all_results(plan, programs, servers, end_s, options.case):
+            for result in all_results(plan, programs, Path(folder), end_s, options.case):
                 results.append(result)
                 print("\n".join(("", *result.lines())), flush=True)
     except (GeneratorError, StartError) as error:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +45,7 @@ port = 0
 port = {port}
 dtls_port = {dtls_port}
 psk_file = "{folder}/psk"
+{coap}
 [tree]
 key_file = "{folder}/tree.key"
 tls = "off"
@@ -53,6 +54,7 @@ discovery = false
 anonymous = true
 [coap.limits]
 sessions = 2048
+identity_datagrams_per_s = 1000000
 address_observations = 4096
 observations = 4096
 [[sensors]]
@@ -124,8 +126,19 @@ class Server:
     fill: Callable[[Served], Served] = lambda served: served
 
 
-def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) -> Server:
-    """A gateway with sensors; with ``fills`` also a registration whose links are 4 KiB."""
+def ours(
+    name: str, build: builds.Build, *, more: str = "", coap: str = "", fills: bool = True
+) -> Server:
+    """A gateway with sensors; with ``fills`` also a registration whose links are 4 KiB.
+
+    Args:
+        name: as it is shown.
+        build: which.
+        more: sections of the configuration.
+        coap: further keys of ``[coap]``.
+        fills: see above.
+
+    """
 
     def prepare(folder: Path, port: int) -> list[str]:
         for secret, text in (
@@ -135,7 +148,8 @@ def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) 
             (folder / secret).touch(mode=0o600)
             (folder / secret).write_text(text)
         config = folder / "gateway.toml"
-        config.write_text(CONFIG.format(folder=folder, port=port, dtls_port=port + 1, more=more))
+        places = {"folder": folder, "port": port, "dtls_port": port + 1}
+        config.write_text(CONFIG.format(**places, more=more, coap=coap))
         return [*build.command("gateway.cli"), "run", "--config", str(config)]
 
     def fill(served: Served) -> Served:
@@ -154,26 +168,34 @@ def ours(name: str, build: builds.Build, *, more: str = "", fills: bool = True) 
         change = Watched("/rd-lookup/ep?ep=watched", f"{watched[1]}?et=bench-#-", POST)
         return replace(served, sensor="/sensors/host/load1", big=(found[1], length), watched=change)
 
-    return Server(name, prepare, fill=fill if fills else lambda served: served)
+    def leave(served: Served) -> Served:
+        return replace(served, sensor="/sensors/host/load1")
+
+    return Server(name, prepare, fill=fill if fills else leave)
 
 
-def all_ours(*, more: str = "", fills: bool = True) -> list[Server]:
+def all_ours(*, more: str = "", coap: str = "", fills: bool = True) -> list[Server]:
     """The build that counts, and the interpreted one beside it if that is another."""
-    found = [ours(OURS, builds.ours(), more=more, fills=fills)]
+    found = [ours(OURS, builds.ours(), more=more, coap=coap, fills=fills)]
     if builds.compiled() is not None:
-        found.append(ours(OURS_INTERPRETED, builds.INTERPRETED, more=more, fills=fills))
+        found.append(ours(OURS_INTERPRETED, builds.INTERPRETED, more=more, coap=coap, fills=fills))
     return found
 
 
-def libcoap() -> Server | None:
-    """libcoap's example server, with resources that clients have put there."""
+def libcoap(more: Sequence[str] = ()) -> Server | None:
+    """libcoap's example server, with resources that clients have put there.
+
+    Args:
+        more: further arguments.
+
+    """
     program = shutil.which("coap-server-openssl")
 
     def prepare(_folder: Path, port: int) -> list[str]:
         command = [program or "", "-d", "10", "-A", "127.0.0.1", "-p", str(port), "-k", PSK]
         # Confirmable notifications it stops sending once acknowledgements overflow its socket.
         command.append("-N")
-        return [*command, "-v", "0"]
+        return [*command, *more, "-v", "0"]
 
     def fill(served: Served) -> Served:
         base = f"coap://127.0.0.1:{served.port}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +106,14 @@ def options(
     if cases:
         shown_cases = "; ".join(cases)
         parser.add_argument("--case", default="", metavar="TEXT", help=f"of: {shown_cases}")
+    parser.add_argument(
+        "--one-core", action="store_true", help="all on one core, so that none has to be woken"
+    )
     parsed = parser.parse_args(arguments)
     if cases and not any(parsed.case in case for case in cases):
         parser.error(f"--case: no case has {parsed.case!r} in its name")
     if parsed.json is not None and not parsed.json.absolute().parent.is_dir():
         parser.error(f"--json: {parsed.json.parent}: no such folder")
+    if parsed.one_core:  # what is started inherits it
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     return Options(parsed.quick, parsed.json, parsed.case if cases else "")

@@ -1,13 +1,12 @@
-"""Certificates for gateways that are measured, from the program that makes a real fleet's."""
+"""Certificates for gateways that are measured, from the authority that makes a real fleet's."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-PROGRAM = Path(__file__).parents[1] / "deploy" / "fleet-certificates"
+from gateway.certificates import founding
+from gateway.certificates.authority import Authority
 
 
 class FleetCertificates:
@@ -18,14 +17,17 @@ class FleetCertificates:
         gateway_ids: who gets one.
 
     Raises:
-        subprocess.CalledProcessError: they can't be made.
+        AuthorityError: they can't be made.
 
     """
 
     def __init__(self, folder: Path, gateway_ids: Iterable[str]) -> None:
         self._folder = folder
-        command = [sys.executable, str(PROGRAM), str(folder), *gateway_ids]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        is_there = (folder / "ca.pem").exists()
+        authority = Authority(folder) if is_there else founding.found(folder)
+        for gateway_id in gateway_ids:
+            if not authority.has(gateway_id):
+                authority.issue(gateway_id)
 
     def mqtt(self, gateway_id: str) -> dict[str, str]:
         """Keys of a gateway's section ``mqtt``; links need a ``tls_port`` besides."""

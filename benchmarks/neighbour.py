@@ -3,7 +3,8 @@
 It is a node of the tree like a collector: it takes every batch, checks it and logs what is to be
 logged, and has no clients. Because of it the gateway stamps QoS 0 messages too and sends all that
 its clients publish over a link. It prints a line when it is part of the tree, and ends when its
-stdin does.
+stdin does. With two more arguments, a folder of certificates and ``on`` or ``off``, its link is
+inside TLS, and batches are signed or not.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from pathlib import Path
 from gateway import event_loop
 from gateway.config import TreeSection
 from gateway.links.handshake import Credentials
+from gateway.links.link_tls import LinkTls
 from gateway.links.neighbours import Address
 from gateway.links.node import TreeNode
+from gateway.links.retained_part import NothingRetained
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
+from gateway.signing.fleet_keys import SigningFiles
+from gateway.signing.fleet_proof import FleetProof
+from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _ADDRESS = "127.0.0.1"
@@ -26,8 +32,12 @@ _LOG_BYTES = 64 << 20
 _LOOK_S = 0.05
 
 
-async def run(port: int, key_file: Path, folder: Path) -> None:
+async def run(
+    port: int, key_file: Path, folder: Path, certificates: Path | None, signatures: str
+) -> None:
     """Be the neighbour of the gateway at a port, until stdin ends."""
+    files = None if certificates is None else _files(certificates)
+    signing = None if files is None or signatures == "off" else SigningFiles.read(files)
     tree = TreeSection(key_file=key_file)
     log = MessageLog(folder / "log", max_bytes=_LOG_BYTES)
     log.open()
@@ -35,8 +45,12 @@ async def run(port: int, key_file: Path, folder: Path) -> None:
         Credentials("neighbour", tree.name, tree.key(), mode=tree.mode),
         Identity("neighbour", 1, 0.0, _ADDRESS, transit=False),
         Parameters(hello_s=tree.hello_s),
+        seals=(proof := FleetProof(signing, folder, tree.name)).seals,
     )
     node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
+    proof.ride_on(node, "neighbour", 1)
+    node.add_part(NothingRetained())
+    node.admission.renew(None if files is None else LinkTls(files, "neighbour"))
     linked = asyncio.create_task(_dial(node, port))
     told = asyncio.create_task(_tell(node))
     try:
@@ -47,6 +61,11 @@ async def run(port: int, key_file: Path, folder: Path) -> None:
         await node.stop()
         await asyncio.gather(linked, told, return_exceptions=True)
         log.close()
+
+
+def _files(folder: Path) -> TlsFiles:
+    own, key = folder / "neighbour.pem", folder / "neighbour.key.pem"
+    return TlsFiles(own, key, ClientCertificate.REQUIRED, folder / "ca.pem")
 
 
 async def _dial(node: TreeNode, port: int) -> None:
@@ -68,4 +87,6 @@ async def _tell(node: TreeNode) -> None:
 
 
 if __name__ == "__main__":
-    event_loop.run(run(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])))
+    port, key_file, folder, *more = sys.argv[1:]
+    certificates, signatures = (Path(more[0]), more[1]) if more else (None, "off")
+    event_loop.run(run(int(port), Path(key_file), Path(folder), certificates, signatures))

@@ -98,7 +98,12 @@ def running(kind: Kind, hops: int, folder: Path) -> Iterator[Chain]:
 
 
 def gateways(
-    name: str, durability: str = "write", *, with_log: bool = True, tls: str = "off"
+    name: str,
+    durability: str = "write",
+    *,
+    with_log: bool = True,
+    tls: str = "off",
+    signatures: str = "on",
 ) -> Kind:
     """A chain of gateways; each dials the one before it.
 
@@ -107,6 +112,7 @@ def gateways(
         durability: ``write`` or ``sync``.
         with_log: whether they append to their logs at all.
         tls: of the links, see `TreeSection`.
+        signatures: of batches, where links use TLS.
 
     """
     link_ports: dict[int, int] = {}
@@ -115,7 +121,7 @@ def gateways(
     def member(name: str, before: Sequence[int] = ()) -> Broker:
         def tables(folder: Path, port: int) -> dict[str, dict[str, Any]]:
             dialled = [f"127.0.0.1:{link_ports[one]}" for one in before]
-            tree = {"tls": tls, "neighbours": dialled}
+            tree = {"tls": tls, "signatures": signatures, "neighbours": dialled}
             link_ports[port] = port if tls == "off" else free_port()
             if tls == "off":
                 return {"tree": tree}
@@ -134,7 +140,8 @@ def our_kinds() -> list[Kind]:
         gateways(figures.OURS),
         gateways(figures.OURS_SYNCED, "sync"),
         gateways("hedgerow without a log", with_log=False),
-        gateways("hedgerow, links in TLS", tls="required"),
+        gateways("hedgerow, links in TLS, unsigned", tls="required", signatures="off"),
+        gateways("hedgerow, links in TLS, signed", tls="required"),
     ]
 
 

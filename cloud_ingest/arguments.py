@@ -31,5 +31,15 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         "--json", type=Path, metavar="FILE", help="file to write the fleet and its totals to"
     )
     parser.add_argument(
+        "--certificates",
+        type=Path,
+        metavar="FILE",
+        help="check each batch's signature by these certificates of gateways, as a collector "
+        "keeps them in its spool folder",
+    )
+    parser.add_argument(
+        "--tree", default="hedgerow", metavar="NAME", help="of the tree, for --certificates"
+    )
+    parser.add_argument(
         "--master", default=MASTER, metavar="MASTER", help=f"Spark master (default {MASTER})"
     )

@@ -25,6 +25,7 @@ from cloud_ingest.arguments import add_collector
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
 from gateway.certificate_files import TlsFileError
+from gateway.certificates import stores
 from gateway.config import ConfigError, LogSection, TreeSection, load
 from gateway.identity import next_boot_epoch
 from gateway.links.handshake import Credentials
@@ -33,6 +34,8 @@ from gateway.links.node import TreeNode
 from gateway.links.retained_part import NothingRetained
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
+from gateway.signing.fleet_keys import SigningFiles
+from gateway.signing.fleet_proof import FleetProof
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
@@ -82,6 +85,26 @@ class CollectorSettings:
             ConfigError: a file is missing or not usable.
 
         """
+        try:
+            files = self._files()
+            return None if files is None else LinkTls(files, self.collector.id)
+        except TlsFileError as error:
+            raise _config_error(error) from error
+
+    def signing(self) -> SigningFiles | None:
+        """What it signs and checks with; None where signatures are off.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        try:
+            files = None if self.tree.signatures == "off" else self._files()
+            return None if files is None else SigningFiles.read(files)
+        except TlsFileError as error:
+            raise _config_error(error) from error
+
+    def _files(self) -> TlsFiles | None:
         own = self.collector
         if self.tree.tls == "off":
             return None
@@ -89,19 +112,19 @@ class CollectorSettings:
             if getattr(own, name) is None:
                 raise ConfigError(f"collector.{name}", "missing, and tree.tls is 'required'")
         assert own.certificate_file is not None and own.key_file is not None
-        files = TlsFiles(
-            own.certificate_file,
-            own.key_file,
-            ClientCertificate.REQUIRED,
-            own.ca_file,
-            own.crl_file,
+        return stores.in_the_clear(
+            TlsFiles(
+                own.certificate_file,
+                own.key_file,
+                ClientCertificate.REQUIRED,
+                own.ca_file,
+                own.crl_file,
+            )
         )
-        try:
-            return LinkTls(files, own.id)
-        except TlsFileError as error:
-            raise ConfigError(
-                f"collector.{error.field.removeprefix('client_')}", str(error)
-            ) from error
+
+
+def _config_error(error: TlsFileError) -> ConfigError:
+    return ConfigError(f"collector.{error.field.removeprefix('client_')}", str(error))
 
 
 class Collector:
@@ -119,7 +142,8 @@ class Collector:
             raise ConfigError("log.durability", "readers of a spool need 'sync'")
         key = tree.key()
         self._settings = settings
-        tls = settings.link_tls()
+        tls, signing = settings.link_tls(), settings.signing()
+        self._proof = FleetProof(signing, own.spool_dir, tree.name)
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
         self._spool = MessageLog(
@@ -138,9 +162,14 @@ class Collector:
             spool_unlogged=True,
             repair_interval_s=tree.repair_interval_s,
             floods_clients=tree.mode == "flood",
+            seals=self._proof.seals,
         )
         # Nothing is delivered: nobody subscribes here, and Spark decodes the spool.
-        self.node = TreeNode(node, self._spool, NodeReceiver(self._control))
+        receiver = NodeReceiver(
+            self._control, is_there=self._proof.is_there, unproven=self._proof.unproven
+        )
+        self.node = TreeNode(node, self._spool, receiver)
+        self._proof.ride_on(self.node, own.id, epoch)
         self._routed = tree_mode.route(self.node, tree, own.spool_dir, transit=False)
         if self._routed is not None:
             self._routed.begin(["#"])
@@ -151,10 +180,11 @@ class Collector:
     def reload(self) -> None:
         """Read the certificates again; if one is wrong, all stay."""
         try:
-            tls = self._settings.link_tls()
+            tls, signing = self._settings.link_tls(), self._settings.signing()
         except ConfigError as error:
             _log.error("nothing is read again: %s", error)
             return
+        self._proof.renew(signing)
         for gateway_id in self.node.admission.renew(tls):
             self.node.drop(gateway_id, "its certificate is no longer accepted")
         _log.info("certificates are read again")
@@ -171,10 +201,12 @@ class Collector:
             if self._routed is not None:
                 await self._routed.stop()
             await self.node.stop()
+            self._proof.close()
             self._spool.close()
 
     def _control(self, entry: Entry, header: Header) -> None:
         """It answers no queries and keeps no members."""
+        self._proof.receive(entry, header)
         if self._routed is not None:
             self._routed.control(entry, header)
 

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cloud_ingest import fleet, java, report, source, tables
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import FleetRow
+from cloud_ingest.proof import CertificatesError, HandedCertificates
 from cloud_ingest.session import session
 from cloud_ingest.spool import SpoolError, SpoolMark, SpoolSegment, read_mark, segments
 from cloud_ingest.versions import LINK_NAME, VersionError, next_version
@@ -38,7 +39,14 @@ EXIT_NO_JAVA = 3
 _MASTER = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
 
 
-def run(spark: SparkSession, spool: Path, mark: SpoolMark | None, target: Path) -> list[FleetRow]:
+def run(
+    spark: SparkSession,
+    spool: Path,
+    mark: SpoolMark | None,
+    target: Path,
+    certificates: Path | None = None,
+    tree: str = "",
+) -> list[FleetRow]:
     """Read the spool up to ``mark``, write both tables, and return the fleet.
 
     Args:
@@ -46,6 +54,8 @@ def run(spark: SparkSession, spool: Path, mark: SpoolMark | None, target: Path) 
         spool: the spool's folder.
         mark: from `cloud_ingest.spool.read_mark`.
         target: the folder of the tables.
+        certificates: of gateways; see `source.messages`.
+        tree: the tree's name.
 
     Raises:
         SpoolError: damaged data, with segment and position.
@@ -53,7 +63,8 @@ def run(spark: SparkSession, spool: Path, mark: SpoolMark | None, target: Path) 
 
     """
     try:
-        unique = tables.without_duplicates(source.messages(spark, spool, mark)).persist()
+        read = source.messages(spark, spool, mark, certificates, tree)
+        unique = tables.without_duplicates(read).persist()
         try:
             gateways = fleet.fold(
                 fleet.sequences(unique).collect(), fleet.member_payloads(unique).collect()
@@ -107,7 +118,8 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         _say(f"spool {options.spool}: {_size(readable)}")
         _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
         with session(runtime, options.master) as spark:
-            gateways = run(spark, options.spool, mark, options.tables)
+            proof = options.certificates, options.tree
+            gateways = run(spark, options.spool, mark, options.tables, *proof)
     except (SpoolError, VersionError) as error:
         return _fail(EXIT_FAILED, str(error))
     _say(f"tables {options.tables / LINK_NAME}: telemetry, fleet")
@@ -134,6 +146,11 @@ def _wrong(options: argparse.Namespace) -> str | None:
         return f"--tables: not a folder: {options.tables}"
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
         return f"--json: not a file in an existing folder: {options.json}"
+    if options.certificates is not None:
+        try:
+            HandedCertificates(options.certificates)
+        except CertificatesError as error:
+            return f"--certificates: {error}"
     if not _MASTER.fullmatch(options.master):
         return f"--master: not local[N] or local[*]: {options.master}"
     return None

@@ -17,8 +17,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cloud_ingest.columns import arrow_batches
+from cloud_ingest.proof import HandedCertificates, proven
 from cloud_ingest.spool import SpoolMark, SpoolSegment, batches, read_mark, segments
 from cloud_ingest.tables import MESSAGES
+from tree_handler.seal import Seals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,19 +30,30 @@ if TYPE_CHECKING:
 FORMAT = "hedgerow_spool"
 
 
-def messages(spark: SparkSession, spool: Path, until: SpoolMark | None) -> DataFrame:
+def messages(
+    spark: SparkSession,
+    spool: Path,
+    until: SpoolMark | None,
+    certificates: Path | None = None,
+    tree: str = "",
+) -> DataFrame:
     """The messages of a spool, as `cloud_ingest.tables.MESSAGES`.
 
     Args:
         spark: a session; the data source is registered with it.
         spool: the spool's folder.
         until: how far to read; None: there is nothing to read.
+        certificates: of gateways, by which each batch is checked (`cloud_ingest.proof`).
+        tree: the tree's name, if they are.
 
     """
     if until is None:
         return spark.createDataFrame([], MESSAGES)
     spark.dataSource.register(SpoolSource)
-    return spark.read.format(FORMAT).option("until", str(until)).load(str(spool.resolve()))
+    reader = spark.read.format(FORMAT).option("until", str(until))
+    if certificates is not None:
+        reader = reader.option("certificates", str(certificates.resolve())).option("tree", tree)
+    return reader.load(str(spool.resolve()))
 
 
 class SpoolSource(DataSource):
@@ -64,7 +77,8 @@ class SpoolSource(DataSource):
         """
         spool = Path(self.options["path"])
         until = self.options.get("until")
-        return SpoolReader(spool, SpoolMark.parse(until) if until else read_mark(spool))
+        mark = SpoolMark.parse(until) if until else read_mark(spool)
+        return SpoolReader(spool, mark, self.options.get("certificates"), self.options.get("tree"))
 
 
 @dataclass
@@ -77,9 +91,13 @@ class SegmentPartition(InputPartition):
 class SpoolReader(DataSourceReader):
     """Plans a task for each segment, and reads one in each task."""
 
-    def __init__(self, spool: Path, until: SpoolMark | None) -> None:
+    def __init__(
+        self, spool: Path, until: SpoolMark | None, certificates: str | None, tree: str | None
+    ) -> None:
         self._spool = spool
         self._until = until
+        self._certificates = certificates
+        self._tree = tree or ""
 
     def partitions(self) -> list[InputPartition]:
         """The segments up to the mark.
@@ -100,4 +118,8 @@ class SpoolReader(DataSourceReader):
         # Spark plans one empty partition of its own where `partitions` returns none.
         if isinstance(partition, SegmentPartition):
             schema = to_arrow_schema(MESSAGES, timezone="UTC")
-            yield from arrow_batches(batches(partition.segment), schema)
+            found = batches(partition.segment)
+            if self._certificates is not None:
+                ring = HandedCertificates(Path(self._certificates))
+                found = proven(found, Seals(None, ring, self._tree))
+            yield from arrow_batches(found, schema)

@@ -1,31 +1,37 @@
 """What all sessions of one role share: the crypto library's context and the keys.
 
 pyOpenSSL has no call for pre-shared keys, but the binding below it, the one of `cryptography`,
-has OpenSSL's own. New keys mean a new context: sessions keep the one they began with.
+has OpenSSL's own. New keys mean a new context: sessions keep the one they began with. A server's
+takes both kinds of credentials; which of them it is, the cipher suite says that was agreed on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 
+from dtls import certificates as x509_side
+from dtls import resumption
+from dtls.certificates import ServerCertificates
+from dtls.errors import IdentityError
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
+_NOWHERE: Any = _ffi.new("char **")
 
 _DTLS_1_2 = 0xFEFD
 _IDENTITY_BYTES_MAX = 128
 """RFC 4279, section 5.3."""
 
-CIPHER_SUITES = ":".join(
-    (
-        "ECDHE-PSK-CHACHA20-POLY1305",  # forward secrecy, RFC 7905
-        "PSK-AES128-GCM-SHA256",
-        "PSK-AES128-CCM",
-        "PSK-AES128-CCM8",  # mandatory for CoAP: RFC 7252, section 9.1.3.1
-    )
+PSK_SUITES = (
+    "ECDHE-PSK-CHACHA20-POLY1305",  # forward secrecy, RFC 7905
+    "PSK-AES128-GCM-SHA256",
+    "PSK-AES128-CCM",
+    "PSK-AES128-CCM8",  # mandatory for CoAP: RFC 7252, section 9.1.3.1
 )
 """In order of preference, which is the server's."""
 
@@ -38,24 +44,42 @@ class Context:
         ssl_context: for pyOpenSSL's `Connection`.
         offered: the PSK identity whose key the handshake step under way has asked for; empty if
             it asked for none. A step is one synchronous call, so one list serves all sessions.
+        refusals: why the step under way does not take what the peer has shown; as `offered`.
+
+    Args:
+        method: OpenSSL's.
+        is_server: the role.
+        suites: what is agreed to, best first.
 
     """
 
-    def __init__(self, method: int, *, is_server: bool) -> None:
+    def __init__(self, method: int, suites: Sequence[str], *, is_server: bool) -> None:
         self.is_server = is_server
         self.offered: list[bytes] = []
+        self.refusals: list[str] = []
         self.ssl_context = SSL.Context(method)
         self.ssl_context.set_min_proto_version(_DTLS_1_2)
         self.ssl_context.set_max_proto_version(_DTLS_1_2)
         self.ssl_context.set_options(
             SSL.OP_NO_QUERY_MTU  # there is no socket to ask
-            | SSL.OP_NO_TICKET  # a resumed session would not name its PSK identity
             | SSL.OP_CIPHER_SERVER_PREFERENCE
             | int(_lib.SSL_OP_NO_RENEGOTIATION)
         )
         self.ssl_context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         # OpenSSL counts suites with a tag of 8 bytes as weak; CoAP makes one of them mandatory.
-        self.ssl_context.set_cipher_list(f"{CIPHER_SUITES}:@SECLEVEL=0".encode())
+        self.ssl_context.set_cipher_list(f"{':'.join(suites)}:@SECLEVEL=0".encode())
+
+    def identity_of(self, _connection: SSL.Connection, offered: bytes) -> PeerIdentity:
+        """Who the peer of a complete handshake is.
+
+        Args:
+            offered: the PSK identity whose key it took; empty if it took none.
+
+        Raises:
+            IdentityError: it may not be that any more.
+
+        """
+        return psk_peer(offered) if offered else ANONYMOUS
 
 
 class ServerContext(Context):
@@ -63,17 +87,30 @@ class ServerContext(Context):
 
     Args:
         key_of: gives the key of a PSK identity, None if it is not known. It must not raise.
+        certificates: what the server presents and takes beside keys; None for keys alone.
 
     """
 
-    def __init__(self, key_of: Callable[[bytes], bytes | None]) -> None:
-        super().__init__(SSL.DTLS_SERVER_METHOD, is_server=True)
-        offered = self.offered
+    def __init__(
+        self,
+        key_of: Callable[[bytes], bytes | None],
+        certificates: ServerCertificates | None = None,
+    ) -> None:
+        # A client that has both shows its key: it costs either side less.
+        suites = PSK_SUITES if certificates is None else PSK_SUITES + x509_side.SUITES
+        super().__init__(SSL.DTLS_SERVER_METHOD, suites, is_server=True)
+        self._certificates = certificates
+        offered, refusals = self.offered, self.refusals
+        resumption.allow(self.ssl_context)
+        if certificates is not None:
+            certificates.install(self.ssl_context, refusals.append)
 
         def psk(_ssl: object, c_identity: object, c_key: object, key_bytes_max: int) -> int:
             identity = bytes(_ffi.string(c_identity))
             key = key_of(identity)
             if key is None or len(key) > key_bytes_max:
+                name = identity[:_IDENTITY_BYTES_MAX].decode("utf-8", "backslashreplace")
+                refusals.append(f"unknown psk identity {name!r}")
                 return 0  # OpenSSL then sends the alert unknown_psk_identity
             _ffi.memmove(c_key, key, len(key))
             offered[:] = [identity]
@@ -91,6 +128,17 @@ class ServerContext(Context):
         self.ssl_context.set_cookie_generate_callback(lambda _connection: b"")
         self.ssl_context.set_cookie_verify_callback(lambda _connection, _cookie: True)
 
+    def identity_of(self, connection: SSL.Connection, offered: bytes) -> PeerIdentity:
+        """See `Context.identity_of`; a session that was resumed holds what it began with."""
+        if offered:
+            return psk_peer(offered)
+        shown = connection.get_peer_certificate()
+        if shown is not None and self._certificates is not None:
+            return self._certificates.identity(shown)
+        if name := resumption.psk_identity(connection):
+            return psk_peer(name)
+        raise IdentityError("no proof of who it is")
+
 
 class ClientContext(Context):
     """For sessions that we open with one identity.
@@ -105,7 +153,7 @@ class ClientContext(Context):
     """
 
     def __init__(self, identity: str, key: bytes) -> None:
-        super().__init__(SSL.DTLS_CLIENT_METHOD, is_server=False)
+        super().__init__(SSL.DTLS_CLIENT_METHOD, PSK_SUITES, is_server=False)
         name = identity.encode()
         if not 0 < len(name) <= _IDENTITY_BYTES_MAX or b"\0" in name:
             raise ValueError(f"PSK identity: {identity[:40]!r}")
@@ -133,3 +181,13 @@ class ClientContext(Context):
             self.ssl_context._context,  # pyOpenSSL has no other way to the context it wraps
             self._psk,
         )
+
+
+def psk_peer(identity: bytes) -> PeerIdentity:
+    """The peer that has the key of an identity, as that came from the wire."""
+    return PeerIdentity(Proof.PSK, identity.decode("utf-8", "backslashreplace"))
+
+
+def to_send_bytes(connection: SSL.Connection) -> int:
+    """How much a connection has written that is to be sent; pyOpenSSL tells it by an exception."""
+    return int(_lib.BIO_get_mem_data(connection._from_ssl, _NOWHERE))

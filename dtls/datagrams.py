@@ -31,6 +31,8 @@ _ANCILLARY_BYTES = 128
 _IP_PKTINFO = 8
 """ip(7); Python's socket module does not name it."""
 _IN_PKTINFO = struct.Struct("=I4s4s")  # interface, local address, destination of the header
+_RECEIVE_BUFFER_BYTES = 4 << 20
+"""What a flood would push out of it comes again after a second; the kernel gives what it allows."""
 _SEND_BUFFER_BYTES = 1024 * 1024
 FREE_PORT_TRIES = 20
 """For one that is free at all of several addresses."""
@@ -247,6 +249,7 @@ def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         if version == 6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
         sock.bind((host, port))

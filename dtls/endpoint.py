@@ -7,14 +7,19 @@ Stated here and nowhere else:
 - An address has at most one established session and one handshake. A ClientHello belongs to a
   handshake by its random, not by its address alone: a device that reboots begins anew from the
   same port, and its old session stays until the new one is complete (RFC 6347, section 4.2.8).
+- An alert in a handshake is in clear text, so anybody may have sent it (RFC 6347, section
+  4.1.2.7). It ends nothing; a handshake that does not go on after it has less time.
 - Handshakes and sessions are limited apart. A host that has its part of handshakes gives up its
-  oldest one, or waits while that is young; a full table of them gives up the oldest of the host
-  that has the most; a full table of sessions the one that was silent longest.
+  oldest one, or waits while that is young. A full table of them gives up one of a host that never
+  completed any, if there is one: the oldest of that which has the most, if that is many, else the
+  oldest. Its peer is told, and can begin anew. A full table of sessions gives up the one that was
+  silent longest.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -23,20 +28,25 @@ from typing import Any
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
 from dtls.errors import DtlsRecordError, SessionClosedError
-from dtls.identity import PeerIdentity
+from dtls.events import Address, Closed, Established, Event, Failed, Received
+from dtls.known_hosts import KnownHosts
 from dtls.records import (
+    ALERT,
+    PLAIN_INTERNAL_ERROR,
     ClientHello,
     hello_verify_request,
     is_client_hello,
     parse_client_hello,
     split_records,
+    without_plain_alerts,
 )
 from dtls.session import DtlsSession, SessionState
 
+TOO_MANY = "too many handshakes"
 YOUNG_S = 2.0
 """So long a handshake is not given up for another one of its host."""
-Address = Hashable
-"""A peer's address; its ``repr`` must name it in full."""
+DOUBT_S = 5.0
+"""So long a handshake whose peer has sent an alert may still go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +89,6 @@ class EndpointCounters:
     stray: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Established:
-    """A peer completed its handshake."""
-
-    session_id: int
-    address: Address
-    identity: PeerIdentity
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A plaintext from an established session."""
-
-    session_id: int
-    plaintext: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """An established session is gone."""
-
-    session_id: int
-    reason: str
-
-
-Event = Established | Received | Closed
-
-
 def _itself(address: Address) -> Hashable:
     return address
 
@@ -114,11 +96,16 @@ def _itself(address: Address) -> Hashable:
 class _Association:
     """A session, where it is, and since when."""
 
-    __slots__ = ("active_at", "address", "established", "id", "random", "session", "started_at")
+    __slots__ = (
+        *("active_at", "address", "alert", "established", "id"),
+        *("random", "session", "started_at", "until"),
+    )
 
     def __init__(
         self, number: int, address: Address, random: bytes, session: DtlsSession, now: float
     ) -> None:
+        self.alert = ""
+        self.until = math.inf
         self.id = number
         self.address = address
         self.random = random
@@ -157,6 +144,7 @@ class Endpoint:
         self._half_open: OrderedDict[Address, _Association] = OrderedDict()
         self._established: OrderedDict[Address, _Association] = OrderedDict()
         self._by_id: dict[int, _Association] = {}
+        self._known_hosts = KnownHosts()
         self._datagrams: list[tuple[bytes, Address]] = []
         self._events: list[Event] = []
 
@@ -176,6 +164,13 @@ class Endpoint:
         if not records:
             self.counters.malformed += 1
             return
+        datagram, records, alert = without_plain_alerts(datagram, records)
+        half_open = self._half_open.get(address)
+        if alert and half_open is not None:
+            half_open.alert = alert
+            half_open.until = min(half_open.until, now + DOUBT_S)
+        if not records:
+            return
         first = records[0]
         whole = datagram[: records[-1].end]
         if is_client_hello(whole, first):
@@ -186,9 +181,9 @@ class Endpoint:
                 return
             self._client_hello(hello, whole, address, now)
             return
-        half_open = self._half_open.get(address)
         established = self._established.get(address)
-        if half_open is not None:
+        # Alerts of a session that is to be are none of it: OpenSSL would keep a hundred for later.
+        if half_open is not None and first.content_type != ALERT:
             self._feed(half_open, whole, now)
         # With both there, nothing but the keys tells whose an encrypted record is; each session
         # drops what it can't decrypt.
@@ -220,9 +215,7 @@ class Endpoint:
     def next_timer(self) -> float | None:
         """When `handle_timer` is due; None while there is nothing to wait for."""
         due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]
-        if self._half_open:
-            oldest = next(iter(self._half_open.values()))
-            due.append(oldest.started_at + self._limits.handshake_s)
+        due += (a.until for a in self._half_open.values())
         if self._established:
             idlest = next(iter(self._established.values()))
             due.append(idlest.active_at + self._limits.idle_s)
@@ -231,9 +224,8 @@ class Endpoint:
     def handle_timer(self, now: float) -> None:
         """Repeat lost flights, give up stale handshakes and idle sessions."""
         for association in list(self._half_open.values()):
-            if now >= association.started_at + self._limits.handshake_s:
-                self._drop(association, "the handshake took too long")
-                self.counters.handshakes_failed += 1
+            if now >= association.until:
+                self._fail(association, _silence(association))
                 continue
             association.session.handle_timer(now)
             self._collect(association, now)
@@ -243,6 +235,16 @@ class Endpoint:
                 break
             self._drop(idlest, "idle")
             self.counters.idle_closed += 1
+
+    def follow(self, context: ServerContext) -> None:
+        """Go by other keys from now on. Sessions stay; handshakes under way have to begin anew.
+
+        By their keys nobody is to come in who would not come in any more.
+        """
+        self._context = context
+        for association in list(self._half_open.values()):
+            self._fail(association, "the keys have changed meanwhile")
+            self._tell_to_begin_anew(association)
 
     def close(self) -> None:
         """End all sessions; established peers are told."""
@@ -268,7 +270,8 @@ class Endpoint:
             self._feed(half_open, datagram, now)  # sent again: our answer was lost
             return
         where = repr(address).encode()
-        if not self._cookies.check(hello.cookie, where, hello.parameters, now):
+        cookies = self._cookies
+        if not (hello.cookie and cookies.check(hello.cookie, where, hello.parameters, now)):
             if hello.cookie:
                 self.counters.cookies_refused += 1  # an old secret's: the client gets a new one
             cookie = self._cookies.make(where, hello.parameters, now)
@@ -286,6 +289,7 @@ class Endpoint:
             return  # its sender tries again (RFC 6347, section 4.2.4)
         session = DtlsSession(self._context, cookie_verified=True)
         association = _Association(next(self._numbers), address, hello.random, session, now)
+        association.until = now + self._limits.handshake_s
         self._half_open[address] = association
         self._feed(association, datagram, now)
 
@@ -301,14 +305,23 @@ class Endpoint:
                 return False
             surplus = own[0]
         elif len(self._half_open) >= self._limits.half_open:
-            surplus = max(by_host.values(), key=len)[0]
+            surplus = self._known_hosts.surplus(by_host, self._limits.half_open_of_host // 4)
         else:
             return True
-        self._drop(surplus, "too many handshakes")
+        self._drop(surplus, TOO_MANY)
+        self._events.append(Failed(surplus.address, TOO_MANY))
+        self._tell_to_begin_anew(surplus)
         self.counters.half_open_evicted += 1
         return True
 
+    def _tell_to_begin_anew(self, association: _Association) -> None:
+        """Else its peer would repeat its flights to one who knows nothing of it any more."""
+        self._datagrams.append((PLAIN_INTERNAL_ERROR, association.address))
+
     def _feed(self, association: _Association, datagram: bytes, now: float) -> None:
+        if association.alert:  # it goes on: its alert was none of its own
+            association.alert = ""
+            association.until = association.started_at + self._limits.handshake_s
         association.session.receive_datagram(datagram, now)
         self._collect(association, now)
 
@@ -325,9 +338,10 @@ class Endpoint:
                 association.active_at = now
                 self._established.move_to_end(association.address)
         if session.state is SessionState.CLOSED:
-            if not association.established:
-                self.counters.handshakes_failed += 1
-            self._drop(association, session.reason)
+            if association.established:
+                self._drop(association, session.reason)
+            else:
+                self._fail(association, session.reason)
 
     def _promote(self, association: _Association) -> None:
         del self._half_open[association.address]
@@ -343,8 +357,15 @@ class Endpoint:
         self._established[association.address] = association
         self._by_id[association.id] = association
         self.counters.handshakes += 1
+        self._known_hosts.add(self._host_of(association.address))
         identity = association.session.identity
         self._events.append(Established(association.id, association.address, identity))
+
+    def _fail(self, association: _Association, reason: str) -> None:
+        """A handshake came to nothing."""
+        self.counters.handshakes_failed += 1
+        self._drop(association, reason)
+        self._events.append(Failed(association.address, reason))
 
     def _drop(self, association: _Association, reason: str) -> None:
         """Close a session and send what it has to say."""
@@ -363,3 +384,13 @@ class Endpoint:
     def _collect_datagrams(self, association: _Association) -> None:
         address = association.address
         self._datagrams.extend((d, address) for d in association.session.datagrams_to_send())
+
+
+def _silence(association: _Association) -> str:
+    """Why nothing more came of a handshake."""
+    if association.alert:
+        return f"alert of the peer: {association.alert}"
+    if association.session.offered:
+        # What can't be decrypted is discarded (RFC 6347, section 4.1.2.7).
+        return f"another key than that of psk identity {association.session.offered!r}, or silence"
+    return "the handshake took too long"

@@ -34,6 +34,14 @@ class KeystoreError(DtlsError):
         self.more = tuple(more)
 
 
+class CertificateKeyError(DtlsError):
+    """A server's key is of no kind that can be used over DTLS; the message names it."""
+
+
+class IdentityError(DtlsError):
+    """A peer has proved something that names nobody: ``str(error)`` is one line."""
+
+
 class SessionClosedError(DtlsError):
     """There is no established session to send on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class Proof(enum.Enum):
@@ -13,6 +13,7 @@ class Proof(enum.Enum):
     LOCAL = "local"
     """It is on the gateway's own machine: no other can have its address."""
     PSK = "psk"
+    CERTIFICATE = "cert"
     OSCORE = "oscore"
 
 
@@ -22,12 +23,16 @@ class PeerIdentity:
 
     Attributes:
         proof: how it showed who it is.
-        name: the PSK identity; empty for an anonymous peer.
+        name: the PSK identity or the certificate's name; empty for an anonymous peer.
+        roles: what its certificate says that it is besides.
+        der: the certificate; empty for other proofs.
 
     """
 
     proof: Proof
     name: str = ""
+    roles: frozenset[str] = frozenset()
+    der: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def may_write(self) -> bool:

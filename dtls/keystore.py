@@ -48,13 +48,10 @@ class Keystore:
         """The key of an identity as it came from the wire; None if it is not known."""
         return self._keys.get(identity)
 
-    def lost(self, later: Keystore) -> set[str]:
-        """The identities that have no key any more in a later reading, or another one."""
-        return {
-            identity.decode()
-            for identity, key in self._keys.items()
-            if (other := later.key_of(identity)) is None or not hmac.compare_digest(other, key)
-        }
+    def has_same(self, identity: bytes, other: Keystore) -> bool:
+        """Whether an identity has a key here, and the same one in another reading."""
+        one, two = self.key_of(identity), other.key_of(identity)
+        return one is not None and two is not None and hmac.compare_digest(one, two)
 
     def identities(self) -> Iterable[str]:
         """All identities, in the order of the file."""

@@ -17,14 +17,42 @@ HANDSHAKE_HEADER_BYTES = 12
 _RECORD = struct.Struct(">BHHIHH")  # type, version, epoch, sequence number (48 bit in two), length
 _RECORD_BYTES_MAX = 2**14 + 2048
 """RFC 5246, section 6.2.3: no ciphertext is longer."""
+_ALERT_RECORD_BYTES = RECORD_HEADER_BYTES + 2
+_FATAL = 2
 _VERSION_MAJOR = 0xFE
 _RANDOM_BYTES = 32
 _COOKIE_BYTES_MAX = 255
 
+ALERT = 21
 HANDSHAKE = 22
 CLIENT_HELLO = 1
 _HELLO_VERIFY_REQUEST = 3
 _CONTENT_TYPES = range(20, 24)
+PLAIN_INTERNAL_ERROR = b"\x15\xfe\xfd\0\0\x7f\xff\xff\xff\xff\xff\0\2\2\x50"
+"""A record with an alert in clear text, for a handshake; no number before it was as high."""
+_ALERTS = {
+    0: "close notify",
+    10: "unexpected message",
+    20: "bad record mac",
+    40: "handshake failure",
+    42: "bad certificate",
+    43: "unsupported certificate",
+    44: "certificate revoked",
+    45: "certificate expired",
+    46: "certificate unknown",
+    47: "illegal parameter",
+    48: "unknown ca",
+    49: "access denied",
+    50: "decode error",
+    51: "decrypt error",
+    70: "protocol version",
+    71: "insufficient security",
+    80: "internal error",
+    90: "user canceled",
+    115: "unknown psk identity",
+    116: "certificate required",
+}
+"""RFC 5246, section 7.2, and RFC 4279, section 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +101,25 @@ def split_records(datagram: bytes) -> list[DtlsRecord]:
         records.append(DtlsRecord(content_type, epoch, at, end))
         at = end
     return records
+
+
+def without_plain_alerts(
+    datagram: bytes, records: list[DtlsRecord]
+) -> tuple[bytes, list[DtlsRecord], str]:
+    """A datagram without the alerts in clear text, its records, and what the last of them says.
+
+    The last is empty if there is none that would end anything.
+    """
+    plain = [record for record in records if record.content_type == ALERT and record.epoch == 0]
+    if not plain:
+        return datagram, records, ""
+    said = ""
+    for record in plain:
+        level, description = datagram[record.end - 2 : record.end]
+        if record.end - record.start == _ALERT_RECORD_BYTES and (level == _FATAL or not said):
+            said = _ALERTS.get(description, f"number {description}")
+    left = b"".join(datagram[r.start : r.end] for r in records if r not in plain)
+    return left, split_records(left), said
 
 
 def pack_datagrams(stream: bytes, mtu_bytes: int) -> Iterable[bytes]:

@@ -12,12 +12,13 @@ of its timer into the caller's time.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 
 from OpenSSL import SSL
 
-from dtls.context import Context
-from dtls.errors import MessageTooLargeError, SessionClosedError
-from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from dtls.context import Context, to_send_bytes
+from dtls.errors import IdentityError, MessageTooLargeError, SessionClosedError
+from dtls.identity import ANONYMOUS, PeerIdentity
 from dtls.records import pack_datagrams
 
 MTU_BYTES = 1232
@@ -90,6 +91,11 @@ class DtlsSession:
             return
         self._advance(now)
 
+    @property
+    def offered(self) -> str:
+        """The PSK identity whose key the peer is to prove; empty before, and without one."""
+        return self._offered.decode("utf-8", "backslashreplace")
+
     def next_timer(self) -> float | None:
         """When `handle_timer` is due; None while no flight waits for an answer."""
         return self._timer_at
@@ -145,36 +151,36 @@ class DtlsSession:
                 self._plaintexts.append(connection.recv(_READ_BYTES))
         except SSL.WantReadError:
             self._drain(connection)
-            left_s = connection.DTLSv1_get_timeout()
+            # pyOpenSSL declares an int; it is a float.
+            time_left: Callable[[], float | None] = connection.DTLSv1_get_timeout
+            left_s = time_left()
             self._timer_at = None if left_s is None else now + left_s
         except SSL.ZeroReturnError:
             self.close("closed by the peer")
         except SSL.Error as error:
-            self._shut(_reason(error))
+            refusals = self._context.refusals
+            self._shut(refusals[0] if refusals else _reason(error))
+            refusals.clear()
+        except IdentityError as nobody:
+            connection.shutdown()
+            self._shut(str(nobody))
 
     def _handshake(self, connection: SSL.Connection) -> None:
         offered = self._context.offered
         offered.clear()
+        self._context.refusals.clear()
         try:
             connection.do_handshake()
         finally:
             if offered:
                 self._offered = offered.pop()
+        self.identity = self._context.identity_of(connection, self._offered)
         self.state = SessionState.ESTABLISHED
         self.was_established = True
-        if self._offered:
-            self.identity = PeerIdentity(
-                Proof.PSK, self._offered.decode("utf-8", "backslashreplace")
-            )
 
     def _drain(self, connection: SSL.Connection) -> None:
-        stream = b""
-        while True:
-            try:
-                stream += connection.bio_read(_READ_BYTES)
-            except SSL.WantReadError:
-                break
-        self._datagrams.extend(pack_datagrams(stream, MTU_BYTES))
+        if size := to_send_bytes(connection):
+            self._datagrams.extend(pack_datagrams(connection.bio_read(size), MTU_BYTES))
 
     def _shut(self, reason: str) -> None:
         if self._connection is not None:

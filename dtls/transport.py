@@ -16,16 +16,9 @@ from typing import Protocol
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
 from dtls.datagrams import Batch, DatagramSockets, PeerAddress, host_of
-from dtls.endpoint import (
-    DEFAULT_LIMITS,
-    Closed,
-    Endpoint,
-    EndpointCounters,
-    EndpointLimits,
-    Established,
-    Received,
-)
+from dtls.endpoint import DEFAULT_LIMITS, Endpoint, EndpointCounters, EndpointLimits
 from dtls.errors import MessageTooLargeError, SessionClosedError
+from dtls.events import Closed, Established, Failed, Received
 from dtls.identity import PeerIdentity
 
 TURN_S = 0.001
@@ -41,6 +34,9 @@ class SessionUser(Protocol):
         self, session_id: int, address: PeerAddress, identity: PeerIdentity
     ) -> None:
         """A peer has shown who it is."""
+
+    def handshake_failed(self, address: PeerAddress, reason: str, now: float) -> None:
+        """A peer that receives where it says to be has not shown who it is."""
 
     def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
         """A datagram's plaintext came from an established session."""
@@ -108,6 +104,13 @@ class DtlsPort:
         except MessageTooLargeError as too_large:
             _log.warning("message to session %d: %s", session_id, too_large)
 
+    def follow(self, context: ServerContext) -> None:
+        """Go by other keys from now on; sessions stay until `end`."""
+        now = self._loop.time()
+        self._endpoint.follow(context)
+        self._hand_over(now)
+        self._end_turn(now)
+
     def end(self, session_id: int, reason: str) -> None:
         """End a session; its user hears of it."""
         now = self._loop.time()
@@ -157,6 +160,8 @@ class DtlsPort:
                     self._user.session_received(session_id, plaintext, now)
                 case Established(session_id, PeerAddress() as address, identity):
                     self._user.session_established(session_id, address, identity)
+                case Failed(PeerAddress() as address, reason):
+                    self._user.handshake_failed(address, reason, now)
                 case Closed(session_id, reason):
                     self._user.session_closed(session_id, reason, now)
 

@@ -21,8 +21,10 @@ from gateway.commands import (
     completion,
     directory,
     init,
+    keys,
     messages,
     output,
+    policy,
     simulating,
 )
 from gateway.commands.errors import FailedError, WrongUseError
@@ -178,9 +180,11 @@ def command_line() -> argparse.ArgumentParser:
     )
     for add in (*adders, simulating.add_to):
         add(commands)
+    policy.add(commands, _add_config)
     clients.add(commands, _add_gateway, _asks("clients"))
     directory.add(commands, _add_host, _asks("rd"))
     messages.add(commands)
+    keys.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
     return parser

@@ -17,6 +17,7 @@ from dtls import private_file
 from gateway import config_checks as checks
 from gateway.broker.limits import Limits
 from gateway.config_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
+from gateway.enrolment.section import KeysSection
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
@@ -92,6 +93,7 @@ class TreeSection:
     key_file: Path
     name: str = "hedgerow"
     tls: str = "required"
+    signatures: str = "on"
     neighbours: list[str] = field(default_factory=list)
     discovery: bool = True
     discovery_interface: str = "127.0.0.1"
@@ -118,6 +120,7 @@ class TreeSection:
     def _faults(self) -> Iterator[Fault]:
         yield from checks.name("name", self.name)
         yield from checks.either("tls", self.tls, "required", "off")
+        yield from checks.either("signatures", self.signatures, "on", "off")
         yield from checks.port("discovery_port", self.discovery_port)
         yield from checks.address("discovery_interface", self.discovery_interface)
         for interface in self.discovery_interfaces:
@@ -218,13 +221,20 @@ class ConsoleSection:
 class AccessSection:
     """Who may connect to the broker, and what for.
 
-    With ``anonymous`` clients need no user name; it also opens plain CoAP for writing. Without a
-    ``policy_file`` who may connect may use every topic.
+    With ``anonymous`` clients need no user name; unless a policy with a version says what strangers
+    may, it also opens CoAP and the console, and without a ``policy_file`` all topics.
+    ``default_roles`` have those who have given proof and whom the policy gives no role. With
+    ``client_ids`` "user" a client of the broker calls itself as its user, or NAME:ANYTHING.
     """
 
     anonymous: bool = False
     password_file: Path | None = None
     policy_file: Path | None = None
+    default_roles: list[str] = field(default_factory=lambda: ["reader"])
+    client_ids: str = "any"
+
+    def __post_init__(self) -> None:
+        hold(checks.either("client_ids", self.client_ids, "any", "user"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +249,7 @@ class GatewaySettings:
     limits: Limits = field(default_factory=Limits)
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
+    keys: KeysSection = field(default_factory=KeysSection)
     home_assistant: HomeAssistantSection = field(default_factory=HomeAssistantSection)
     sensors: list[dict[str, Any]] = field(
         default_factory=list, metadata={FILES: {"series": ".csv"}}
@@ -261,6 +272,14 @@ class GatewaySettings:
             lacks = "tls_port" if self.mqtt.tls_port is None else "client_ca_file"
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
             yield Fault("tree.tls", why)
+
+        if self.keys.service is not None and not self.mqtt.has_link_files:
+            yield Fault("keys.service", "needs mqtt.certificate_file and mqtt.client_ca_file")
+        if self.keys.service is not None:
+            for name in ("certificate_file", "key_file", "client_ca_file"):
+                path: Path | None = getattr(self.mqtt, name)
+                if path is not None and path.suffix.lower() in (".p12", ".pfx"):
+                    yield Fault(f"mqtt.{name}", "keys.service renews certificates in PEM alone")
 
     @property
     def sensors_dir(self) -> Path | None:

@@ -31,7 +31,7 @@ class Expiring:
     """One certificate or revocation list.
 
     Attributes:
-        field: of the configuration, without its section: ``certificate_file``.
+        field: of the configuration: ``certificate_file`` in ``[mqtt]``, others with their section.
         number: its place in the file, from 1.
         name: whose it is: the subject of a certificate, the issuer of a list.
         ends_s: when it ends, in seconds since 1970.
@@ -43,13 +43,22 @@ class Expiring:
     name: str
     ends_s: float
 
+    @property
+    def where(self) -> str:
+        """The field with its section."""
+        return self.field if "." in self.field else f"mqtt.{self.field}"
+
     def days_left(self, now_s: float) -> int:
         """Whole days until it ends; negative if it has."""
         return int((self.ends_s - now_s) // DAY_S)
 
 
-def read(files: TlsFiles) -> tuple[Expiring, ...]:
+def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
     """What the files of a listener hold; a list without a next update does not end.
+
+    Args:
+        files: where they are.
+        section: of the configuration, with a dot; empty for that of MQTT.
 
     Raises:
         TlsFileError: one can't be read.
@@ -61,9 +70,10 @@ def read(files: TlsFiles) -> tuple[Expiring, ...]:
         if path is not None:
             each = certificates(field, path)
             ends = ((one.subject, one.not_valid_after_utc.timestamp()) for one in each)
-            found += _numbered(field, ends)
+            found += _numbered(section + field, ends)
     if files.client_crl is not None:
-        found += _numbered("client_crl_file", _lists("client_crl_file", files.client_crl))
+        field = "client_crl_file"
+        found += _numbered(section + field, _lists(field, files.client_crl))
     return tuple(found)
 
 
@@ -114,9 +124,9 @@ class ExpiryWatch:
         now_s = self._wall_clock()
         for one in self.expiring:
             if (days := one.days_left(now_s)) < 0:
-                _log.warning("mqtt.%s: that of %r has expired", one.field, one.name)
+                _log.warning("%s: that of %r has expired", one.where, one.name)
             elif days < WARNING_DAYS:
-                _log.warning("mqtt.%s: that of %r expires in %d days", one.field, one.name, days)
+                _log.warning("%s: that of %r expires in %d days", one.where, one.name, days)
         self._timer = self._timers.call_later(DAY_S, self._look) if self.expiring else None
 
 

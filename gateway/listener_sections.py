@@ -138,9 +138,11 @@ class MqttSection:
 
 @dataclass(frozen=True, slots=True)
 class CoapSection:
-    """CoAP over UDP, and over DTLS where a ``psk_file`` names who may write; a port may be None.
+    """CoAP over UDP, and over DTLS for those whom files name; a port may be None.
 
-    An ``oscore_file`` names devices that protect their requests themselves, on whatever port.
+    Over DTLS come in who has a key of ``psk_file``, and with a ``certificate_file`` to show who has
+    a certificate of ``client_ca_file`` that is not in ``client_crl_file``. An ``oscore_file`` names
+    devices that protect their requests themselves, on whatever port.
 
     Each port is opened at all addresses and host names of ``host``, that of DTLS at those of
     ``dtls_host`` if there are any. Over plain CoAP what stands below one of the paths of
@@ -152,6 +154,10 @@ class CoapSection:
     dtls_host: list[str] | None = field(default=None, metadata=ONE_OR_MORE)
     dtls_port: int | None = 5684
     psk_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    client_ca_file: Path | None = None
+    client_crl_file: Path | None = None
     oscore_file: Path | None = None
     public: list[str] = field(default_factory=_public)
     limits: CoapLimits = field(default_factory=CoapLimits)
@@ -171,7 +177,8 @@ class CoapSection:
     @property
     def ports(self) -> dict[str, int]:
         """Those that are listened on, by scheme."""
-        secure = None if self.psk_file is None else self.dtls_port
+        is_open = self.psk_file is not None or self.certificate_file is not None
+        secure = self.dtls_port if is_open else None
         ports = {"coap": self.port, "coaps": secure}
         return {scheme: port for scheme, port in ports.items() if port is not None}
 
@@ -186,3 +193,9 @@ class CoapSection:
         for path in self.public:
             if not path.startswith("/"):
                 yield Fault("public", f"{path!r} does not start with '/'")
+        for name in ("key_file", "client_ca_file", "client_crl_file"):
+            is_set = getattr(self, name) is not None
+            if is_set and self.certificate_file is None:
+                yield Fault(name, "of no use without certificate_file")
+            if not is_set and self.certificate_file is not None and name != "client_crl_file":
+                yield Fault(name, "missing, and certificate_file is given")

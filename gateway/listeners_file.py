@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway import replaced_file
+from gateway.config import ConfigError
 
 NAME = "listeners.json"
 ALWAYS_TOLD = ("coap", "coaps", "console")
@@ -43,6 +44,22 @@ def write(state_dir: Path, own_id: str, listeners: Mapping[str, Sequence[str]]) 
     told |= {scheme: each[0] for scheme, each in listeners.items()}
     told["listeners"] = {scheme: list(each) for scheme, each in listeners.items()}
     replaced_file.replace(state_dir / NAME, json.dumps(told).encode())
+
+
+def tell(state_dir: Path, own_id: str, listeners: Mapping[str, Sequence[str]]) -> None:
+    """The same, and say so in the log.
+
+    Raises:
+        ConfigError: the folder can't be written to.
+
+    """
+    try:
+        write(state_dir, own_id, listeners)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        why = f"{error.filename or state_dir}: {reason}"
+        raise ConfigError("gateway.state_dir", why) from error
+    _log.info("%s is up: %s", own_id, as_text(listeners))
 
 
 def as_text(listeners: Mapping[str, Sequence[str]]) -> str:

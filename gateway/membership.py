@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from pathlib import Path
 import msgpack
 
 from gateway import replaced_file
+from gateway.access_audit import TRAIL as AUDIT
+from gateway.audit import AuditTrail
 from gateway.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
@@ -28,12 +31,16 @@ from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
 from tree_handler.own_record import OwnRecord
+from tree_handler.rate_limit import RateLimit
 
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
 FILE_NAME = "members"
 LOOKS = 4
 """So often in the time-out of a member its root looks for it."""
+
+NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
+"""Changes of members in the audit trail: a member that comes and goes can't fill it."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +64,8 @@ class Members:
 
     def __init__(self, folder: Path) -> None:
         self.known = Membership()
+        self._trail = AuditTrail(folder / AUDIT)
+        self._noted = RateLimit(NOTED_PER_S, NOTED_AT_ONCE)
         self._file = folder / FILE_NAME
         self._told: _Told | None = None
 
@@ -128,16 +137,26 @@ class Members:
     def _take(self, entry: Entry, header: Header, *, is_news: bool) -> None:
         try:
             if entry.topic.startswith(TOPIC):
-                self._record(entry, header)
+                self._record(entry, header, is_news=is_news)
             elif entry.topic.startswith(ABSENT_TOPIC):
                 self._absence(AbsenceNotice.decode(entry.payload), header, is_news=is_news)
         except ProtocolError as error:
             _log.warning("%s from %s: %s", entry.topic, header.origin, error)
 
-    def _record(self, entry: Entry, header: Header) -> None:
+    def note(self, who: str, what: str, gateway_id: str) -> None:
+        """Have a change of the fleet's members in the audit trail, as far as there are not many."""
+        if self._noted.allow("", time.monotonic()):
+            try:
+                self._trail.remark(who, what, name=gateway_id)
+            except OSError as error:
+                _log.error("the audit trail can't be written: %s", error)
+
+    def _record(self, entry: Entry, header: Header, *, is_news: bool) -> None:
         record = MemberRecord.decode(entry.payload)
         if not record.id == header.origin == entry.topic.removeprefix(TOPIC):
             raise ProtocolError("record of another gateway", record.id)
+        if is_news and self.known.get(record.id) is None:
+            self.note(header.origin, "member joined", record.id)
         self.known.update(record)
 
     def _absence(self, notice: AbsenceNotice, header: Header, *, is_news: bool) -> None:
@@ -148,6 +167,7 @@ class Members:
             # One of an earlier life, or out of the log, says nothing of who is there now.
             if is_news and was_known and self.known.get(notice.id) is None:
                 _log.info("%s says that %s is absent", header.origin, notice.id)
+                self.note(header.origin, "member taken out", notice.id)
             return
         own = told.record
         if (own.epoch, own.version) <= notice.mark:  # it was only cut off
@@ -203,5 +223,6 @@ class MemberWatch:
         for notice in self._absence.look(self._members.known, present, now):
             self._members.known.is_absent(notice)
             _log.warning("%s is out of reach: it is taken out of the fleet's records", notice.id)
+            self._members.note(own_id, "member taken out", notice.id)
             entry = Entry(ABSENT_TOPIC + notice.id, notice.encode(), qos=1)
             self._node.publish(entry, control=True)

@@ -16,9 +16,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from dtls.datagrams import join_host_port
 from dtls.errors import DtlsError
-from dtls.keystore import Keystore
 from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
 from gateway.access_files import AccessFiles
 from gateway.addresses import Addresses
@@ -31,9 +29,11 @@ from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
+from gateway.coap.access import CoapAccess
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import ConfigError, GatewaySettings
+from gateway.console_part import ConsolePart
 from gateway.copied_card import CopiedCard
 from gateway.drain import Drain
 from gateway.edge import GatewayEdge
@@ -53,6 +53,7 @@ from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
+from gateway.signing.fleet_proof import FleetProof
 from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
@@ -83,6 +84,7 @@ class GatewayProcess:
         self._settings = settings
         self._read = read
         self._members = Members(settings.gateway.state_dir)
+        self._console = ConsolePart()
         self._stack = AsyncExitStack()
         self._end = end
 
@@ -124,6 +126,7 @@ class GatewayProcess:
         key = self._settings.tree.key()
         self._readings = state.readings(self._settings, self._accept, self._refused)
         files = access_files.read(self._settings)
+        self._proof = FleetProof(files.signing, own.state_dir, self._settings.tree.name)
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
@@ -136,6 +139,8 @@ class GatewayProcess:
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log, files.links)
         self._stack.push_async_callback(self._node.stop)
+        self._stack.callback(self._proof.close)
+        self._proof.ride_on(self._node, own.id, epoch)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker(files)
@@ -144,8 +149,11 @@ class GatewayProcess:
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
-        self._coap = await self._start_coap(files.keystore)
-        edge = GatewayEdge(self._readings.sampler, self._coap, self._site.registry, self._expiry)
+        self._coap = await self._start_coap(files)
+        site = self._site
+        edge = GatewayEdge(
+            self._readings.sampler, self._coap, site.registry, self._expiry, site.queries
+        )
         self._status = GatewayStatus(
             own=own,
             epoch=epoch,
@@ -159,7 +167,9 @@ class GatewayProcess:
             drain=self._drain,
             edge=edge,
         )
-        self._console = await self._start_console(edge)
+        core = self._broker.core
+        await self._console.start(self._settings, files, core, self._node, self._routed, edge)
+        self._stack.push_async_callback(self._console.stop)
         try:
             await self._attachment.start(self._addresses.own, self._link_port())
         except DiscoveryError as error:
@@ -168,6 +178,7 @@ class GatewayProcess:
         self._start_readings()
         self._tell_listeners(own.state_dir)
         self._expiry.follow(files.expiring)  # not before: a start that fails has one line alone
+        await asyncio.to_thread(state.note_access, self._settings, "start")
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -193,6 +204,7 @@ class GatewayProcess:
             sync_interval_s=self._settings.log.sync_interval_ms / 1000,
             repair_interval_s=tree.repair_interval_s,
             floods_clients=tree.mode == "flood",
+            seals=self._proof.seals,
         )
         receiver = NodeReceiver(
             self._control,
@@ -202,6 +214,8 @@ class GatewayProcess:
             ),
             outlived=self._life.outlived,
             kept_out=self._copied_card.kept_out,
+            is_there=self._proof.is_there,
+            unproven=self._proof.unproven,
         )
         scope = Scope(tree.replicate, tree.keep_local)
         return TreeNode(node, log, receiver, self._admission, scope)
@@ -258,7 +272,8 @@ class GatewayProcess:
             raise ConfigError("gateway.state_dir", str(error)) from error
         except ListenError as error:
             where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
-            raise ConfigError(where, f"{error.address}: {_reason(error)}") from error
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ConfigError(where, f"{error.address}: {why}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
 
@@ -287,30 +302,25 @@ class GatewayProcess:
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._broker.revise(files.broker)
         self._expiry.follow(files.expiring)
-        self._coap.renew(files.keystore)
+        self._proof.renew(files.signing)
+        self._coap.renew(files.keystore, files.coap_tls, files.policy)
+        self._console.follow(files)
         for gateway_id in self._admission.renew(files.links):
             self._node.drop(gateway_id, "its certificate is no longer accepted")
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords, keys and policy are read again")
+        await asyncio.to_thread(state.note_access, settings, "reload")
 
-    async def _start_console(self, edge: GatewayEdge) -> str | None:
-        own = self._settings.console
-        if not own.enabled:
-            return None
-        from gateway.console.opening import open_console  # noqa: PLC0415  # only where it is used
-
-        core, node, routed = self._broker.core, self._node, self._routed
-        console, port = await open_console(own, core, node, routed, edge)
-        self._stack.push_async_callback(console.stop)
-        return join_host_port(own.host, port)
-
-    async def _start_coap(self, keystore: Keystore) -> CoapServer:
+    async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
-        coap, anonymous = self._settings.coap, self._settings.access.anonymous
+        coap, access = self._settings.coap, CoapAccess(files.policy)
         oscore = state.oscore_contexts(coap.oscore_file, own.state_dir)
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, anonymous, own.state_dir, coap.public),
+            SiteOwner(
+                *(own.id, own.place, self._life.epoch, access, own.state_dir),
+                self._proof.remote_seals,
+            ),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,
@@ -325,9 +335,9 @@ class GatewayProcess:
             self._site.site,
             coap=at.get("coap"),
             coaps=at.get("coaps"),
-            keystore=keystore,
-            anonymous=anonymous,
-            rules=CoapRules(coap.public, coap.limits.engine, coap.limits.dtls, oscore),
+            keystore=files.keystore,
+            access=access,
+            rules=CoapRules(coap.limits.engine, coap.limits.dtls, oscore, files.coap_tls),
             at_hand=self._site.at_hand,
         )
         try:
@@ -354,17 +364,11 @@ class GatewayProcess:
         )
 
     def _tell_listeners(self, state_dir: Path) -> None:
-        own_id = self._settings.gateway.id
         listeners = self._addresses.at(self._broker.ports | self._coap.ports)
-        if self._console is not None:
-            listeners["console"] = [self._console]
-        try:
-            listeners_file.write(state_dir, own_id, listeners)
-        except OSError as error:
-            why = f"{error.filename or state_dir}: {_reason(error)}"
-            raise ConfigError("gateway.state_dir", why) from error
+        if self._console.address is not None:
+            listeners["console"] = [self._console.address]
+        listeners_file.tell(state_dir, self._settings.gateway.id, listeners)
         self._stack.callback(listeners_file.remove, state_dir)
-        _log.info("%s is up: %s", own_id, listeners_file.as_text(listeners))
 
     # -- the way of a message --------------------------------------------------------------------
 
@@ -382,6 +386,7 @@ class GatewayProcess:
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
         self._copied_card.receive(entry, header)
+        self._proof.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
         if self._routed is not None:
             self._routed.control(entry, header)
@@ -393,7 +398,3 @@ class GatewayProcess:
         record = dataclasses.replace(self._record(), draining=True)
         self._members.publish(self._node, record)
         _log.info("%s is draining", self._settings.gateway.id)
-
-
-def _reason(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno else str(error)

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from gateway import allocator, garbage, sd_notify
+from gateway import access_files, allocator, garbage, sd_notify
 from gateway.config import GatewaySettings
 from gateway.life import Renewals
 from gateway.process import GatewayProcess
@@ -47,13 +47,33 @@ async def serve(
         process = GatewayProcess(settings, stopping.set, read, renewals)
         await process.start()
         sd_notify.notify("READY=1")
-        reloading = asyncio.create_task(_reload(process, hung_up), name="reload")
+        beside = [
+            asyncio.create_task(_reload(process, hung_up), name="reload"),
+            asyncio.create_task(_follow(settings, hung_up.set), name="certificates"),
+        ]
         try:
             await _until_any(stopping, again)
         finally:
-            reloading.cancel()
-            await asyncio.gather(reloading, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await process.stop()
+
+
+async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
+    """Follow the fleet's certificates, if the configuration says where they come from."""
+    mqtt, keys = settings.mqtt, settings.keys
+    if keys.service is None or mqtt.certificate_file is None or mqtt.key_file is None:
+        return
+    from gateway.enrolment.following import FollowedFiles, TrustFollower  # noqa: PLC0415
+
+    tls = access_files.tls_files(mqtt, keys.password_file)
+    if tls is not None and mqtt.client_ca_file is not None:
+        # The key alone may be encrypted.
+        files = FollowedFiles(
+            mqtt.certificate_file, tls.key, mqtt.client_ca_file, mqtt.client_crl_file
+        )
+        await TrustFollower(keys.service, files, keys.interval_s, changed).run()
 
 
 async def _until_any(*events: asyncio.Event) -> None:

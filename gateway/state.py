@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gateway import access_audit
 from gateway.coap import oscore_keys
 from gateway.coap.oscore_keys import OscoreKeys
 from gateway.coap.oscore_numbers import NAME as NUMBERS
@@ -153,3 +154,14 @@ def count_start(state_dir: Path) -> int:
         ) from error
     except ValueError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def note_access(settings: GatewaySettings, who: str) -> None:
+    """Have what has changed of keys, passwords and policy in the audit trail.
+
+    Args:
+        settings: whose files the gateway goes by now.
+        who: made it read them: ``start`` or ``reload``.
+
+    """
+    access_audit.note(settings, who)

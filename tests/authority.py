@@ -43,19 +43,24 @@ class Authority:
     Args:
         folder: for the files.
         name: of the authority, and of its file.
+        above: who issues its certificate; None for itself.
 
     """
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    def __init__(
+        self, folder: Path, name: str = "authority", above: Authority | None = None
+    ) -> None:
         self._folder = folder
         self._name = name
         self._key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        issuer = subject if above is None else above._certificate.subject
+        issuer_key = self._key if above is None else above._key
         self._certificate = (
-            _builder(subject, subject, self._key.public_key(), self._key.public_key(), 0)
+            _builder(subject, issuer, self._key.public_key(), issuer_key.public_key(), 0)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
-            .sign(self._key, hashes.SHA256())
+            .sign(issuer_key, hashes.SHA256())
         )
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
@@ -67,10 +72,15 @@ class Authority:
         is_server: bool = False,
         is_gateway: bool = False,
         expired: bool = False,
+        is_early: bool = False,
+        has_usage: bool = True,
         password: bytes | None = None,
         ed25519: bool = False,
     ) -> Issued:
-        """A certificate with these common names; a gateway's is a server's and a client's."""
+        """A certificate with these common names; a gateway's is a server's and a client's.
+
+        One that is early is not valid yet; one without usage has no extended key usage.
+        """
         key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
         key = Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
@@ -93,12 +103,13 @@ class Authority:
                 self._certificate.subject,
                 key.public_key(),
                 self._key.public_key(),
-                -2 if expired else 0,
+                -2 if expired else 2 if is_early else 0,
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         )
+        if has_usage:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         if others:
             builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
@@ -108,6 +119,11 @@ class Authority:
         encryption = BestAvailableEncryption(password) if password else NoEncryption()
         issued.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
         return issued
+
+    @property
+    def x509(self) -> x509.Certificate:
+        """Its certificate."""
+        return self._certificate
 
     def revoke(self, *revoked: Issued, outdated: bool = False) -> bytes:
         """The list of what is revoked, in PEM."""

@@ -37,6 +37,7 @@ class FleetGateway:
         self.tree = ""
         self.plain_port = 0
         self.mqtt = ""
+        self.coap = ""
         self.key_file = folder / "tree.key"
         self._issued = issued
         self._authority = authority
@@ -84,6 +85,7 @@ port = {self.plain_port}
 {self.mqtt}
 [coap]
 port = 0
+{self.coap}
 [tree]
 key_file = "{self.key_file}"
 hello_s = 0.05

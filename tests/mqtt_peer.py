@@ -77,8 +77,8 @@ class Peer:
         self._data = self._data[found[1] :]
         return packet
 
-    async def connect(self, client_id: str, **fields: Any) -> int:
-        """CONNECT; the CONNACK's reason, or -1 if there was none."""
+    async def connect(self, client_id: str, *behind: Packet, **fields: Any) -> int:
+        """CONNECT, and more right behind it; the CONNACK's reason, or -1 if there was none."""
         given: dict[str, Any] = {
             "clean_start": True,
             "keep_alive_s": 0,
@@ -88,7 +88,7 @@ class Peer:
             "properties": {},
             "bridge": False,
         }
-        self.send(Connect(Version(self.version), client_id, **given | fields))
+        self.send(Connect(Version(self.version), client_id, **given | fields), *behind)
         answer = await self.next()
         assert answer is None or isinstance(answer, ConnAck), answer
         return -1 if answer is None else int(answer.reason)

@@ -8,25 +8,30 @@ Layout, big-endian::
 
     magic "HB" | version u8 | flags u8 | length u32 | crc u32          the frame, 12 bytes
     epoch u32 | first_sequence u64 | count u32 | origin_time_us u64    what stands behind it
-    | origin_length u8 | origin | body                                 is `length` bytes
+    | origin_length u8 | origin | body | seal                          is `length` bytes
 
 ``crc`` is the CRC-32 of flags (one byte) and of all that stands behind the frame. ``body`` is
 a msgpack array with an entry for each message; entry ``i`` has sequence
 ``first_sequence + i``. All that de-duplication, repair and the ledger need stands in the
-header, so a gateway on the way never decodes a body that no local client asked for.
+header, so a gateway on the way never decodes a body that no local client asked for. ``seal`` is
+there if `Flags.SEALED` says so: what proves who made the batch, and behind it one byte that says
+how long that is (`tree_handler.seal`).
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import msgpack
 
 from tree_handler.errors import BatchError
+from tree_handler.flags import ADDRESS_BYTES, Flags
+
+__all__ = ["Flags"]  # the other names of this module are its own
 
 MAGIC = b"HB"
 VERSION = 1
@@ -55,28 +60,8 @@ MAX_PASSED = (1 << 32) - 1
 _pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
 
 
-class Flags:
-    """What a batch carries: bits of a whole number, for the arithmetic of enums is slow.
-
-    An origin numbers each of the four kinds of messages apart: logged or not, clients' or control.
-    """
-
-    NONE: Final = 0
-    LOGGED: Final = 1
-    """QoS 1, 2 or retained: in the origin's log before it was acknowledged."""
-    CONTROL: Final = 2
-    """Between gateways (topics that start with ``$``), never shown to clients."""
-    LOCAL: Final = 4
-    """In one gateway's log and never on a link: what it has to remember for itself, with LOGGED
-    clients' messages that are not to leave it, with PASSED what is passed over for it alone."""
-    PASSED: Final = 8
-    """No messages but a statement of their numbers: they are not for whoever reads it."""
-    LOST: Final = 16
-    """With PASSED: they were to come, and nobody within reach has them any more."""
-    NUMBERED: Final = LOGGED | PASSED
-    """Either: its numbers are those of the log."""
-
-
+Seal = Callable[[int, bytes], bytes]
+"""Makes the seal of flags and of all that stands between frame and seal."""
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
 if there are any."""
@@ -125,6 +110,7 @@ class Header:
         origin_time_us: the origin's wall clock, microseconds since 1970.
         body_at: where the body starts in the frame.
         end: where the frame ends (its length in bytes).
+        seal_bytes: how long its seal is, which stands last; 0 without one.
         last: sequence number of the last message.
         numbered: whether its numbers count in its stream: of logged messages, or of a statement.
         stream: the sequence that the numbers of a logged message are of, and apart those of others:
@@ -141,6 +127,7 @@ class Header:
     origin_time_us: int
     body_at: int
     end: int
+    seal_bytes: int = 0
     # Asked for many times on the way of each batch, so they are made once.
     last: int = field(init=False, repr=False, compare=False)
     numbered: bool = field(init=False, repr=False, compare=False)
@@ -205,8 +192,13 @@ def make(
     *,
     flags: int,
     origin_time_us: int,
+    seal: Seal | None = None,
+    address: bytes = b"",
 ) -> tuple[bytes, Header]:
     """Make a batch: its bytes and its header.
+
+    What stays in its gateway is not sealed: nobody else is to believe it. An ``address`` of
+    `ADDRESS_BYTES` is sealed with it.
 
     Raises:
         BatchError: if there is no message, or the batch would be over `MAX_FRAME_BYTES`.
@@ -217,12 +209,21 @@ def make(
     name = origin.encode()
     count = len(rows)
     rest = _HEAD.pack(epoch, first, count, origin_time_us, len(name)) + name + _pack(rows)
+    flags, rest, seal_bytes = _sealed(flags, rest, seal, address)
     if FRAME.size + len(rest) > MAX_FRAME_BYTES:
         raise BatchError("batch too large, bytes", len(rest))
     body_at = FRAME.size + _HEAD.size + len(name)
     end = FRAME.size + len(rest)
-    header = Header(origin, epoch, first, count, flags, origin_time_us, body_at, end)
+    header = Header(origin, epoch, first, count, flags, origin_time_us, body_at, end, seal_bytes)
     return _framed(flags, rest), header
+
+
+def _sealed(flags: int, rest: bytes, seal: Seal | None, address: bytes) -> tuple[int, bytes, int]:
+    if seal is None or flags & Flags.LOCAL:
+        return flags, rest, 0
+    flags |= Flags.SEALED | Flags.ADDRESSED if address else Flags.SEALED
+    proof = address + seal(flags, rest + address)
+    return flags, rest + proof, len(proof)
 
 
 def _framed(flags: int, rest: bytes) -> bytes:
@@ -231,7 +232,9 @@ def _framed(flags: int, rest: bytes) -> bytes:
     return frame
 
 
-def passed(stream: Epoch, first: int, last: int, flags: int = Flags.PASSED) -> tuple[bytes, Header]:
+def passed(
+    stream: Epoch, first: int, last: int, flags: int = Flags.PASSED, seal: Seal | None = None
+) -> tuple[bytes, Header]:
     """Make a statement: the messages ``first..last`` of a stream are not for whoever reads it.
 
     It is a batch without messages, so that log, wire and spool carry it as they carry those.
@@ -248,8 +251,11 @@ def passed(stream: Epoch, first: int, last: int, flags: int = Flags.PASSED) -> t
         origin = origin.removeprefix(CONTROL_PREFIX)
         flags |= Flags.CONTROL
     name = origin.encode()
-    frame = _framed(flags, _HEAD.pack(epoch, first, count, 0, len(name)) + name)
-    return frame, Header(origin, epoch, first, count, flags, 0, len(frame), len(frame))
+    rest = _HEAD.pack(epoch, first, count, 0, len(name)) + name
+    flags, rest, seal_bytes = _sealed(flags, rest, seal, b"")
+    frame = _framed(flags, rest)
+    end = len(frame)
+    return frame, Header(origin, epoch, first, count, flags, 0, end - seal_bytes, end, seal_bytes)
 
 
 def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
@@ -301,7 +307,11 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
     rest_at = at + FRAME.size
     epoch, first, count, origin_time_us, name_length = _HEAD.unpack_from(data, rest_at)
     name_at = rest_at + _HEAD.size
-    if name_at + name_length > at + length or count == 0 or first == 0:
+    seal_bytes = 0
+    if flags & Flags.SEALED:
+        address_bytes = ADDRESS_BYTES if flags & Flags.ADDRESSED else 0
+        seal_bytes = address_bytes + data[at + length - 1] + 1
+    if name_at + name_length + seal_bytes > at + length or count == 0 or first == 0:
         raise BatchError("batch header", (first, count, name_length))
     name = bytes(data[name_at : name_at + name_length])
     try:
@@ -311,7 +321,7 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
     if origin.startswith(CONTROL_PREFIX):  # it would pose as another's control stream
         raise BatchError("batch origin", origin)
     body_at = name_at + name_length - at
-    return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length)
+    return Header(origin, epoch, first, count, flags, origin_time_us, body_at, length, seal_bytes)
 
 
 def rows(frame: bytes, header: Header) -> list[Row]:
@@ -322,7 +332,7 @@ def rows(frame: bytes, header: Header) -> list[Row]:
 
     """
     try:
-        body = memoryview(frame)[header.body_at : header.end]
+        body = memoryview(frame)[header.body_at : header.end - header.seal_bytes]
         found: list[Row] = list(msgpack.unpackb(body, use_list=False, strict_map_key=False))
         count = len(found)
         is_wrong = any(

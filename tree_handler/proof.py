@@ -19,6 +19,8 @@ class Verdict(enum.Enum):
     """The key is one of that gateway, and did not sign this."""
     UNKNOWN = "unknown"
     """The key is none of that gateway that is known here, or its certificate no longer counts."""
+    UNSIGNED = "unsigned"
+    """There is no signature."""
 
     def __bool__(self) -> bool:
         return self is Verdict.PROVEN

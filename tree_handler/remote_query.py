@@ -87,6 +87,11 @@ class Execute:
     correlation: str
     deadline_s: float
 
+    @property
+    def asker(self) -> str:
+        """Id of the gateway that vouches for whom it is."""
+        return self.reply_topic.removeprefix(REPLY_TOPIC)
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -244,8 +249,7 @@ class RemoteQueries:
 
     def answer(self, execute: Execute, response: ResourceResponse) -> Publication:
         """The message that carries the response to an `Execute`."""
-        asker = execute.reply_topic.removeprefix(REPLY_TOPIC)
-        if self._executing.pop((asker, execute.correlation), None) is not None:
+        if self._executing.pop((execute.asker, execute.correlation), None) is not None:
             self.counters.executed += 1
         return self._reply(execute.reply_topic, execute.correlation, response)
 

@@ -50,6 +50,8 @@ from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
 from gateway.mqtt import ReasonCode, Will
+from gateway.shares.user_rates import UserRates
+from gateway.shares.user_turns import UserTurns
 
 
 class DataPlane:
@@ -174,7 +176,8 @@ class DataPlane:
         )
         return Service(
             *(greeting, reception, self.departures, self.sessions, self.connections),
-            *(self._output, self._turns, limits),
+            *(self._output, self._turns, limits, UserRates(limits.received_bytes_per_s_per_user)),
+            UserTurns(),
         )
 
     # -- who may have what -----------------------------------------------------------------------

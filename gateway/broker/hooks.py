@@ -17,6 +17,9 @@ Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
 
+MADE_UP = "auto-"
+"""What the identifiers begin with that the broker assigns."""
+
 Owner = tuple[str | None, bool]
 """Whose sessions are: a user name, and whether a certificate proved it."""
 

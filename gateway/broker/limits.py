@@ -46,6 +46,10 @@ class Limits:
     """Failed authentications of one address; with as many it has to wait."""
     failures_per_s: float = 0.1
     """So many of them are forgiven in a second."""
+    connects_per_minute_of_client: int = 600
+    """A client that is accepted more often is held back, until it comes less often."""
+    received_bytes_per_s_per_user: int = 0
+    """A user's clients are not read from beyond it, all together; 0 for any."""
     connect_bytes: int = 128 * 1024
     """A larger packet is refused until the client is accepted."""
     request_bytes: int = 64 * 1024
@@ -64,9 +68,14 @@ class Limits:
     """Of one session, and of one SUBSCRIBE or UNSUBSCRIBE."""
     subscriptions_bytes: int = 64 << 20
     """Memory of all subscriptions, as estimated."""
+    subscriptions_bytes_per_user: int = 48 << 20
+    """Of one user's, as if none of their levels were shared with another's."""
     retained_messages: int = 100_000
     retained_bytes: int = 64 << 20
     """Of all retained messages, their topics and index."""
+    retained_messages_per_user: int = 50_000
+    """What a user's clients have retained here since the start."""
+    retained_bytes_per_user: int = 32 << 20
     retained_tombstones: int = 100_000
     """Deleted topics that are remembered, so that no older message brings them back."""
     retained_tombstone_s: float = 7 * 24 * 3600.0
@@ -122,6 +131,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "unaccepted_per_address": _COUNT,
     "connects_per_s": _COUNT,
     "connect_s": (0.1, 3600),
+    "connects_per_minute_of_client": _COUNT,
+    "received_bytes_per_s_per_user": (0, 1 << 40),
     "connect_bytes": (1024, 1 << 28),
     "request_bytes": (1024, 1 << 28),
     "packet_bytes": (129, 1 << 28),
@@ -133,8 +144,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "session_expiry_s": (0, 0xFFFF_FFFF),
     "subscriptions_per_session": _COUNT,
     "subscriptions_bytes": _BYTES,
+    "subscriptions_bytes_per_user": _BYTES,
     "retained_messages": (0, 100_000_000),
     "retained_bytes": (0, 1 << 40),
+    "retained_messages_per_user": (0, 100_000_000),
+    "retained_bytes_per_user": (0, 1 << 40),
     "retained_tombstones": (0, 100_000_000),
     "retained_tombstone_s": (1, 3650 * 24 * 3600),
     "all_wills_bytes": (0, 1 << 40),

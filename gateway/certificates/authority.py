@@ -1,39 +1,71 @@
 """The authority of a fleet: it issues certificates, renews them and revokes them.
 
-Its folder holds ``ca.pem`` and ``ca.key.pem``, ``NAME.pem`` and ``NAME.key.pem`` of each name, and
-``revoked.pem``, the list of what is revoked. Keys have mode 0600 (RFC 5958, not encrypted).
+Several commands may use a folder at a time: each change is made under its lock, from what the files
+say then. What is in the folder: `gateway.certificates.authority_folder`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import os
-import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from gateway import audit
+from gateway.certificates import authority_folder as files
+from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
+from gateway.certificates.authority_folder import AuthorityError, CertifyingKey
+from gateway.certificates.issued import IssuedCertificate, IssuedIndex
+from gateway.certificates.names import is_file_name
+from gateway.signing.keys import PublicKey
 
-PEM = serialization.Encoding.PEM
-CA_DAYS = 20 * 365
 DAYS = 730
 """For so long the certificates of gateways are valid, and the list of what is revoked."""
+GATEWAY = ("gateway",)
+
+__all__ = ["DAYS", "Authority", "AuthorityError", "NotIssuedError"]
 
 
-class AuthorityError(ValueError):
-    """A file of the authority can't be used; the message names it or its folder."""
+class NotIssuedError(AuthorityError):
+    """What was asked for does not fit to what has been issued; nothing is changed."""
+
+
+@dataclass(slots=True)
+class OpenedAuthority:
+    """What the files of an authority say, while they are locked.
+
+    Attributes:
+        keys: of the authorities that are trusted, the one that issues first.
+        index: what has been issued.
+        notes: changes for the audit trail.
+
+    """
+
+    keys: list[CertifyingKey]
+    index: IssuedIndex
+    notes: list[tuple[str, x509.Certificate, str | None]] = field(default_factory=list)
+
+    @property
+    def issuing(self) -> CertifyingKey:
+        """What issues."""
+        return self.keys[0]
+
+    def note(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
+        """Have a change in the audit trail once it is made."""
+        self.notes.append((what, certificate, who))
 
 
 class Authority:
-    """A fleet's authority; one that is not there yet is made.
+    """A fleet's authority whose files are there.
 
     Args:
         folder: of its files, for its owner alone.
+        password: of its private key; None if that is not encrypted.
+        who: makes the changes, for the audit trail; None for the user of this process.
 
     Raises:
         AuthorityError: a file of it can't be used.
@@ -41,138 +73,267 @@ class Authority:
 
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, password: bytes | None = None, who: str | None = None) -> None:
+        self.folder = folder
+        self.trail = audit.AuditTrail(folder / files.AUDIT)
+        self.password = password
+        self._who = who or audit.current_user()
+        files.certifying(folder, password)
         folder.chmod(0o700)
-        self._folder = folder
-        try:
-            self._key, self._certificate = _read(folder) or _make(folder)
-        except (ValueError, TypeError) as error:  # a file that is no PEM, a key under a password
-            raise _unusable(folder, error) from error
+
+    def issued(self) -> list[IssuedCertificate]:
+        """All that has been issued, the oldest first.
+
+        Raises:
+            AuthorityError: the index can't be used.
+            OSError: it can't be read.
+
+        """
+        return files.listed(self.folder)
+
+    def trusted(self) -> list[x509.Certificate]:
+        """The authorities that its fleet trusts, the one that issues first."""
+        return files.trusted(self.folder)
+
+    def vouching(self) -> x509.Certificate:
+        """The authority that all trust: in a roll-over, the one before."""
+        return files.certifying(self.folder, self.password)[-1].certificate
 
     def has(self, name: str) -> bool:
-        """Whether a name has a certificate."""
-        return self._file(name).exists()
+        """Whether a name has a certificate that is valid."""
+        with files.locked(self.folder):
+            found = files.read_index(self.folder).current().get(name)
+        return found is not None and found.is_valid(forms.now())
 
     def issue(
-        self, name: str, addresses: Iterable[str] = (), *, role: str = "gateway", days: int = DAYS
+        self,
+        name: str,
+        addresses: Iterable[str] = (),
+        *,
+        roles: Sequence[str] = GATEWAY,
+        days: int = DAYS,
+        kind: str = private_keys.KINDS[0],
+        is_oldest: bool = False,
     ) -> Path:
-        """Make a key and a certificate; one that the name has is replaced.
+        """Make a key and a certificate; one that the name has is replaced, not revoked.
 
         Args:
             name: the certificate's common name: a gateway's id, or a user's.
             addresses: where its holder is reached, besides the names that every gateway has.
-            role: of its holder (docs/access.md).
+            roles: of its holder (docs/access.md).
             days: how long it is valid.
+            kind: of the key, one of `private_keys.KINDS`.
+            is_oldest: in a roll-over, of the authority before: all trust that one.
 
         Returns:
             The certificate's file.
 
         Raises:
+            AuthorityError: a file of the authority can't be used.
             OSError: a file can't be written.
 
         """
-        key = ec.generate_private_key(ec.SECP256R1())
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        names = forms.alternative_names(name, role, addresses)
-        issuer, issuer_key = self._certificate.subject, self._key.public_key()
-        certificate = (
-            forms.builder(forms.named(name), issuer, key.public_key(), days)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(forms.usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False
-            )
-            .sign(self._key, hashes.SHA256())
-        )
-        _write_key(self._folder / f"{name}.key.pem", key)
-        self._file(name).write_bytes(certificate.public_bytes(PEM))
-        return self._file(name)
+        key = private_keys.make(kind)
+        others = forms.alternative_names(name, roles, addresses)
+        with self.opened() as opened:
+            if is_oldest:
+                opened.keys.reverse()
+            certificate = self._certificate(opened, key.public_key(), name, others, days)
+            files.lay_aside(self.folder, certificate, key)
+            opened.index.add(certificate, forms.now())
+            opened.note("certificate issued", certificate)
+        return self.folder / f"{name}.pem"
 
-    def revoke(self, names: Iterable[str] = (), days: int = DAYS) -> None:
-        """Renew the list of what is revoked, with these certificates added.
+    def certify(
+        self,
+        name: str,
+        key: PublicKey,
+        addresses: Iterable[str] = (),
+        *,
+        roles: Sequence[str] = GATEWAY,
+        days: int = DAYS,
+        who: str | None = None,
+    ) -> IssuedCertificate:
+        """Make a certificate for a key that its holder keeps.
 
         Args:
-            names: whose.
-            days: how long the list is valid.
+            name: the common name.
+            key: the holder's.
+            addresses: where it is reached.
+            roles: of the holder.
+            days: how long it is valid.
+            who: asked for it, for the audit trail.
 
         Raises:
-            AuthorityError: a certificate or the list can't be used.
+            AuthorityError: a file of the authority can't be used.
+            OSError: a file can't be written.
+
+        """
+        others = forms.alternative_names(name, roles, addresses)
+        with self.opened() as opened:
+            certificate = self._certificate(opened, key, name, others, days)
+            issued = opened.index.add(certificate, forms.now())
+            opened.note("certificate issued", certificate, who)
+        return issued
+
+    def renew(
+        self,
+        name: str,
+        addresses: Iterable[str] | None = None,
+        *,
+        days: int = DAYS,
+        key: PublicKey | None = None,
+        who: str | None = None,
+    ) -> IssuedCertificate:
+        """Make a new certificate that says what a name's last one says.
+
+        Args:
+            name: whose.
+            addresses: where it is reached from now on; None for where it has been.
+            days: how long it is valid.
+            key: of the holder; None to make a new one here.
+            who: asked for it, for the audit trail.
+
+        Raises:
+            NotIssuedError: the name has no certificate, or it is revoked.
+            AuthorityError: a file of the authority can't be used.
+            OSError: a file can't be written.
+
+        """
+        with self.opened() as opened:
+            last = self._last(opened, name)
+            if last.revoked is not None:
+                raise NotIssuedError(f"{name!r}: its certificate is revoked: issue a new one")
+            others = forms.alternative_names_of(last.certificate)
+            if addresses is not None:
+                others = forms.alternative_names(name, last.roles, addresses)
+            own, public = None, key
+            if public is None:
+                own = private_keys.make(_kind_of(last.certificate))
+                public = own.public_key()
+            certificate = self._certificate(opened, public, name, others, days)
+            if own is not None:
+                files.lay_aside(self.folder, certificate, own)
+            issued = opened.index.add(certificate, forms.now())
+            opened.note("certificate renewed", certificate, who)
+        return issued
+
+    def revoke(self, names: Iterable[str] = (), days: int = DAYS) -> list[IssuedCertificate]:
+        """Renew the lists of what is revoked, with these certificates added.
+
+        Args:
+            names: whose, with all that they were ever issued; or serial numbers in hexadecimal.
+            days: how long the lists are valid.
+
+        Returns:
+            What was not revoked before.
+
+        Raises:
+            NotIssuedError: a name has no certificate.
+            AuthorityError: a file of the authority can't be used.
             OSError: a file can't be read or written.
 
         """
+        with self.opened(days) as opened:
+            chosen: set[str] = set()
+            for name in names:
+                of_name = [one.serial for one in opened.index.issued if one.name == name]
+                of_name = of_name or [
+                    one.serial for one in opened.index.issued if one.serial == name.lower()
+                ]
+                if not of_name:
+                    raise NotIssuedError(self._none(name))
+                chosen.update(of_name)
+            revoked = opened.index.revoke(chosen, forms.now())
+            for one in revoked:
+                opened.note("certificate revoked", one.certificate)
+        return revoked
+
+    def forget(self, name: str) -> None:
+        """Take back a certificate that has never left the folder.
+
+        Raises:
+            AuthorityError: a file of the authority can't be used.
+            OSError: a file can't be written.
+
+        """
+        with self.opened() as opened:
+            gone = [one for one in opened.index.issued if one.name == name]
+            opened.index.issued = [one for one in opened.index.issued if one.name != name]
+            files.remove(self.folder, name)
+            for one in gone:
+                opened.note("certificate taken back", one.certificate)
+
+    @contextlib.contextmanager
+    def opened(self, list_days: int | None = None) -> Iterator[OpenedAuthority]:
+        """What the files say; what that is changed to is written.
+
+        Args:
+            list_days: how long the lists are valid that are made; None to make them only if those
+                that are there are old, or of before a crash.
+
+        Raises:
+            AuthorityError: a file can't be used.
+            OSError: a file can't be read or written.
+
+        """
+        with files.locked(self.folder):
+            keys = files.certifying(self.folder, self.password)
+            opened = OpenedAuthority(keys, files.read_index(self.folder))
+            files.settle(self.folder, opened.index)
+            yield opened
+            is_behind = files.lists_are_behind(self.folder, opened.index)
+            if list_days is not None or is_behind:
+                opened.index.list_number += 1
+            files.write_index(self.folder, opened.index)
+            files.settle(self.folder, opened.index)
+            if list_days is not None or is_behind:
+                days = list_days or DAYS
+                files.write_revoked(self.folder, opened.index, opened.keys, days)
+            for what, certificate, who in opened.notes:
+                self._noted(what, certificate, who)
+
+    def _certificate(
+        self,
+        opened: OpenedAuthority,
+        key: PublicKey,
+        name: str,
+        others: x509.SubjectAlternativeName,
+        days: int,
+    ) -> x509.Certificate:
+        if not is_file_name(name):
+            raise NotIssuedError(f"{name!r} can be no name of a certificate here")
+        issuing = opened.issuing
+        if issuing.certificate.not_valid_after_utc < forms.now():
+            raise AuthorityError(f"{self.folder / files.CA}: the authority itself has expired")
+        return forms.certificate(issuing.certificate, issuing.key, key, name, others, days)
+
+    def _last(self, opened: OpenedAuthority, name: str) -> IssuedCertificate:
         try:
-            serials = {_certificate(self._file(name)).serial_number for name in names}
-            serials |= self._revoked()
-        except (ValueError, TypeError) as error:
-            raise _unusable(self._folder, error) from error
-        now = forms.now()
-        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        builder = (
-            x509.CertificateRevocationListBuilder()
-            .issuer_name(self._certificate.subject)
-            .add_extension(issuer_key, critical=False)
-            .last_update(now - datetime.timedelta(days=1))
-            .next_update(now + datetime.timedelta(days=days))
-        )
-        for serial in sorted(serials):
-            revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
-            builder = builder.add_revoked_certificate(revoked.build())
-        self._list.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(PEM))
+            return opened.index.current()[name]
+        except KeyError as error:
+            raise NotIssuedError(self._none(name)) from error
 
-    @property
-    def _list(self) -> Path:
-        return self._folder / "revoked.pem"
+    def _none(self, name: str) -> str:
+        return f"{name!r} has no certificate here: {self.folder / name}.pem"
 
-    def _revoked(self) -> set[int]:
-        if not self._list.exists():
-            return set()
-        return {one.serial_number for one in x509.load_pem_x509_crl(self._list.read_bytes())}
-
-    def _file(self, name: str) -> Path:
-        return self._folder / f"{name}.pem"
+    def _noted(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
+        one = IssuedCertificate(certificate)
+        details: dict[str, audit.Detail] = {
+            "name": one.name,
+            "serial": one.serial,
+            "roles": list(one.roles),
+            "until": f"{one.until:%Y-%m-%d}",
+        }
+        self.trail.append(who or self._who, what, None, **details)
 
 
-def _read(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None:
-    key_file, file = folder / "ca.key.pem", folder / "ca.pem"
-    if not key_file.exists():
-        return None
-    key = serialization.load_pem_private_key(key_file.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise AuthorityError(f"{key_file}: no key of an elliptic curve")
-    return key, _certificate(file)
+def ends_within(one: IssuedCertificate, days: int) -> bool:
+    """Whether a certificate ends within so many days."""
+    return one.until < forms.now() + datetime.timedelta(days=days)
 
 
-def _make(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    # A name of its own (RFC 5280, 4.1.2.6): where two are trusted, each one's list is found by it.
-    subject = forms.named(f"hedgerow fleet {secrets.token_hex(4)}")
-    certificate = (
-        forms.builder(subject, subject, key.public_key(), CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(forms.usage(signs=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    _write_key(folder / "ca.key.pem", key)
-    (folder / "ca.pem").write_bytes(certificate.public_bytes(PEM))
-    return key, certificate
-
-
-def _certificate(file: Path) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(file.read_bytes())
-
-
-def _unusable(folder: Path, error: Exception) -> AuthorityError:
-    if isinstance(error, AuthorityError):
-        return error
-    return AuthorityError(f"{folder}: a file of it can't be used: {error}")
-
-
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(key.private_bytes(PEM, *form))
+def _kind_of(certificate: x509.Certificate) -> str:
+    key = certificate.public_key()
+    assert isinstance(key, PublicKey)  # nothing else is issued
+    return private_keys.kind_of(key)

@@ -1,24 +1,46 @@
 """Who may do what over CoAP, decided once before any resource is asked (row A8).
 
-What is refused here is refused whatever a resource forgets to check.
+Who somebody is has been proven by its session, its message or its address; what it may do the
+policy says. What is refused here is refused whatever a resource forgets to check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from dtls.identity import ANONYMOUS, PeerIdentity
-from gateway.coap.peers import is_here
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.coap.peers import shown_by
+from gateway.policy.action import READS, coap_action
+from gateway.policy.policy import Policy
+from gateway.policy.principal import NAMELESS, STRANGER, THE_STRANGER, Principal, PrincipalError
+from gateway.policy.rule import Decision
 
-READS = frozenset({codes.GET, codes.FETCH})
-"""Methods that change nothing (RFC 7252, section 5.8; RFC 8132). All others are writes."""
-EVERYTHING = ("/",)
-"""Prefix of all paths."""
-_NO_WRITE: Final = CoapResponse(codes.UNAUTHORIZED)
+KNOWN_MAX: Final = 256
+"""Peers of which it is remembered who they are and what they were allowed."""
+DECISIONS_MAX: Final = 64
+"""Remembered decisions on what one peer may do."""
+_REMEMBERED_BYTES: Final = 128
+"""Decisions on longer requests are made anew each time: a client chooses how long they are."""
+_METHODS: Final = {
+    codes.GET: "GET",
+    codes.FETCH: "FETCH",
+    codes.POST: "POST",
+    codes.PUT: "PUT",
+    codes.PATCH: "PATCH",
+    codes.IPATCH: "iPATCH",
+    codes.DELETE: "DELETE",
+}
+_UNKNOWN: Final = "POST"
+"""A method that nobody knows is a write; the resource says that there is none such."""
 _NO_READ: Final = CoapResponse(codes.UNAUTHORIZED, (), b"reading this needs a key (coaps)")
+_NO_WRITE: Final = CoapResponse(codes.UNAUTHORIZED, (), b"this needs a key (coaps)")
+_WHO_BYTES_MAX: Final = 200
+
+_What = tuple[int, tuple[Option, ...]]
+"""A request's code and options."""
 
 
 def identity_of(request: Any) -> PeerIdentity:
@@ -27,53 +49,133 @@ def identity_of(request: Any) -> PeerIdentity:
     return identity if isinstance(identity, PeerIdentity) else ANONYMOUS
 
 
-class PublicPaths:
-    """What strangers may read.
+class _KnownPeer:
+    """Who a peer is to the policy, and decisions on what it asked for."""
 
-    Args:
-        prefixes: paths; what is below one is public too.
+    __slots__ = ("decisions", "principal")
 
-    """
-
-    def __init__(self, prefixes: Sequence[str]) -> None:
-        self._prefixes = frozenset(_segments(prefix) for prefix in prefixes)
-        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
-
-    def has(self, path: Sequence[bytes]) -> bool:
-        """Whether a path is public.
-
-        Args:
-            path: its segments.
-
-        """
-        whole = tuple(path)
-        return any(whole[:length] in self._prefixes for length in self._lengths)
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
+        self.decisions: dict[_What, Decision] = {}
 
 
 class CoapAccess:
     """Decides of each request whether its peer may make it.
 
     Args:
-        anonymous: let anybody do everything; for tests and for a network that is trusted as a
-            whole.
-        public: paths that strangers may read.
+        policy: of this gateway.
 
     """
 
-    def __init__(self, *, anonymous: bool = False, public: Sequence[str] = EVERYTHING) -> None:
-        self._anonymous = anonymous
-        self._public = PublicPaths(public)
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._known: dict[PeerIdentity, _KnownPeer] = {}
+
+    def follow(self, policy: Policy) -> None:
+        """Go by another policy from now on."""
+        self._policy = policy
+        self._known.clear()
+
+    # -- of peers --------------------------------------------------------------------------------
 
     def refusal(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
         """What a peer is told that may not do this; None if it may."""
-        if self._anonymous or peer.principal is not None:
+        known = self._of(shown_by(peer))
+        decision = known.decisions.get((request.code, request.options))
+        if decision is None:
+            decision = self._decide(known, request)
+        if decision.is_allowed:
             return None
-        if request.code not in READS:
-            return _NO_WRITE
-        if is_here(peer) or self._public.has(request.values(option_numbers.URI_PATH)):
-            return None
-        return _NO_READ
+        return refused(known.principal, _METHODS.get(request.code, _UNKNOWN))
+
+    def tells_all(self, request: CoapRequest, peer: CoapPeer) -> bool:
+        """Whether a peer may do more here than read what anybody may."""
+        known = self._of(shown_by(peer))
+        return not self._decide(known, request).is_public
+
+    def _of(self, identity: PeerIdentity) -> _KnownPeer:
+        known = self._known.get(identity)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            known = self._known[identity] = _KnownPeer(self.principal(identity))
+        return known
+
+    def _decide(self, known: _KnownPeer, request: CoapRequest) -> Decision:
+        what = (request.code, request.options)
+        decision = known.decisions.get(what)
+        if decision is not None:
+            return decision
+        method = _METHODS.get(request.code, _UNKNOWN)
+        path = request.values(option_numbers.URI_PATH)
+        decision = self._policy.may(known.principal, coap_action(method, path, self._policy.here))
+        if sum([len(value) for _, value in request.options]) <= _REMEMBERED_BYTES:
+            if len(known.decisions) >= DECISIONS_MAX:
+                known.decisions.clear()
+            known.decisions[what] = decision
+        return decision
+
+    # -- of others -------------------------------------------------------------------------------
+
+    def principal(self, identity: PeerIdentity) -> Principal:
+        """Who a peer is to the policy."""
+        kind = STRANGER if identity.proof is Proof.NONE else identity.proof.value
+        return self._policy.principal(kind, identity.name, identity.roles)
+
+    def principal_of(self, remote: Any) -> Principal:
+        """Who stands behind ``request.remote`` of an aiocoap request."""
+        principal = getattr(remote, "principal", None)
+        if isinstance(principal, Principal):
+            return principal
+        identity = getattr(remote, "identity", ANONYMOUS)
+        return self.principal(identity if isinstance(identity, PeerIdentity) else ANONYMOUS)
+
+    def introduced(self, principal: Principal) -> tuple[str | None, tuple[str, ...]]:
+        """How another gateway is told who asks: the text (None: a stranger), and all roles."""
+        roles = sorted(self._policy.all_roles(principal.roles))
+        return None if principal.kind == STRANGER else str(principal), tuple(roles)
+
+    def vouched(self, text: str | None, roles: Iterable[str], gateway_id: str) -> Principal:
+        """Who somebody is whom another gateway introduces.
+
+        Args:
+            text: as of `introduced`.
+            roles: as of `introduced`.
+            gateway_id: that gateway; empty for this one.
+
+        """
+        had = frozenset(roles)
+        try:
+            principal = Principal(STRANGER, "", had) if text is None else Principal.parse(text, had)
+        except PrincipalError:  # of a kind that only a later version of that gateway knows
+            principal = THE_STRANGER
+        return self._policy.vouched(principal, gateway_id) if gateway_id else principal
+
+    def may(self, principal: Principal, method: str, path: Sequence[str]) -> Decision:
+        """Whether somebody may do something here.
+
+        Args:
+            principal: who.
+            method: its name, as ``GET``.
+            path: segments.
+
+        """
+        segments = [segment.encode() for segment in path]
+        return self._policy.may(principal, coap_action(method, segments, self._policy.here))
 
 
-def _segments(path: str) -> tuple[bytes, ...]:
-    return tuple(part.encode() for part in path.split("/") if part)
+def refused(principal: Principal, method: str) -> CoapResponse:
+    """What somebody is told that may not do something.
+
+    4.01 if a proof is missing, else 4.03 (RFC 7252, sections 5.9.2.2 and 5.9.2.4).
+
+    Args:
+        principal: who.
+        method: its name.
+
+    """
+    if principal.kind in NAMELESS:
+        return _NO_READ if method in READS else _NO_WRITE
+    who = str(principal).encode()[:_WHO_BYTES_MAX].decode(errors="ignore")
+    roles = ", ".join(sorted(principal.roles)) or "no role"
+    return CoapResponse(codes.FORBIDDEN, (), f"{who} ({roles}) may not {method} this".encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -14,6 +13,7 @@ from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
+from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
@@ -49,6 +49,9 @@ class Answers:
         remote_of: a peer as resources see it.
         rates: how often peers may have a resource asked.
 
+    Attributes:
+        refused: what peers asked for that they may not.
+
     """
 
     def __init__(
@@ -64,13 +67,14 @@ class Answers:
         self._remote_of = remote_of
         self._renderings = Renderings(site)
         self._rendering_shares = RateShares(rates)
+        self.refused = RefusedRequests()
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, CoapPeer] = {}
+        self._open: dict[int, tuple[Asked, Respond]] = {}
 
     @property
     def peers(self) -> int:
         """Who has a request or an observation open."""
-        return len(Counter(self._open.values()))
+        return len({asked.peer for asked, _ in self._open.values()})
 
     @property
     def open_requests(self) -> int:
@@ -101,6 +105,7 @@ class Answers:
             return _NOT_OPENED, True
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is not None:
+            self.refused.note(asked.request, asked.peer, refused, now)
             return refused, True
         for source in self._at_hand:
             response = source.answer(asked.request, asked.peer, now)
@@ -112,6 +117,14 @@ class Answers:
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
             return self._rendering_shares.refusal().response(), True
         return self._render(asked, respond)
+
+    def revise(self) -> None:
+        """The policy is another one: end what is open and may be no more, and say so."""
+        for exchange, (asked, respond) in list(self._open.items()):
+            refused = self._access.refusal(asked.request, asked.peer)
+            if refused is not None:
+                self.ended(exchange)
+                respond(exchange, refused, True)
 
     def ended(self, exchange: int) -> None:
         """Nobody waits for answers to an exchange any more."""
@@ -138,7 +151,7 @@ class Answers:
             is_last = not self._is_observed(source, asked, response, respond)
             respond(exchange, response, is_last)
 
-        self._open[exchange] = asked.peer
+        self._open[exchange] = asked, respond
         self._ends[exchange] = later.begin(done, ask)
 
     def _is_observed(
@@ -155,7 +168,7 @@ class Answers:
 
         if not source.observe(exchange, asked.request, tell):
             return False
-        self._open[exchange] = asked.peer
+        self._open[exchange] = asked, respond
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
@@ -181,7 +194,7 @@ class Answers:
                 )
             respond(exchange, response, is_last)
 
-        self._open[exchange] = asked.peer
+        self._open[exchange] = asked, respond
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
         self._ends[exchange] = self._renderings.begin(message, tell, is_stranger=is_stranger)
         return None

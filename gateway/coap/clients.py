@@ -5,8 +5,8 @@
 of a request holds at most 255 bytes (RFC 7252, section 5.10) and an identifier may have more:
 several ``id=`` are put together, and so are several ``after=``.
 
-The list names users and addresses, so not everybody may read it: who may write may, and a peer on
-this machine.
+The list names users and addresses: to read it and to disconnect are rights of their own in the
+policy, which has decided before (`access`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import LOCAL
 from gateway.clients import ClientRoll
-from gateway.coap.access import identity_of
-from gateway.coap.requester import Requester
 from gateway.coap.status import JSON
 
 PATH = ("clients",)
@@ -31,31 +28,27 @@ PATH = ("clients",)
 
 
 class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
-    """Serves the clients of the broker; who may not write is kept from POST before (`access`).
+    """Serves the clients of the broker.
 
     Args:
         clients: the broker's.
-        anonymous: anybody may write, and so anybody may read this.
 
     """
 
     ct = JSON
     rt = "hedgerow.clients"
 
-    def __init__(self, clients: ClientRoll, *, anonymous: bool) -> None:
+    def __init__(self, clients: ClientRoll) -> None:
         super().__init__()
         self._clients = clients
-        self._anonymous = anonymous
 
     async def render_get(self, request: Any) -> Any:
         """A page of the list, or one client.
 
         Raises:
-            aiocoap.error.RenderableError: not for this peer (4.01), or no such client (4.04).
+            aiocoap.error.RenderableError: no such client (4.04).
 
         """
-        if not (self._anonymous or identity_of(request).may_write or _is_here(request)):
-            raise error.Unauthorized("the list of clients needs a key (coaps), or this machine")
         asked = _query(request.opt.uri_query)
         told = self._clients.one(asked["id"]) if "id" in asked else None
         if "id" in asked and told is None:
@@ -76,11 +69,6 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         if kicked is None:
             raise error.NotFound("no such client")
         return _json(asdict(kicked), Code.CHANGED)
-
-
-def _is_here(request: Any) -> bool:
-    """Whether a peer is on this machine, and not on that of a gateway that asks for it."""
-    return isinstance(request.remote, Requester) and identity_of(request) == LOCAL
 
 
 def _query(options: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ PATH = ("drain",)
 
 
 class DrainResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
-    """Begins a drain; who may not write is refused before (`access`).
+    """Begins a drain; who has no right to is refused before (`access`).
 
     Args:
         begin: may be called again, which changes nothing.

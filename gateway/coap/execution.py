@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from aiocoap import interfaces
 from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity, Proof
-from gateway.coap.access import EVERYTHING, PublicPaths
+from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.coap.access import CoapAccess, refused
 from gateway.coap.rendering import Renderings
+from gateway.policy.principal import Principal
 from tree_handler.errors import ProtocolError
 from tree_handler.remote_message import ResourceRequest, ResourceResponse
 
@@ -22,12 +22,14 @@ QUERY_SEGMENT = "q"
 class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
     """The original peer as a resource sees it in ``request.remote``.
 
-    Its identity is what the gateway that let the request in has authenticated. Gateways trust
-    each other in this, since each of them holds the tree's key.
+    Its identity is what the gateway that let the request in has authenticated.
 
     Args:
-        identity: the text of a `dtls.identity.Identity`; None if anonymous.
+        principal: who it is to the policy of this gateway.
         gateway_id: this gateway, the host of its URIs.
+
+    Attributes:
+        principal: as given.
 
     """
 
@@ -40,11 +42,11 @@ class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap i
     # Blocks are made where the answer leaves for the peer, not here.
     maximum_payload_size = 1 << 30
 
-    def __init__(self, identity: str | None, gateway_id: str) -> None:
-        self.identity = ANONYMOUS
-        if identity is not None:
-            self.identity = _identity(identity)
-            self.authenticated_claims = () if self.identity == LOCAL else (identity,)
+    def __init__(self, principal: Principal, gateway_id: str) -> None:
+        self.principal = principal
+        self.identity = _identity(principal)
+        if self.identity.may_write:
+            self.authenticated_claims = (str(principal),)
         self.hostinfo = self.hostinfo_local = gateway_id
         self.uri_base = self.uri_base_local = f"{self.scheme}://{gateway_id}"
 
@@ -60,33 +62,30 @@ class LocalExecution:
     Args:
         site: this gateway's aiocoap site.
         gateway_id: this gateway.
-        may_write: whether an identity (None: anonymous) may change resources here.
-        public: what an anonymous peer may read.
+        access: decides.
 
     """
 
-    def __init__(
-        self,
-        site: Any,
-        gateway_id: str,
-        may_write: Callable[[str | None], bool],
-        public: PublicPaths | None = None,
-    ) -> None:
+    def __init__(self, site: Any, gateway_id: str, access: CoapAccess) -> None:
         self._renderings = Renderings(site)
         self._gateway_id = gateway_id
-        self._may_write = may_write
-        self._public = public or PublicPaths(EVERYTHING)
+        self._access = access
 
-    async def __call__(self, request: ResourceRequest) -> ResourceResponse:
-        """Execute one request. What goes wrong is a response: it never raises."""
+    async def __call__(self, request: ResourceRequest, via: str = "") -> ResourceResponse:
+        """Execute one request. What goes wrong is a response: it never raises.
+
+        Args:
+            request: what, and for whom.
+            via: the gateway that vouches for whom it is; empty for this one.
+
+        """
         if request.path[:1] == (QUERY_SEGMENT,):
             return diagnostic(Code.BAD_REQUEST, "a remote query must not lead to another one")
-        if request.writes and not self._may_write(request.identity):
-            return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: not allowed to write")
-        knows_nobody = request.identity in (None, str(LOCAL))
-        if knows_nobody and not (request.writes or self._is_public(request)):
-            return diagnostic(Code.UNAUTHORIZED, f"{self._gateway_id}: reading this needs a key")
-        answer = await self._renderings.answer(self._message(request))
+        principal = self._access.vouched(request.identity, request.roles, via)
+        if not self._access.may(principal, request.method, request.path):
+            refusal = refused(principal, request.method)
+            return diagnostic(refusal.code, f"{self._gateway_id}: {refusal.payload.decode()}")
+        answer = await self._renderings.answer(self._message(request, principal))
         content_format = answer.opt.content_format
         try:
             return ResourceResponse(
@@ -97,10 +96,7 @@ class LocalExecution:
         except ProtocolError as error:
             return diagnostic(Code.INTERNAL_SERVER_ERROR, f"{self._gateway_id}: {error}")
 
-    def _is_public(self, request: ResourceRequest) -> bool:
-        return self._public.has([segment.encode() for segment in request.path])
-
-    def _message(self, request: ResourceRequest) -> Any:
+    def _message(self, request: ResourceRequest, principal: Principal) -> Any:
         message = Message(
             code=getattr(Code, request.method),
             payload=request.payload,
@@ -112,16 +108,14 @@ class LocalExecution:
         if request.accept is not None:
             message.opt.accept = request.accept
         message.direction = Direction.INCOMING
-        message.remote = RemotePeer(request.identity, self._gateway_id)
+        message.remote = RemotePeer(principal, self._gateway_id)
         return message
 
 
-def _identity(text: str) -> PeerIdentity:
-    proof, _, name = text.partition(":")
+def _identity(principal: Principal) -> PeerIdentity:
     try:
-        return PeerIdentity(Proof(proof), name)
-    except ValueError:
-        # A proof that only a later version of the gateway at the entry knows.
+        return PeerIdentity(Proof(principal.kind), principal.name)
+    except ValueError:  # a stranger, or a proof that is none of CoAP's
         return ANONYMOUS
 
 

@@ -20,11 +20,13 @@ class CoapLimits:
 
     A stranger's address sends ``address_datagrams_per_s`` and has ``address_observations``, all
     strangers together ``datagrams_per_s`` and ``observations``. A body has ``body_bytes`` at
-    most, and there are ``sessions`` over DTLS.
+    most, and there are ``sessions`` over DTLS. Who has given proof sends
+    ``identity_datagrams_per_s``.
     """
 
     address_datagrams_per_s: float = _SHARES.datagrams.host
     datagrams_per_s: float = _SHARES.datagrams.strangers
+    identity_datagrams_per_s: float = _SHARES.datagrams.principal
     address_observations: int = _SHARES.observations.host
     observations: int = _SHARES.observations.strangers
     body_bytes: int = DEFAULT_LIMITS.bodies.body_bytes
@@ -40,6 +42,7 @@ class CoapLimits:
             _SHARES.datagrams,
             host=self.address_datagrams_per_s,
             strangers=self.datagrams_per_s,
+            principal=self.identity_datagrams_per_s,
         )
         own = _SHARES.observations.everybody - _SHARES.observations.strangers
         observations = replace(
@@ -60,7 +63,7 @@ class CoapLimits:
         return EndpointLimits(established=self.sessions)
 
     def _faults(self) -> Iterator[Fault]:
-        for name in ("address_datagrams_per_s", "datagrams_per_s"):
+        for name in ("address_datagrams_per_s", "datagrams_per_s", "identity_datagrams_per_s"):
             yield from checks.within(name, getattr(self, name), 1, _MOST)
         for name in ("address_observations", "observations"):
             yield from checks.within(name, getattr(self, name), 0, 1_000_000)

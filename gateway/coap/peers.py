@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress, host_of
-from dtls.identity import PeerIdentity
+from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity
 
 KNOWN_MAX = 4_096
 """Addresses that are not looked at again each time; that is all that is remembered of them."""
@@ -19,11 +19,13 @@ class SessionAddress(NamedTuple):
     Attributes:
         session_id: the endpoint's number; no other session ever has it.
         address: the peer's.
+        identity: who it has shown to be.
 
     """
 
     session_id: int
     address: PeerAddress
+    identity: PeerIdentity = ANONYMOUS
 
 
 def is_loopback(address: PeerAddress) -> bool:
@@ -35,10 +37,15 @@ def is_loopback(address: PeerAddress) -> bool:
     return host in ("127.0.0.1", "::1")
 
 
-def is_here(peer: CoapPeer) -> bool:
-    """Whether a peer of plain CoAP is on this machine."""
-    # Nothing else proves the address of a peer without a session.
-    return peer.is_address_proven and isinstance(peer.address, PeerAddress)
+def shown_by(peer: CoapPeer) -> PeerIdentity:
+    """Who a peer has shown to be."""
+    address = peer.address
+    if isinstance(address, PeerAddress):
+        # Nothing else proves the address of a peer without a session.
+        return LOCAL if peer.is_address_proven else ANONYMOUS
+    if isinstance(address, (SessionAddress, OscoreAddress)):
+        return address.identity
+    return ANONYMOUS
 
 
 class UdpPeers:
@@ -66,7 +73,7 @@ def session_peer(session_id: int, address: PeerAddress, identity: PeerIdentity) 
     """Who talks through a session: the cookie has shown its address, the key its name."""
     principal = str(identity) if identity.may_write else None
     return CoapPeer(
-        SessionAddress(session_id, address),
+        SessionAddress(session_id, address, identity),
         host_of(address) if principal is None else principal,
         principal,
         is_address_proven=True,

@@ -1,8 +1,8 @@
 """``/q/<domain>/<group>/<node>/<path...>``: a resource of any gateway, from any gateway (A6).
 
 ``-`` stands for no domain or no group. What belongs to this gateway is executed at once and
-never waits on MQTT (A5); what belongs to another one travels over the tree. Writes are
-allowed or refused here, where they enter, and again where they are executed.
+never waits on MQTT (A5); what belongs to another one travels over the tree. The policy of this
+gateway has decided before (`access`), and that of the other one decides again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
-from dtls.identity import LOCAL
 from gateway.coap.execution import QUERY_SEGMENT
 from gateway.coap.remote_exchange import RemoteExchange
 from tree_handler.errors import ProtocolError
@@ -28,14 +27,8 @@ PATH = (QUERY_SEGMENT,)
 """Where to add `RemoteResource` to a site."""
 
 
-def first_claim(remote: Any) -> str | None:
-    """The identity that a transport has authenticated (``psk:operator``), or None.
-
-    Of a peer on this machine it is ``local``, which lets it read there what it may read here.
-    """
-    for claim in remote.authenticated_claims:
-        return str(claim)
-    return str(LOCAL) if getattr(remote, "identity", None) == LOCAL else None
+Introduction = tuple[str | None, tuple[str, ...]]
+"""The text of a principal (None: a stranger), and its roles."""
 
 
 class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[misc]  # untyped
@@ -46,9 +39,8 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
         members: who there is.
         execute: executes a request on this gateway's own site.
         exchange: asks other gateways.
-        may_write: whether an identity (None: anonymous) may change resources.
+        introduce: who stands behind ``request.remote``, as others are told.
         deadline_s: how long to wait for another gateway.
-        identity_of: who stands behind ``request.remote``.
 
     """
 
@@ -59,18 +51,16 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
         *,
         execute: Callable[[ResourceRequest], Awaitable[ResourceResponse]],
         exchange: RemoteExchange,
-        may_write: Callable[[str | None], bool],
+        introduce: Callable[[Any], Introduction],
         deadline_s: float = DEADLINE_S,
-        identity_of: Callable[[Any], str | None] = first_claim,
     ) -> None:
         super().__init__()
         self._gateway_id = gateway_id
         self._members = members
         self._execute = execute
         self._exchange = exchange
-        self._may_write = may_write
+        self._introduce = introduce
         self._deadline_s = deadline_s
-        self._identity_of = identity_of
 
     async def render_get(self, request: Any) -> Any:
         """See the module."""
@@ -93,7 +83,9 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
         if node == self._gateway_id:
             return _message(await self._execute(wanted))
         try:
-            return _message(await self._exchange.ask(node, wanted, self._deadline_s))
+            record = self._members.get(node)
+            epoch = 0 if record is None else record.epoch
+            return _message(await self._exchange.ask(node, epoch, wanted, self._deadline_s))
         except TooManyError as full:
             answer = error.ServiceUnavailable(str(full)).to_message()
             answer.opt.max_age = max(1, math.ceil(full.retry_after_s))
@@ -129,8 +121,6 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
             raise error.BadRequest(str(wrong)) from wrong
         if not found:
             raise error.NotFound(self._why_unknown(domain, group, node))
-        if wanted.writes and not self._may_write(wanted.identity):
-            raise error.Unauthorized(f"{self._gateway_id}: not allowed to write")
         return node, wanted
 
     def _request(self, method: str, path: tuple[str, ...], request: Any) -> ResourceRequest:
@@ -142,7 +132,7 @@ class RemoteResource(resource.Resource, resource.PathCapable):  # type: ignore[m
             None if options.content_format is None else int(options.content_format),
             None if options.accept is None else int(options.accept),
             request.payload,
-            self._identity_of(request.remote),
+            *self._introduce(request.remote),
         )
 
     def _why_unknown(self, domain: str, group: str, node: str) -> str:

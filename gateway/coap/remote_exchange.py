@@ -7,8 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from tree_handler.errors import ProtocolError
+from tree_handler.rate_limit import RateLimit
 from tree_handler.remote_message import ResourceRequest, ResourceResponse
 from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries
+
+LOG_LINES_PER_S = 1.0
+"""Of each kind of message that is refused; metrics count them all."""
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +23,7 @@ class RemoteExchange:
     Args:
         queries: the core.
         publish: takes (topic, payload) to other gateways; must not wait.
-        execute: executes a request here.
+        execute: executes a request here, for a gateway that vouches for whom it is.
 
     """
 
@@ -27,7 +31,7 @@ class RemoteExchange:
         self,
         queries: RemoteQueries,
         publish: Callable[[str, bytes], None],
-        execute: Callable[[ResourceRequest], Awaitable[ResourceResponse]],
+        execute: Callable[[ResourceRequest, str], Awaitable[ResourceResponse]],
     ) -> None:
         self.queries = queries
         self._publish = publish
@@ -35,11 +39,18 @@ class RemoteExchange:
         self._waiting: dict[str, asyncio.Future[ResourceResponse]] = {}
         self._executing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._lines = RateLimit(LOG_LINES_PER_S, 1)
 
     async def ask(
-        self, target: str, request: ResourceRequest, deadline_s: float
+        self, target: str, target_epoch: int, request: ResourceRequest, deadline_s: float
     ) -> ResourceResponse:
         """Have a request executed by another gateway.
+
+        Args:
+            target: its id.
+            target_epoch: the life of it that is known here.
+            request: what it shall execute.
+            deadline_s: how long to wait.
 
         Raises:
             TimeoutError: no answer within ``deadline_s`` seconds.
@@ -47,7 +58,9 @@ class RemoteExchange:
 
         """
         loop = asyncio.get_running_loop()
-        correlation, publication = self.queries.ask(target, request, loop.time(), deadline_s)
+        correlation, publication = self.queries.ask(
+            target, request, loop.time(), deadline_s, target_epoch
+        )
         answer: asyncio.Future[ResourceResponse] = loop.create_future()
         self._waiting[correlation] = answer
         try:
@@ -64,7 +77,8 @@ class RemoteExchange:
         try:
             actions = self.queries.receive(topic, payload, now)
         except ProtocolError as error:
-            _log.warning("%s: %s", topic, error)
+            if self._lines.allow(type(error).__name__, now):
+                _log.warning("%s: %s", topic, error)
             return
         for action in actions:
             match action:
@@ -100,7 +114,7 @@ class RemoteExchange:
     async def _run(self, execute: Execute) -> None:
         try:
             async with asyncio.timeout_at(execute.deadline_s):
-                response = await self._execute(execute.request)
+                response = await self._execute(execute.request, execute.asker)
         except TimeoutError:
             # The asker has given up too: nobody is left to be told.
             _log.warning("remote query not done in time: %s", execute.request)

@@ -181,7 +181,10 @@ def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
         path, *name = [segment.decode() for segment in segments]
     except ValueError:  # no segment, or one that is no UTF-8
         return None
-    return ("/".join(name), accept) if path == PATH else None
+    # A slash inside a segment would make another path of it than the one that was decided on.
+    if path != PATH or any("/" in part for part in name):
+        return None
+    return "/".join(name), accept
 
 
 def _response(served: Served, accept: int | None, reading: Reading, left_s: float) -> CoapResponse:

@@ -7,7 +7,7 @@ section 3.1: a pack of names alone, application/senml-etch+json).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aiocoap import Message, error, resource
@@ -21,32 +21,48 @@ SENML_ETCH_JSON = 320
 NAMED_MAX = 256
 """Sensors that one request may name."""
 
+MayRead = Callable[[Any, str], bool]
+"""Whether who stands behind ``request.remote`` may read the sensor of a name."""
+
 
 class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
-    """The pack of a gateway's sensors; one that can't be read is left out of it.
+    """The pack of a gateway's sensors; one that can't be read, or may not, is left out of it.
 
     Args:
         served: the resources by sensor name; others add to it and take from it.
         sampler: reads the sensors.
         base_name: SenML base name of all.
+        may_read: who may read which of them alone, and so in a pack.
 
     """
 
-    def __init__(self, served: Mapping[str, Served], sampler: Sampler, base_name: str) -> None:
+    def __init__(
+        self,
+        served: Mapping[str, Served],
+        sampler: Sampler,
+        base_name: str,
+        may_read: MayRead = lambda _remote, _name: True,
+    ) -> None:
         super().__init__()
+        self._may_read = may_read
         self._served = served
         self._sampler = sampler
         self._base_name = base_name
 
     async def render_get(self, request: Message) -> Message:
-        """All."""
-        return await self._pack(request, self._served)
+        """All that its sender may read."""
+        names = [name for name in self._served if self._may_read(request.remote, name)]
+        return await self._pack(request, names)
 
     async def render_fetch(self, request: Message) -> Message:
-        """Those that are named; 4.04 if one of them is not here."""
+        """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
         if request.opt.content_format != SENML_ETCH_JSON:
             raise error.UnsupportedContentFormat("senml-etch+json (320)")
-        return await self._pack(request, self._named(request.payload))
+        names = self._named(request.payload)
+        for name in names:
+            if not self._may_read(request.remote, name):
+                raise error.Forbidden(f"{self._base_name}{name} is not for you")
+        return await self._pack(request, names)
 
     def get_link_description(self) -> dict[str, str]:
         """The attributes of its link."""

@@ -12,7 +12,7 @@ from aiocoap import Code, ContentFormat, Message, error, resource
 from cloud_ingest.record import Record
 from coap_engine.message import CoapResponse
 from gateway.coap.sensor_answers import FORMATS, PATH, SensorAnswers, max_age_s
-from gateway.coap.sensor_pack import SensorPack
+from gateway.coap.sensor_pack import MayRead, SensorPack
 from gateway.sensors import senml
 from gateway.sensors.sampler import Reading, Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -34,11 +34,17 @@ class SensorResources:
         sampler: reads the sensors.
         gateway_id: whose they are.
         place: its domain and group, which each sensor's link names.
+        may_read: who may read which of them.
 
     """
 
     def __init__(
-        self, site: resource.Site, sampler: Sampler, gateway_id: str, place: Place
+        self,
+        site: resource.Site,
+        sampler: Sampler,
+        gateway_id: str,
+        place: Place,
+        may_read: MayRead = lambda _remote, _name: True,
     ) -> None:
         self._site = site
         self._sampler = sampler
@@ -47,7 +53,8 @@ class SensorResources:
         self._resources: dict[str, SensorResource] = {}
         self.answers = SensorAnswers(self._resources, sampler)
         """What is at hand of them."""
-        site.add_resource((PATH,), SensorPack(self._resources, sampler, f"{gateway_id}/"))
+        pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
+        site.add_resource((PATH,), pack)
         sampler.listen(self._notify)
 
     def add(self, sensor: Sensor) -> None:

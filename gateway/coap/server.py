@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,6 @@ from coap_engine.engine import Engine
 from coap_engine.limits import DEFAULT_LIMITS as ENGINE_LIMITS
 from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer
-from dtls.context import ServerContext
 from dtls.datagrams import PeerAddress, listen
 from dtls.endpoint import DEFAULT_LIMITS as DTLS_LIMITS
 from dtls.endpoint import EndpointCounters, EndpointLimits
@@ -23,9 +21,11 @@ from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
-from gateway.coap.access import EVERYTHING, CoapAccess
+from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers
 from gateway.coap.at_hand import AtHand
+from gateway.coap.credentials import DtlsCredentials
+from gateway.coap.handshake_log import HandshakeLog
 from gateway.coap.peers import (
     OscoreAddress,
     SessionAddress,
@@ -35,11 +35,11 @@ from gateway.coap.peers import (
 from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
+from gateway.policy.policy import Policy
+from gateway.tls.context import Tls
 
 if TYPE_CHECKING:
     from gateway.coap.oscore_context import OscoreContext
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,20 @@ class CoapListener:
 
 @dataclass(frozen=True, slots=True)
 class CoapRules:
-    """What strangers may read, and how much peers may take.
+    """How much peers may take, and who protects its requests itself.
 
     Attributes:
-        public: paths that strangers may read.
         engine: how much all peers may take.
         dtls: how many sessions there may be.
         oscore: devices that protect their requests themselves, by kid and kid context.
+        tls: what is presented over DTLS, and whose certificates are taken; None for keys alone.
 
     """
 
-    public: Sequence[str] = EVERYTHING
     engine: EngineLimits = ENGINE_LIMITS
     dtls: EndpointLimits = DTLS_LIMITS
     oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
+    tls: Tls | None = None
 
 
 DEFAULT_RULES = CoapRules()
@@ -104,7 +104,7 @@ class _Sessions:
 
     Args:
         socks: bound.
-        keystore: keys of the peers that may connect.
+        credentials: of the peers that may connect.
         limits: how much they may take.
         shell: takes what they say.
 
@@ -113,26 +113,31 @@ class _Sessions:
     def __init__(
         self,
         socks: Sequence[socket.socket],
-        keystore: Keystore,
+        credentials: DtlsCredentials,
         limits: EndpointLimits,
         shell: EngineShell,
     ) -> None:
         self._shell = shell
-        self._keystore = keystore
+        self._credentials = credentials
+        self._log = HandshakeLog(asyncio.get_running_loop())
         self._peers: dict[int, CoapPeer] = {}
         self._requesters: dict[int, Requester] = {}
-        self.port = DtlsPort(socks, ServerContext(self._key_of), self, limits)
+        self.port = DtlsPort(socks, credentials.context(), self, limits)
 
-    def renew(self, keystore: Keystore) -> None:
-        """Go by other keys: who has no key any more, or another one, is disconnected."""
-        lost = self._keystore.lost(keystore)
-        self._keystore = keystore
+    def renew(self, credentials: DtlsCredentials) -> None:
+        """Go by others: whose key or certificate is no longer accepted is disconnected."""
+        before, self._credentials = self._credentials, credentials
+        if not credentials.are(before):
+            self.port.follow(credentials.context())
         for session_id, requester in list(self._requesters.items()):
-            if requester.identity.name in lost:
-                self.port.end(session_id, "its key is no longer accepted")
+            if not credentials.still_accept(requester.identity, before):
+                what = "certificate" if requester.identity.der else "key"
+                self.port.end(session_id, f"its {what} is no longer accepted")
 
-    def _key_of(self, identity: bytes) -> bytes | None:
-        return self._keystore.key_of(identity)
+    def close(self) -> None:
+        """End all sessions."""
+        self.port.close()
+        self._log.close()
 
     def requester(self, session_id: int) -> Requester:
         """A peer as resources see it."""
@@ -146,7 +151,11 @@ class _Sessions:
         requester = Requester("coaps", identity, address, local, (session_id, address))
         self._requesters[session_id] = requester
         self._peers[session_id] = session_peer(session_id, address, identity)
-        _log.info("session with %s at %s", identity, requester.hostinfo)
+        self._log.established(address, identity)
+
+    def handshake_failed(self, address: PeerAddress, reason: str, now: float) -> None:
+        """See `dtls.transport.SessionUser`."""
+        self._log.failed(address, reason)
 
     def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
@@ -155,8 +164,10 @@ class _Sessions:
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
         requester = self._requesters.pop(session_id)
-        self._shell.forget(self._peers.pop(session_id), now)
-        _log.info("session with %s ended: %s", requester.identity, reason)
+        peer = self._peers.pop(session_id)
+        self._shell.forget(peer, now)
+        if isinstance(peer.address, SessionAddress):
+            self._log.ended(peer.address.address, requester.identity, reason)
 
     def turn_ended(self, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
@@ -164,15 +175,15 @@ class _Sessions:
 
 
 class CoapServer:
-    """Serves an aiocoap site; writes need an authenticated peer.
+    """Serves an aiocoap site to those who may.
 
     Args:
         site: an `aiocoap.resource.Site`. ``request.remote.identity`` tells who asks.
         coap: where plain CoAP is; None for none.
         coaps: where CoAP over DTLS is; None for none.
         keystore: keys of the peers that may connect over DTLS.
-        anonymous: let anybody write over plain CoAP too.
-        rules: what strangers may read, and how much peers may take.
+        access: decides who may do what.
+        rules: how much peers may take.
         at_hand: answer what they can before the site is asked.
 
     """
@@ -184,11 +195,11 @@ class CoapServer:
         coap: CoapListener | None,
         coaps: CoapListener | None,
         keystore: Keystore,
-        anonymous: bool = False,
+        access: CoapAccess,
         rules: CoapRules = DEFAULT_RULES,
         at_hand: Sequence[AtHand] = (),
     ) -> None:
-        access = CoapAccess(anonymous=anonymous, public=rules.public)
+        self._access = access
         self._answers = Answers(site, access, at_hand, self._remote_of)
         self._asked = (coap, coaps)
         self._keystore = keystore
@@ -225,7 +236,8 @@ class CoapServer:
         if self._shell is None:
             return CoapCounts({}, {}, {}, {})
         dtls = {} if self.counters is None else asdict(self.counters)
-        return CoapCounts(self._shell.events(), self._shell.refusals(), self._shell.held(), dtls)
+        refusals = self._shell.refusals() | self._answers.refused.counts
+        return CoapCounts(self._shell.events(), refusals, self._shell.held(), dtls)
 
     def peers(self) -> dict[str, int]:
         """Who is there: with something open, and with a session over DTLS; and what is open."""
@@ -261,13 +273,20 @@ class CoapServer:
         if plain:
             self._udp = UdpPort(plain, self._on_datagram, shell.turn_ended)
         if secure:
-            self._sessions = _Sessions(secure, self._keystore, self._rules.dtls, shell)
+            credentials = DtlsCredentials(self._keystore, self._rules.tls)
+            self._sessions = _Sessions(secure, credentials, self._rules.dtls, shell)
         self._shell = shell
 
-    def renew(self, keystore: Keystore) -> None:
-        """Go by other keys from now on; who began with one that is gone is disconnected."""
+    def renew(self, keystore: Keystore, tls: Tls | None, policy: Policy) -> None:
+        """Go by other keys, certificates and another policy from now on.
+
+        Who began with what is not accepted any more is disconnected; what is open and may be no
+        more ends.
+        """
         if self._sessions is not None:
-            self._sessions.renew(keystore)
+            self._sessions.renew(DtlsCredentials(keystore, tls))
+        self._access.follow(policy)
+        self._answers.revise()
 
     async def stop(self) -> None:
         """End sessions and observations, close the ports, leave no task behind."""
@@ -279,7 +298,7 @@ class CoapServer:
         if self._udp is not None:
             self._udp.close()
         if self._sessions is not None:
-            self._sessions.port.close()
+            self._sessions.close()
         self._udp = self._sessions = None
 
     def _with_oscore(self) -> RequestAnswers:

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiocoap import resource
 
-from dtls.identity import LOCAL
 from gateway.clients import ClientRoll
 from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
 from gateway.coap import remote
-from gateway.coap.access import EVERYTHING, PublicPaths, identity_of
+from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
 from gateway.coap.lookup_turns import LookUpTurns
+from gateway.coap.remote import Introduction
 from gateway.coap.remote_exchange import RemoteExchange
+from gateway.coap.sensor_answers import PATH as SENSORS_PATH
 from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource, StatusSummary
 from gateway.coap.well_known import CountedSite, WellKnownCore
+from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
 from tree_handler.hierarchy import Membership
 from tree_handler.member import Place
-from tree_handler.remote_query import RemoteQueries
+from tree_handler.remote_query import QueryCounters, RemoteQueries
+from tree_handler.remote_seals import RemoteSeals
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,18 @@ class SiteOwner:
         gateway_id: the gateway's.
         place: its domain and group.
         epoch: its boot epoch.
-        anonymous: whether anybody may write.
+        access: decides who may do what with them.
         state_dir: where the Resource Directory has its file.
-        public: paths that strangers may read.
+        seals: proves requests to other gateways, and checks theirs; None where nobody signs.
 
     """
 
     gateway_id: str
     place: Place
     epoch: int
-    anonymous: bool
+    access: CoapAccess
     state_dir: Path
-    public: Sequence[str] = EVERYTHING
+    seals: RemoteSeals | None = None
 
 
 class GatewaySite:
@@ -87,21 +90,18 @@ class GatewaySite:
         turns = LookUpTurns(asyncio.get_running_loop().call_later)
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
-        self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place)
-        self._anonymous = owner.anonymous
-        public = PublicPaths(EVERYTHING if owner.anonymous else owner.public)
-        execute = LocalExecution(self.site, gateway_id, self._may_write, public)
-        self._exchange = RemoteExchange(RemoteQueries(gateway_id, owner.epoch), publish, execute)
+        self._access = owner.access
+        self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place, self._may_read)
+        execute = LocalExecution(self.site, gateway_id, owner.access)
+        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
+        self._exchange = RemoteExchange(queries, publish, execute)
         self._interfaces = ResourceDirectory(
-            self.directory.service, _owner, clock=self.directory.now
+            self.directory.service, self._owner, clock=self.directory.now
         )
-        self._summary = StatusSummary(status, anonymous=owner.anonymous)
-        self._serve_resources(StatusResource(status, anonymous=owner.anonymous))
+        self._summary = StatusSummary(status, owner.access)
+        self._serve_resources(StatusResource(status, self._tells_all))
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
-        self.site.add_resource(
-            clients_resource.PATH,
-            clients_resource.ClientsResource(clients, anonymous=owner.anonymous),
-        )
+        self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
         self.site.add_resource(
             remote.PATH,
             remote.RemoteResource(
@@ -109,7 +109,7 @@ class GatewaySite:
                 members,
                 execute=execute,
                 exchange=self._exchange,
-                may_write=self._may_write,
+                introduce=self._introduced,
             ),
         )
 
@@ -117,6 +117,11 @@ class GatewaySite:
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
         return (self._sensors.answers, self._summary, WellKnownCore(self.site), self._lookups)
+
+    @property
+    def queries(self) -> QueryCounters:
+        """What became of requests to and from other gateways."""
+        return self._exchange.queries.counters
 
     def start(self, sensors: Iterable[Sensor], base: str) -> None:
         """Serve sensors and register them in the directory.
@@ -152,10 +157,20 @@ class GatewaySite:
     def _expired(self) -> None:
         self._lookups.changed()
 
-    def _may_write(self, identity: str | None) -> bool:
-        return self._anonymous or identity not in (None, str(LOCAL))
+    def _introduced(self, peer: Any) -> Introduction:
+        return self._access.introduced(self._access.principal_of(peer))
 
+    def _may_read(self, peer: Any, sensor: str) -> bool:
+        path = (SENSORS_PATH, *sensor.split("/"))
+        return self._access.may(self._access.principal_of(peer), "GET", path).is_allowed
 
-def _owner(request: Any) -> str | None:
-    identity = identity_of(request)
-    return str(identity) if identity.may_write else None
+    def _tells_all(self, peer: Any) -> bool:
+        principal = self._access.principal_of(peer)
+        return not self._access.may(principal, "GET", STATUS_PATH).is_public
+
+    def _owner(self, request: Any) -> str | None:
+        """Who registers; what another gateway calls somebody is no name here."""
+        principal = self._access.principal_of(request.remote)
+        if principal.kind in NAMELESS:
+            return None
+        return f"{principal.via}/{principal}" if principal.via else str(principal)

@@ -1,7 +1,7 @@
 """``/status``: what this gateway is and does, as JSON.
 
-A stranger that may read it is told `PUBLIC` of it alone: members, addresses and topics are for
-peers with a key, and for those on a gateway's own machine.
+Who may read it only because it is public is told `PUBLIC` of it alone: members, addresses and
+topics are for those to whom a role or a rule gives it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from aiocoap.message import Message
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
-from dtls.identity import ANONYMOUS
-from gateway.coap.access import identity_of
+from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Respond
-from gateway.coap.peers import is_here
 
 JSON: Final = 50
 """Content-format application/json (RFC 7252, table 9)."""
@@ -41,17 +39,17 @@ class StatusResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
 
     Args:
         status: the state at the time of the call; keys are text, values what JSON can say.
-        anonymous: strangers are told all of it.
+        tells_all: whether who stands behind ``request.remote`` is told all of it.
 
     """
 
     ct = JSON
     rt = "hedgerow.status"
 
-    def __init__(self, status: Report, *, anonymous: bool = False) -> None:
+    def __init__(self, status: Report, tells_all: Callable[[Any], bool]) -> None:
         super().__init__()
         self._status = status
-        self._anonymous = anonymous
+        self._tells_all = tells_all
 
     async def render_get(self, request: Any) -> Any:
         """The status now; 4.06 if another format than JSON is asked for.
@@ -62,9 +60,10 @@ class StatusResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
         """
         if request.opt.accept not in (None, JSON):
             raise error.NotAcceptable("only application/json (50)")
-        is_whole = self._anonymous or identity_of(request) != ANONYMOUS
         told = self._status()
-        return Message(payload=_json(told if is_whole else _summary(told)), content_format=JSON)
+        if not self._tells_all(request.remote):
+            told = _summary(told)
+        return Message(payload=_json(told), content_format=JSON)
 
 
 class StatusSummary:
@@ -72,21 +71,21 @@ class StatusSummary:
 
     Args:
         status: as of `StatusResource`.
-        anonymous: strangers are told all of it, which is left to the resource.
+        access: says who is told all of it, which is left to the resource.
 
     """
 
-    def __init__(self, status: Report, *, anonymous: bool) -> None:
+    def __init__(self, status: Report, access: CoapAccess) -> None:
         self._status = status
-        self._anonymous = anonymous
+        self._access = access
         self._kept: CoapResponse | None = None
         self._kept_until = 0.0
 
     def answer(self, request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        if self._anonymous or peer.principal is not None or is_here(peer):
-            return None
         if request.code != codes.GET or request.options != _OPTIONS:
+            return None
+        if self._access.tells_all(request, peer):
             return None
         if self._kept is None or now >= self._kept_until:
             options = ((option_numbers.CONTENT_FORMAT, encode_uint(JSON)),)

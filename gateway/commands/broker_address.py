@@ -90,7 +90,7 @@ def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:
     own = OwnGateway.of(file)
     if (plain := own.near("mqtt")) is not None:
         return BrokerAddress(*plain)
-    secure, certificate = own.near("mqtts"), own.settings.mqtt.certificate_file
+    secure, certificate = own.near("mqtts"), _own_certificate(own)
     if secure is None or certificate is None:
         raise FailedError(f"{own.id} has no MQTT listener")
     return BrokerAddress(
@@ -98,6 +98,20 @@ def _local(options: argparse.Namespace, file: Path) -> BrokerAddress:
         _context(options, verifies=False),
         _certificate(certificate),
     )
+
+
+def _own_certificate(own: OwnGateway) -> Path | None:
+    mqtt = own.settings.mqtt
+    if mqtt.certificate_file is None or mqtt.certificate_file.suffix.lower() == ".pem":
+        return mqtt.certificate_file
+    from gateway import access_files  # noqa: PLC0415  # of use with a key store alone
+    from gateway.certificate_files import TlsFileError  # noqa: PLC0415
+
+    try:
+        files = access_files.tls_files(mqtt, own.settings.keys.password_file)
+    except TlsFileError as error:
+        raise WrongUseError(f"mqtt.{error.field}: {error}") from error
+    return None if files is None else files.certificate
 
 
 def _certificate(path: Path) -> bytes:

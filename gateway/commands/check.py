@@ -158,19 +158,21 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
     sections, settings = reading.sections, reading.settings
+    keys = sections["keys"]
+    password = None if keys is None else keys.password_file
     if (tree := sections["tree"]) is not None:
         yield tree.key
     if (coap := sections["coap"]) is not None:
         yield lambda: access_files.keystore(coap.psk_file)
+        yield lambda: access_files.coap_tls(coap, password)
         if (devices := coap.oscore_file) is not None:
             yield lambda: state.oscore_devices(devices)
     if (access := sections["access"]) is not None:
         if (passwords := access.password_file) is not None:
             yield lambda: access_files.passwords(passwords)
-        if (policy := access.policy_file) is not None:
-            yield lambda: access_files.policy(policy)
+        yield lambda: access_files.policy(access)
     if (mqtt := sections["mqtt"]) is not None:
-        yield lambda: access_files.broker_tls(mqtt)
+        yield lambda: access_files.broker_tls(mqtt, password)
     if settings is not None:
         yield lambda: access_files.read(settings)  # links too
 

@@ -95,13 +95,26 @@ def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
         if isinstance(action, argparse._SubParsersAction):
             texts = {one.dest: one.help or "" for one in action._choices_actions}
             for name, command in action.choices.items():
-                options = [_option(one) for one in command._actions]
+                options = list(_options(command))
                 found[name] = CommandForm(
                     texts.get(name, ""),
                     [one for one in options if one.names],
                     [one for one in options if not one.names],
                 )
     return found
+
+
+def _options(command: argparse.ArgumentParser) -> Iterator[Option]:
+    """All of a command; where it has actions, their names and what any of them takes."""
+    seen: set[str] = set()
+    for action in command._actions:
+        yield _option(action)
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                for option in _options(each):
+                    if option.names and not seen.intersection(option.names):
+                        seen.update(option.names)
+                        yield option
 
 
 def _option(action: argparse.Action) -> Option:

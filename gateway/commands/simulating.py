@@ -38,13 +38,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="draw the size of each network between --gateways and this",
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
-    simulate.add_argument(
-        "--subject",
-        default="tree",
-        choices=["tree", "routed", "topic", "overlays", "retained"],
-        help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages",
-    )
+    _add_subject(simulate)
     _add_instead(simulate)
     simulate.add_argument(
         "--states",
@@ -55,6 +49,24 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     simulate.add_argument("--json", action="store_true", help="for scripts")
     simulate.set_defaults(command=_run)
+
+
+def _add_subject(simulate: argparse.ArgumentParser) -> None:
+    subject = simulate.add_mutually_exclusive_group()
+    subject.add_argument(
+        "--subject",
+        default="tree",
+        choices=["tree", "routed", "topic", "overlays", "retained", "liar"],
+        help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
+        "retained messages, a tree in which one gateway lies",
+    )
+    subject.add_argument(
+        "--liar",
+        dest="subject",
+        action="store_const",
+        const="liar",
+        help="one gateway lies about the others, and forges their messages: --subject liar",
+    )
 
 
 def _add_instead(simulate: argparse.ArgumentParser) -> None:

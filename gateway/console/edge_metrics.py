@@ -29,6 +29,9 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
         "gauge", "hedgerow_coap_peers", "Who is there over CoAP, by kind.", "kind", edge.peers()
     )
     yield from _coap(edge.coap_counts())
+    asked = "Requests over CoAP to and from other gateways, by what became of them."
+    counts = edge.query_counts()
+    yield by_label("counter", "hedgerow_remote_queries_total", asked, "outcome", counts)
     expiry = GaugeMetricFamily(
         "hedgerow_certificate_expiry_timestamp_seconds",
         "When a certificate or revocation list ends, by the field that names its file.",

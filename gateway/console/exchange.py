@@ -10,6 +10,8 @@ import h11
 
 HEAD_BYTES_MAX = 8 * 1024
 METHODS = ("GET", "HEAD")
+REALM = "hedgerow"
+_PROOF = b"authorization"
 
 _FOLDED = re.compile(rb"\n[ \t]")
 
@@ -34,11 +36,13 @@ class HttpRequest:
     Attributes:
         method: one of `METHODS`.
         path: without the query.
+        authorization: the field's value (RFC 9110, section 11.6.2); empty if there is none.
 
     """
 
     method: str
     path: str
+    authorization: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,11 @@ class HttpExchange:
             raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
         if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
             raise RequestError(HTTPStatus.BAD_REQUEST)
-        return HttpRequest(method, event.target.partition(b"?")[0].decode("latin-1"))
+        proofs = [value.decode("latin-1") for name, value in event.headers if name == _PROOF]
+        if len(proofs) > 1:
+            raise RequestError(HTTPStatus.BAD_REQUEST)
+        path = event.target.partition(b"?")[0].decode("latin-1")
+        return HttpRequest(method, path, *proofs)
 
     def answer(self, page: Page) -> bytes:
         """Return the answer to write: the page, or for HEAD what comes before it."""
@@ -110,6 +118,8 @@ class HttpExchange:
         ]
         if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(METHODS)))
+        if page.status is HTTPStatus.UNAUTHORIZED:
+            headers.append(("WWW-Authenticate", f'Basic realm="{REALM}", charset="UTF-8"'))
         status = page.status
         response = h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
         body = h11.Data(page.body) if self._has_body else None

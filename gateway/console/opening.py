@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.config import ConfigError
 from gateway.console import health, metrics
 from gateway.console.server import Console
+from gateway.console.visitors import Visitors
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
@@ -17,13 +19,30 @@ if TYPE_CHECKING:
     from gateway.links.routed_part import RoutedPart
 
 
+@dataclass(frozen=True, slots=True)
+class OpenConsole:
+    """A console that listens.
+
+    Attributes:
+        console: the listener.
+        port: its.
+        visitors: decide who may see it.
+
+    """
+
+    console: Console
+    port: int
+    visitors: Visitors
+
+
 async def open_console(
     own: ConsoleSection,
     core: DataPlane,
     node: TreeNode,
     routed: RoutedPart | None,
     edge: GatewayEdge,
-) -> tuple[Console, int]:
+    visitors: Visitors,
+) -> OpenConsole:
     """Listen.
 
     Args:
@@ -32,9 +51,7 @@ async def open_console(
         node: the node in the tree,
         routed: routed mode, None in mode ``flood``,
         edge: and all else.
-
-    Returns:
-        The console, and its port.
+        visitors: decide who may see them.
 
     Raises:
         ConfigError: the address is in use, or not this machine's.
@@ -44,10 +61,12 @@ async def open_console(
         {
             "/metrics": lambda: metrics.page(core, node, routed, edge),
             "/healthz": lambda: health.page(node.log),
-        }
+        },
+        visitors,
     )
     try:
-        return console, await console.start(own.host, own.port)
+        port = await console.start(own.host, own.port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError("console.port", f"{own.host}:{own.port}: {why}") from error
+    return OpenConsole(console, port, visitors)

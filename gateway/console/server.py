@@ -7,11 +7,12 @@ size of a request and the time for all of it are bounded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
 
-from gateway.console.exchange import HttpExchange, Page, RequestError, plain
+from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
+from gateway.console.visitors import Refusal, Visitors
 
 CONNECTIONS_MAX = 16
 TIME_S = 5.0
@@ -25,11 +26,13 @@ class Console:
 
     Args:
         pages: makes the page of each path.
+        visitors: decide who may see which; None where everybody may.
 
     """
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, visitors: Visitors | None = None) -> None:
         self._pages = pages
+        self._visitors = visitors
         self._open: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self.refused = 0
@@ -75,6 +78,10 @@ class Console:
         """Forget a connection that has gone."""
         self._open.discard(connection)
 
+    def refusal(self, request: HttpRequest, host: str) -> Refusal | Awaitable[Refusal]:
+        """See `Visitors.refusal`."""
+        return None if self._visitors is None else self._visitors.refusal(request, host)
+
     def page(self, path: str) -> Page:
         """Return the page at a path, or one that says that there is none."""
         make = self._pages.get(path)
@@ -85,7 +92,8 @@ class _Connection(asyncio.Protocol):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._exchange = HttpExchange()
-        self._is_answered = False
+        self._is_asked = False
+        self._answering: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -97,21 +105,41 @@ class _Connection(asyncio.Protocol):
         self._deadline = asyncio.get_running_loop().call_later(TIME_S, self.abort)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_answered or self._transport is None:
+        if self._is_asked or self._transport is None:
             return
         try:
             request = self._exchange.feed(data)
-            page = None if request is None else self._console.page(request.path)
         except RequestError as error:
-            page = plain(error.status)
-        if page is not None:
-            self._is_answered = True
+            self._answer(plain(error.status))
+            return
+        if request is not None:
+            self._is_asked = True
+            self._serve(request, str(self._transport.get_extra_info("peername")[0]))
+
+    def _serve(self, request: HttpRequest, host: str) -> None:
+        refusal = self._console.refusal(request, host)
+        if refusal is None or isinstance(refusal, HTTPStatus):
+            self._answer(self._page(request, refusal))
+        else:
+            self._answering = asyncio.ensure_future(self._decided(request, refusal))
+
+    async def _decided(self, request: HttpRequest, refusal: Awaitable[Refusal]) -> None:
+        self._answer(self._page(request, await refusal))
+
+    def _page(self, request: HttpRequest, refusal: Refusal) -> Page:
+        return self._console.page(request.path) if refusal is None else plain(refusal)
+
+    def _answer(self, page: Page) -> None:
+        self._is_asked = True
+        if self._transport is not None:
             self._transport.write(self._exchange.answer(page))
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
         self._console.closed(self)
 
     def abort(self) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway import listeners_file
+from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
 
 COLLECTOR = "collector"
@@ -73,6 +74,7 @@ class Member:
 
     site: Site
     mqtt_port: int
+    link_port: int
     coap_port: int
     coaps_port: int
     process: asyncio.subprocess.Process | None = None
@@ -105,24 +107,32 @@ class Fleet:
     async def __aenter__(self) -> Fleet:
         self._secret("tree.key", secrets.token_hex(32))
         self._secret("psk", f"{OPERATOR}:{self.psk_key.hex()}")
+        authority = founding.found(self._certificates)
+        for name in (*(site.gateway_id for site in SITES), COLLECTOR):
+            authority.issue(name)
         discovery_port = _free_port(socket.SOCK_DGRAM)
         for site in SITES:
             member = Member(
                 site,
+                _free_port(socket.SOCK_STREAM),
                 _free_port(socket.SOCK_STREAM),
                 _free_port(socket.SOCK_DGRAM),
                 _free_port(socket.SOCK_DGRAM),
             )
             self.members[site.gateway_id] = member
             self.config(site.gateway_id).write_text(self._gateway_config(member, discovery_port))
-        neighbours = [f"127.0.0.1:{member.mqtt_port}" for member in self.members.values()]
+        neighbours = [f"127.0.0.1:{member.link_port}" for member in self.members.values()]
         self.config(COLLECTOR).write_text(
             _toml(
                 {
-                    "collector": {"id": COLLECTOR, "spool_dir": str(self.spool_dir)},
+                    "collector": {
+                        "id": COLLECTOR,
+                        "spool_dir": str(self.spool_dir),
+                        **self._certificate(COLLECTOR),
+                        "ca_file": str(self._certificates / "ca.pem"),
+                    },
                     "tree": {
                         "key_file": str(self.folder / "tree.key"),
-                        "tls": "off",  # all on loopback
                         "neighbours": neighbours,
                         "discovery": False,
                     },
@@ -262,6 +272,17 @@ class Fleet:
         path.touch(mode=0o600)
         path.write_text(text + "\n")
 
+    @property
+    def _certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    def _certificate(self, name: str) -> dict[str, str]:
+        own, key = f"{name}.pem", f"{name}.key.pem"
+        return {
+            "certificate_file": str(self._certificates / own),
+            "key_file": str(self._certificates / key),
+        }
+
     def _gateway_config(self, member: Member, discovery_port: int) -> str:
         site = member.site
         return _toml(
@@ -272,7 +293,13 @@ class Fleet:
                     "group": site.group,
                     "state_dir": str(self.state_dir(site.gateway_id)),
                 },
-                "mqtt": {"port": member.mqtt_port},
+                "mqtt": {
+                    "port": member.mqtt_port,
+                    "tls_port": member.link_port,
+                    **self._certificate(site.gateway_id),
+                    "client_certificate": "optional",
+                    "client_ca_file": str(self._certificates / "ca.pem"),
+                },
                 "coap": {
                     "port": member.coap_port,
                     "dtls_port": member.coaps_port,
@@ -280,7 +307,6 @@ class Fleet:
                 },
                 "tree": {
                     "key_file": str(self.folder / "tree.key"),
-                    "tls": "off",
                     "discovery_port": discovery_port,
                     "capability": site.capability,
                 },

@@ -43,6 +43,8 @@ class GroupCommit:
         self._sync_interval_s = sync_interval_s
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: list[Done] = []
+        self._is_wanted = False
+        """Something was appended that the sync which is under way may not be for."""
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._is_refusing = False
@@ -115,6 +117,7 @@ class GroupCommit:
         self._start()
 
     def _start(self) -> None:
+        self._is_wanted = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="group commit")
 
@@ -129,6 +132,7 @@ class GroupCommit:
     async def _run(self) -> None:
         while True:
             settled, self._waiting = self._waiting, []
+            self._is_wanted = False
             try:
                 await asyncio.to_thread(self.log.start_sync())
             except OSError as error:
@@ -139,7 +143,7 @@ class GroupCommit:
                 _tell([*settled, *late], error)
             else:
                 _tell(settled, None)
-            if not self._waiting:
+            if not self._is_wanted:
                 return
 
 

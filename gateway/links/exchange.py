@@ -27,6 +27,7 @@ from tree_handler.replication.replication import (
     Look,
     Lost,
     Push,
+    Refuse,
     Replication,
     RouteBatch,
     SendBatch,
@@ -79,7 +80,8 @@ class Exchange:
         self._links = links
         self._receiver = receiver
         self._spool_unlogged = spool_unlogged
-        self._repairs = Repairs(commit.log)
+        seals = core.settings.seals
+        self._repairs = Repairs(commit.log, None if seals is None else seals.seal)
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
         self._times_full = 0
@@ -157,7 +159,7 @@ class Exchange:
         elif topic == _SUMMARY:
             summary = Summary.decode(payload)
             later = boot_epoch.latest(core.origin, summary.epochs())
-            if later > core.epoch:
+            if later > core.epoch and core.settings.seals is None:
                 self._receiver.outlived(later)
             self.carry_out(core.repair.receive_summary(number, summary, now))
         elif topic == _REQUEST:
@@ -205,6 +207,9 @@ class Exchange:
                     _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
                 case Forget(streams):
                     self._commit.log.forget(streams)
+                case Refuse():
+                    link = None if action.link is None else self._links.get(action.link)
+                    self._receiver.unproven(action, "?" if link is None else link.peer_id)
                 case RouteBatch():
                     pass  # `Origin` gives its own batches to its router
                 case _ if (link := self._links.get(action.link)) is not None:
@@ -245,6 +250,8 @@ class Exchange:
                 backlog.came_from_it(action.header)
             self.carry_out(self._core.appended(action))
             header = action.header
+            if header.origin == self._core.origin and header.epoch > self._core.epoch:
+                self._receiver.outlived(header.epoch)  # nobody else can have sealed it
             if header.logged and self._core.handed_out(header.stream) < header.last:
                 self._held.wait(header, self._loop.time())
         elif action.source is not None:

@@ -89,13 +89,16 @@ class TreeNode:
         self._spool_unlogged = settings.spool_unlogged
         self.log = log
         self.commit = GroupCommit(log, sync=settings.sync, sync_interval_s=settings.sync_interval_s)
-        self.tree = SpanningTree(settings.identity, settings.parameters, self._loop.time())
+        self._seals = settings.seals
+        self.tree = SpanningTree(settings.candidate(), settings.parameters, self._loop.time())
         self.replication = Replication(
             credentials.gateway_id,
             settings.identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
             RepairSettings(
-                floods_clients=settings.floods_clients, interval_s=settings.repair_interval_s
+                floods_clients=settings.floods_clients,
+                interval_s=settings.repair_interval_s,
+                seals=settings.seals,
             ),
             log.control(),
         )
@@ -110,7 +113,11 @@ class TreeNode:
         self.locator = LocatorPart(own, lambda: self.tree.forwarding, self.send)
         self._parts.add(self.locator)
         self.pairing = Pairing(
-            credentials.gateway_id, self._links_to, self.locator.epoch_of, receiver.kept_out
+            credentials.gateway_id,
+            self._links_to,
+            self.locator.epoch_of,
+            receiver.kept_out,
+            receiver.is_there,
         )
         self.exchange = Exchange(
             self.replication,
@@ -304,8 +311,12 @@ class TreeNode:
                 self._parts.receive(link.number, packet.topic, packet.body, now)
                 self.reschedule()
         elif packet.type is Type.PINGREQ:
-            self.tree.receive(link.number, self._hellos.answer(link, packet.body), now)
-            self._carry_out()
+            bpdu = self._hellos.answer(link, packet.body)
+            if self._seals is None or self._seals.is_candidate(bpdu.root):
+                self.tree.receive(link.number, bpdu, now)
+                self._carry_out()
+            else:
+                self.tree.counters["unproven_root"] += 1
         elif packet.type is Type.PINGRESP:
             rtt_ms = self._hellos.rtt_ms(link.number, packet.body, now)
             if rtt_ms is not None:
@@ -337,8 +348,8 @@ class TreeNode:
                     case Drop(number, why):
                         if number in self.links:
                             self._end(self.links[number], why)
-                    case Outlived(epoch):
-                        self._receiver.outlived(epoch)
+                    case Outlived(epoch) if self.replication.settings.seals is None:
+                        self._receiver.outlived(epoch)  # where it is sealed, batches prove it
                     case Changed(why):
                         has_changed = True
                         self.last_change = (time.time(), why)
@@ -372,7 +383,7 @@ class TreeNode:
 
     async def stop(self) -> None:
         """Send what is queued, close every link and commit what is under way."""
-        self.origin.flush()
+        self.origin.stop()
         self._stopped = True
         self._schedule.stop()
         await asyncio.gather(*(link.finish() for link in self.links.values()))

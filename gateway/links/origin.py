@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from gateway.links.commit import GroupCommit
+from gateway.links.gathering import Gathering
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from gateway.log.commits import Committed
@@ -23,6 +24,9 @@ class Router(Protocol):
 
     def runs(self, rows: Sequence[Row]) -> Iterable[Run]:
         """Cut messages so that a batch goes to the same gateways as a whole."""
+
+    def address(self, run: Run, flags: int) -> bytes:
+        """What the seal of a run's batch says of whom it is for; nothing if it says nothing."""
 
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
         """A batch of a run is numbered, and in the log if it is to be; what is to be done."""
@@ -56,6 +60,17 @@ class Origin:
         self._router: Router | None = None
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
+        is_sealed = replication.settings.seals is not None
+        self._gathering = Gathering(self._send_gathered) if is_sealed else None
+
+    def _send_gathered(self, rows: Sequence[Row]) -> None:
+        self._accept([(Flags.NONE, rows)], [])
+
+    def stop(self) -> None:
+        """Make batches of all that waits."""
+        self.flush()
+        if self._gathering is not None:
+            self._gathering.end()
 
     def route(self, router: Router) -> None:
         """See `TreeNode.route`."""
@@ -74,6 +89,8 @@ class Origin:
     ) -> None:
         """See `TreeNode.publish_all`."""
         self.flush()
+        if self._gathering is not None and unlogged:
+            unlogged = self._gathering.add(unlogged)
         first = self._replication.next_logged if logged else 0
         waiting: list[Done] = [] if done is None else [_Waiting(done, first).told]
         gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
@@ -94,7 +111,8 @@ class Origin:
             is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
             for part in batch.cut(rows):
                 for run in router.runs(part) if router and is_routed else (Run(part),):
-                    for action in self._replication.publish(run.rows, flags, now_us):
+                    address = router.address(run, flags) if router and is_routed else b""
+                    for action in self._replication.publish(run.rows, flags, now_us, address):
                         if not isinstance(action, Append):
                             sends += self._routed(action, run)
                         elif (error := self._commit.append(action.frame, action.header)) is None:

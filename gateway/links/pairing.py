@@ -39,6 +39,7 @@ class Pairing:
         links_to: the links to a gateway that are up.
         reached: the epoch under which the tree reaches a gateway, None if it does not.
         kept_out: called with id and epoch of a life that gets no link, since another is there.
+        is_there: whether that other one is, where only neighbours say that it is reached.
 
     """
 
@@ -48,7 +49,9 @@ class Pairing:
         links_to: Callable[[str], Collection[UpLink]],
         reached: Callable[[str], int | None],
         kept_out: Callable[[str, int], None],
+        is_there: Callable[[str, int], bool] | None = None,
     ) -> None:
+        self._is_there = is_there
         self._own_id = own_id
         self._links_to = links_to
         self._reached = reached
@@ -88,7 +91,10 @@ class Pairing:
 
     def _check_life(self, peer_id: str, epoch: int) -> None:
         linked = (link.peer_epoch for link in self._links_to(peer_id))
-        there = other_life(epoch, linked, self._reached(peer_id))
+        reached = self._reached(peer_id)
+        if reached not in (None, epoch) and self._is_there is not None:
+            reached = reached if self._is_there(peer_id, reached) else None
+        there = other_life(epoch, linked, reached)
         if there is not None:
             self._kept_out(peer_id, epoch)
             what = f"{peer_id} is in the tree already, under boot {there}, and this is boot"

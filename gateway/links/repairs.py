@@ -11,7 +11,8 @@ from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Request, answer
+from tree_handler.replication.answering import answer
+from tree_handler.replication.repair import Request
 
 PIECE_BYTES = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
@@ -28,11 +29,13 @@ class Repairs:
 
     Args:
         log: the open log.
+        seal: proves statements about what stays here; None where nobody seals.
 
     """
 
-    def __init__(self, log: MessageLog) -> None:
+    def __init__(self, log: MessageLog, seal: batch.Seal | None = None) -> None:
         self._message_log = log
+        self._seal = seal
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused: set[int] = set()
         """Links whose batches this gateway's own log refused since their last DONE."""
@@ -57,7 +60,7 @@ class Repairs:
         left = PUSHED_BYTES
         try:
             for stream, numbers in request.wanted.items():
-                frames = _up_to(left, answer(self._message_log.read(stream, numbers)))
+                frames = _up_to(left, self._answer(stream, numbers))
                 for frame in frames:
                     link.send_batch(REPAIR, frame)
                     left -= len(frame)
@@ -102,7 +105,7 @@ class Repairs:
     async def _send(self, link: Link, stream: Epoch, numbers: Intervals) -> Intervals:
         """Send what the log has; returns the numbers of it."""
         sent = Intervals()
-        batches = answer(self._message_log.read(stream, numbers))
+        batches = self._answer(stream, numbers)
         while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
             for frame in frames:
                 header = batch.check(frame)
@@ -110,6 +113,9 @@ class Repairs:
                 link.send_batch(REPAIR, frame)
             await link.room()
         return sent
+
+    def _answer(self, stream: Epoch, numbers: Intervals) -> Iterator[bytes]:
+        return answer(self._message_log.read(stream, numbers), self._seal)
 
     async def _serve(self, link: Link, request: Request) -> None:
         try:

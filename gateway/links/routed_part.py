@@ -143,6 +143,10 @@ class RoutedPart:
         """See `Router`."""
         return self.core.runs(rows)
 
+    def address(self, run: Run, flags: int) -> bytes:
+        """See `Router`."""
+        return self.core.address(run, flags)
+
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
         """See `Router`."""
         return self.core.accepted(frame, header, run, self._loop.time())

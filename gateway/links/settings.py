@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from gateway.links.handshake import Credentials
 from tree_handler.batch import Entry, Header, Row
+from tree_handler.replication.actions import Refuse
+from tree_handler.seal import Seals
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ class NodeSettings:
         sync_interval_s: without, how often `fdatasync` is called while something is appended.
         spool_unlogged: append QoS 0 batches too (the collector).
         repair_interval_s: see `Replication`.
+        seals: proves what this gateway makes and checks what comes; None where nobody seals.
         floods_clients: without it a part that `TreeNode.route` is told of sends clients' messages.
 
     """
@@ -37,14 +40,27 @@ class NodeSettings:
     spool_unlogged: bool = False
     repair_interval_s: float = 5.0
     floods_clients: bool = True
+    seals: Seals | None = None
+
+    def candidate(self) -> Identity:
+        """The identity as it stands for election: signed, where anything is."""
+        return self.identity if self.seals is None else self.seals.stands(self.identity)
 
 
 def _always() -> bool:
     return True
 
 
+def _as_neighbours_say(gateway_id: str, epoch: int) -> bool:
+    return True
+
+
 def _nobody_is_told(gateway_id: str, epoch: int) -> None:
     """Do nothing: the log says it anyway."""
+
+
+def _nobody_keeps(refuse: Refuse, peer_id: str) -> None:
+    """Do nothing: it is counted."""
 
 
 def _say_outlived(epoch: int) -> None:
@@ -64,6 +80,8 @@ class NodeReceiver:
         outlived: called when a neighbour knows of a later life of this gateway, with its epoch.
         kept_out: called with id and epoch of a life of a gateway that is given no link, since
             another life of it is in the tree.
+        is_there: whether a life of a gateway, by id and epoch, is in the tree as neighbours say.
+        unproven: called with a batch that was not taken, and the neighbour that handed it over.
 
     """
 
@@ -72,3 +90,5 @@ class NodeReceiver:
     reads_unlogged: Callable[[], bool] = _always
     outlived: Callable[[int], None] = _say_outlived
     kept_out: Callable[[str, int], None] = _nobody_is_told
+    is_there: Callable[[str, int], bool] = _as_neighbours_say
+    unproven: Callable[[Refuse, str], None] = _nobody_keeps

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway.policy import built_in
+from gateway.policy import built_in, public_paths
 from gateway.policy.action import HERE, Action, Where
 from gateway.policy.principal import LOCAL, NAMELESS, NO_ROLES, Principal
 from gateway.policy.rights import Rights
@@ -37,6 +37,7 @@ class PolicyRules:
         vouched: the roles that a gateway may vouch for, by its id or ``*``.
         default_roles: of who has proof and is given no role.
         is_versioned: the file has a version, and so says of all protocols who may do what.
+        public: paths over CoAP that everybody may read, unless a rule denies it.
 
     """
 
@@ -46,6 +47,7 @@ class PolicyRules:
     vouched: Mapping[str, frozenset[str]] = field(default_factory=dict)
     default_roles: frozenset[str] = NO_ROLES
     is_versioned: bool = True
+    public: Sequence[str] = ()
 
 
 class Policy:
@@ -69,7 +71,9 @@ class Policy:
         self._assigned = {**built_in.ASSIGNED, **told.assigned}
         everything = [rule for role in told.roles.values() for rule in role.rules]
         everything += told.rules
-        self._has_places = any(rule.at for rule in everything)
+        self._public_here = public_paths.rules_here(told.public)
+        self._public_elsewhere = public_paths.rules_elsewhere(told.public)
+        self._has_places = bool(told.public) or any(rule.at for rule in everything)
         self._has_client_ids = any("%c" in rule.target for rule in everything)
 
     def principal(self, kind: str, name: str = "", claimed: frozenset[str] = NO_ROLES) -> Principal:
@@ -157,6 +161,9 @@ class Policy:
         roles = self.all_roles(principal.roles)
         known = self.told.roles
         own = [rule for role in sorted(roles) if role in known for rule in known[role].rules]
-        rules = rules_for((*self.told.rules, *own), principal, roles)
+        is_here = where.gateway in ("", self.here.gateway)
+        public = self._public_here if is_here else self._public_elsewhere
+        # The public ones last: where another one allows the same, that is why it may.
+        rules = rules_for((*self.told.rules, *own, *public), principal, roles)
         holding = (rule for rule in rules if rule.holds_at(where))
         return Rights(holding, principal.name or None, client_id)

@@ -17,6 +17,8 @@ CONCEAL: Final = "conceal"
 EVERYBODY: Final = "*"
 """Whom a rule is for that is for all, strangers too."""
 ANY_NAME: Final = "*"
+PUBLIC: Final = "coap.public"
+"""Where rules stand that the configuration makes, for what anybody may read."""
 DIRECTLY: Final = "="
 """Before a role: for who has that one, and not for who has one that includes it."""
 
@@ -86,6 +88,11 @@ class Decision:
     is_allowed: bool
     rule: Rule | None = None
     why: str = ""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it may be done because anybody may, and for no other reason."""
+        return self.is_allowed and self.rule is not None and self.rule.place == PUBLIC
 
     def __bool__(self) -> bool:
         return self.is_allowed

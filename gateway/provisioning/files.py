@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway import config_place
-from gateway.certificates.authority import Authority
+from gateway.certificates import founding
 from gateway.provisioning import texts
 from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
@@ -156,7 +156,7 @@ def unit_name(plan: GatewayPlan) -> str:
 
 
 def _authority(folder: Path, plans: Sequence[GatewayPlan]) -> Path:
-    authority = Authority(folder)
+    authority = founding.found(folder)
     for plan in plans:
         authority.issue(plan.id, [plan.address])
     authority.revoke()

@@ -76,14 +76,13 @@ class GrownFleet:
             OSError: a file can't be read or written.
 
         """
-        issued = [self._authority / f"{self.plan.id}{end}" for end in (".pem", ".key.pem")]
+        authority = Authority(self._authority)
         try:
-            Authority(self._authority).issue(self.plan.id, [self.plan.address])
+            authority.issue(self.plan.id, [self.plan.address])
             fill = partial(self._fill, machine)
             new_folder.make(self._folder / self.plan.id, fill)
         except BaseException:
-            for file in issued:
-                file.unlink(missing_ok=True)
+            authority.forget(self.plan.id)
             raise
 
     @property

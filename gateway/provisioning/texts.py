@@ -44,7 +44,7 @@ psk_file = "psk"             # {user}'s key
         """\
 [access]
 password_file = "passwords"  # `hedgerow passwd --file passwords NAME` adds a user
-policy_file = "access.toml"
+policy_file = "access.toml"  # who may do what
 """,
         """\
 [[sensors]]
@@ -58,19 +58,20 @@ retain = true                # a new subscriber gets the last reading at once
 
 
 def policy(user: str) -> str:
-    """The access policy: one user may write, and who may connect may read.
+    """The policy: one user may write, and who else gives proof may read.
 
     Args:
         user: the one.
 
     """
+    named_user, named_key = json.dumps(f"user:{user}"), json.dumps(f"psk:{user}")
     return f"""\
-# Who may use which topics: what no rule allows is refused (docs/access.md).
-[default]                    # whoever may connect
-subscribe = ["#", "$SYS/#"]
+# Who may do what: what no rule allows is refused (docs/access.md; `hedgerow policy explain`).
+version = 1
 
-[users.{json.dumps(user)}]
-publish = ["#"]
+[principals]                 # whoever else gives proof is a reader
+{named_user} = ["operator"]  # a password of `passwords`
+{named_key} = ["admin"]      # a key of `psk`: may drain the gateway, too
 """
 
 

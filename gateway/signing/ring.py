@@ -58,6 +58,10 @@ class CertificateRing:
         """Fingerprint and chain of each."""
         return ((fingerprint, kept.chain) for fingerprint, kept in self._kept.items())
 
+    def chains_of(self, gateway_id: str) -> list[Chain]:
+        """The certificates of one gateway; none if it is not known."""
+        return [self._kept[fingerprint].chain for fingerprint in self._of.get(gateway_id, ())]
+
     def add(self, chain: Chain) -> str | None:
         """Take a gateway's certificate.
 

@@ -19,7 +19,10 @@ from typing import cast
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric.types import (
+    CertificateIssuerPublicKeyTypes,
+    PrivateKeyTypes,
+)
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dtls import private_file
@@ -74,6 +77,10 @@ class Tls:
 
     Attributes:
         context: for new connections.
+        own: the certificate that is shown, and those between it and its authority.
+        key: its private key.
+        authorities: whose certificates clients may show; empty if they show none.
+        revoked: what those have revoked.
 
     Args:
         files: where the certificates are.
@@ -85,20 +92,20 @@ class Tls:
 
     def __init__(self, files: TlsFiles) -> None:
         faults = TlsFaults()
-        own: list[x509.Certificate] = []
+        self.own: list[x509.Certificate] = []
         with faults.noting():
-            own = certificates("certificate_file", files.certificate)
-            _check_times(files.certificate, own[0])
+            self.own = certificates("certificate_file", files.certificate)
+            _check_times(files.certificate, self.own[0])
         with faults.noting():
-            _check_key(files, own)
-        self._authorities: list[x509.Certificate] = []
-        self._revoked: list[x509.CertificateRevocationList] = []
+            self.key = _checked_key(files, self.own)
+        self.authorities: list[x509.Certificate] = []
+        self.revoked: list[x509.CertificateRevocationList] = []
         if files.client_ca is not None and files.client_certificate is not ClientCertificate.NONE:
             with faults.noting():
-                self._authorities = _authorities(files.client_ca)
+                self.authorities = _authorities(files.client_ca)
             if files.client_crl is not None:
                 with faults.noting():
-                    self._revoked = _revocations(files.client_crl, self._authorities)
+                    self.revoked = _revocations(files.client_crl, self.authorities)
         faults.hold()
         self.context = _context(files)
 
@@ -119,12 +126,16 @@ class Tls:
         if any(
             crl.issuer == certificate.issuer
             and crl.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
-            for crl in self._revoked
+            for crl in self.revoked
         ):
             return False
-        if self._authorities == before._authorities:
+        if self.authorities == before.authorities:
             return True
-        return any(_issued(certificate, authority) for authority in self._authorities)
+        return any(_issued(certificate, authority) for authority in self.authorities)
+
+    def shows_and_takes(self) -> tuple[object, ...]:
+        """What to compare it by: another key is another certificate."""
+        return self.own, self.authorities, self.revoked
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
@@ -159,8 +170,8 @@ def _check_times(path: Path, certificate: x509.Certificate) -> None:
         _log.warning("%s: not valid before %s", path, begins)
 
 
-def _check_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> None:
-    """Check the key, and that it is the certificate's if that could be read."""
+def _checked_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> PrivateKeyTypes:
+    """The key, which is the certificate's if that could be read."""
     data = read("key_file", files.key, private_file.read)
     try:
         key = serialization.load_pem_private_key(data, None)
@@ -173,6 +184,7 @@ def _check_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> None:
     if own and own[0].public_key().public_bytes(*form) != public:
         why = f"not the key of the certificate in {files.certificate}"
         raise TlsFileError("key_file", files.key, why)
+    return key
 
 
 def _authorities(path: Path) -> list[x509.Certificate]:

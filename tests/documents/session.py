@@ -183,7 +183,7 @@ class Session:
         """Have `hedgerow check` read a configuration, or a part of one, or a policy."""
         keys = tomllib.loads(block.text).keys()
         text = block.text
-        if keys & {"default", "users", "roles"}:
+        if keys & {"version", "default", "users", "roles"}:
             self.write("access.toml", text)
             text = f'{_without(self._parts, "access")}[access]\npolicy_file = "access.toml"\n'
         elif "gateway" not in keys:

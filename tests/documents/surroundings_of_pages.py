@@ -142,7 +142,7 @@ def checkout(session: Session) -> None:
 def files(session: Session) -> None:
     """The files of gw-north, in this folder."""
     session.do(
-        f"python {PROJECT}/deploy/fleet-certificates tls "
+        "hedgerow keys init-ca --ca tls && hedgerow keys issue --ca tls "
         "gw-root=10.0.0.1 gw-north=10.0.0.2 gw-south=10.0.0.3 collector"
     )
     session.write("tree.key", TREE_KEY)

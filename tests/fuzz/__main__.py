@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import platform
 import sys
 import tempfile
@@ -22,7 +23,18 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 INPUT_BYTES_MAX = 4_096
 HEX_BYTES_MAX = 1_000
-_INSTRUMENTED = ["gateway.broker", "gateway.mqtt", "coap_engine", "resource_directory"]
+_INSTRUMENTED = [
+    *("gateway.broker", "gateway.mqtt", "gateway.policy", "coap_engine", "dtls"),
+    *("resource_directory", "tree_handler"),
+]
+MODULES = {
+    "coap": "coap_datagrams",
+    "dtls": "dtls_datagrams",
+    "policy": "policy_files",
+    "rd": "directory_requests",
+    "signed": "signed_words",
+}
+"""Where a target is, and what it begins with; the others are in `targets`."""
 NO_WHEEL = 3
 """The exit code where atheris is not to be had."""
 
@@ -58,14 +70,8 @@ def main() -> None:
 
 
 def _target(name: str) -> Any:
-    if name == "coap":
-        from coap_datagrams import coap
-
-        return coap
-    if name == "rd":
-        from directory_requests import rd
-
-        return rd
+    if name in MODULES:
+        return getattr(importlib.import_module(MODULES[name]), name)
     from targets import TARGETS
 
     return TARGETS[name]
@@ -73,7 +79,7 @@ def _target(name: str) -> Any:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
-    parser.add_argument("target", choices=["parser", "connection", "coap", "rd"])
+    parser.add_argument("target", choices=["parser", "connection", *MODULES])
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replay", metavar="HEX-OR-FILE")
@@ -114,13 +120,7 @@ def _input(replay: str) -> bytes:
 
 
 def _write_seeds(folder: Path, target: str) -> None:
-    if target == "coap":
-        from coap_datagrams import seeds
-    elif target == "rd":
-        from directory_requests import seeds
-    else:
-        from corpus import seeds
-
+    seeds = importlib.import_module(MODULES.get(target, "corpus")).seeds
     inputs = folder / "inputs"
     inputs.mkdir(exist_ok=True)
     for seed in seeds():

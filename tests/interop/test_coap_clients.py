@@ -16,6 +16,7 @@ from aiocoap import resource
 
 from dtls.keystore import Keystore
 from gateway.coap.server import CoapListener, CoapServer
+from tests.policies import keys_may_all
 
 IDENTITY = "meter-1"
 KEY = "0123456789abcdef"
@@ -73,6 +74,7 @@ async def served() -> AsyncIterator[Served]:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=CoapListener(("127.0.0.1",), 0),
         keystore=Keystore({IDENTITY: KEY.encode()}),
+        access=keys_may_all(),
     )
     async with server:
         yield Served(server, value)

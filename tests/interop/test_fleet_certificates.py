@@ -1,4 +1,4 @@
-"""What deploy/fleet-certificates makes, and the README's commands, with the clients it names."""
+"""What `hedgerow keys` makes, and the README's commands, with the clients it names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import fleet_keys
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-FLEET_CERTIFICATES = PROJECT / "deploy" / "fleet-certificates"
+from gateway import cli
+
 LIMIT_S = 30
 SECRET = "a text of one's own"
+POLICY = 'version = 1\nprincipals = {"psk:operator" = ["operator"]}\n'
 CONFIGURATION = """
 [gateway]
 id = "gw-a"
@@ -34,18 +36,12 @@ psk_file = "psk"
 [tree]
 key_file = "tree.key"
 discovery = false
+[access]
+policy_file = "access.toml"
 [[sensors]]
 type = "switch"
 name = "valve"
 """
-
-
-def certificates(folder: Path, *names: str) -> str:
-    """Have these made; what was said of it."""
-    command = [sys.executable, FLEET_CERTIFICATES, folder / "tls", *names]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode in (0, 2), ended.stderr
-    return ended.stdout + ended.stderr
 
 
 async def run(*command: str) -> tuple[int | None, str]:
@@ -61,12 +57,13 @@ async def run(*command: str) -> tuple[int | None, str]:
 @pytest.fixture
 async def listeners(tmp_path: Path) -> AsyncIterator[dict[str, str]]:
     """Where a gateway listens whose files are those of this folder."""
-    certificates(tmp_path, "gw-a", "gw-b=192.0.2.7,pi.example")
-    certificates(tmp_path, "--role", "reader", "probe")
+    fleet_keys.issue(tmp_path / "tls", "gw-a", "gw-b=192.0.2.7,pi.example")
+    fleet_keys.issue(tmp_path / "tls", "probe", role="operator")
     for name, text in (
         ("psk", f"operator:{SECRET.encode().hex()}\n"),
         ("tree.key", "ab" * 32),
         ("gateway.toml", CONFIGURATION),
+        ("access.toml", POLICY),
     ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
@@ -129,7 +126,7 @@ async def test_libcoaps_client_is_given_the_text_whose_bytes_the_key_file_has_in
 
 @pytest.mark.peer("openssl", "openssl")
 async def test_a_certificate_names_where_its_gateway_is_reached(tmp_path: Path) -> None:
-    certificates(tmp_path, "gw-b=192.0.2.7,2001:db8::7,pi.example")
+    fleet_keys.issue(tmp_path / "tls", "gw-b=192.0.2.7,2001:db8::7,pi.example")
     file = str(tmp_path / "tls" / "gw-b.pem")
     for kind, name in (
         ("ip", "192.0.2.7"),
@@ -145,8 +142,13 @@ async def test_a_certificate_names_where_its_gateway_is_reached(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("wrong", ["10.0.0.", "-x", "a b", "a..b", "pi.example/x"])
-def test_what_is_no_address_is_named(tmp_path: Path, wrong: str) -> None:
-    output = certificates(tmp_path, f"gw-c={wrong}")
-    expected = f"fleet-certificates: gw-c: {wrong!r} is neither an address nor a host name\n"
-    assert output == expected
-    assert not (tmp_path / "tls").exists()
+def test_what_is_no_address_is_named(
+    tmp_path: Path, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet_keys.keys("init-ca", "--ca", tmp_path)
+    assert cli.main(["keys", "issue", "--ca", str(tmp_path), f"gw-c={wrong}"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"hedgerow: gw-c: {wrong!r} is neither an address nor a host name\n"
+    )
+    assert not (tmp_path / "gw-c.pem").exists()

@@ -40,6 +40,8 @@ class OscoreGateway:
         devices.write_text(
             f'[meter]\nmaster_secret = "{SECRET}"\nsender_id = "01"\nrecipient_id = "02"\n'
         )
+        policy = folder / "policy.toml"
+        policy.write_text('version = 1\n[principals]\n"oscore:meter" = ["operator"]\n')
         (folder / "gateway.toml").write_text(
             f"""
 [gateway]
@@ -55,6 +57,8 @@ public = []
 key_file = "{folder}/tree.key"
 discovery = false
 tls = "off"
+[access]
+policy_file = "{policy}"
 [[sensors]]
 type = "switch"
 name = "valve"

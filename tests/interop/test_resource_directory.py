@@ -25,9 +25,11 @@ from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
+from tests.policies import keys_may_all, open_access
 from tree_handler.member import Place
 
 KEYS = {"meter-1": b"0123456789abcdef", "meter-2": b"fedcba9876543210"}
+REFUSED = "4.01 this needs a key (coaps)"
 LINKS = '</temp>;rt="temperature";if="sensor",</light>;rt="light"'
 
 plain_client = pytest.mark.peer("coap-client-notls", "libcoap3-bin")
@@ -65,7 +67,7 @@ def served(site: resource.Site, *, anonymous: bool) -> CoapServer:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=CoapListener(("127.0.0.1",), 0),
         keystore=Keystore(KEYS),
-        anonymous=anonymous,
+        access=open_access() if anonymous else keys_may_all(),
     )
 
 
@@ -116,7 +118,7 @@ async def test_libcoap_registers_is_found_updates_and_leaves(directory: Director
 
 @plain_client
 async def test_libcoap_is_told_what_is_wrong_with_a_registration(directory: Directory) -> None:
-    assert await directory.plain("/rd?ep=n", "-m", "post", "-e", LINKS) == "4.01"
+    assert await directory.plain("/rd?ep=n", "-m", "post", "-e", LINKS) == REFUSED
     assert (await directory.plain("/rd-lookup/res?page=1")).startswith("4.00 page without count")
     assert len(directory.registry) == 0
 
@@ -142,7 +144,7 @@ async def test_a_registration_over_dtls_has_a_coaps_base_and_an_owner(
 async def test_an_actuator_is_set_by_who_is_known_and_read_by_anybody(
     directory: Directory,
 ) -> None:
-    assert await directory.plain("/sensors/pump", "-m", "put", "-e", "1") == "4.01"
+    assert await directory.plain("/sensors/pump", "-m", "put", "-e", "1") == REFUSED
     assert directory.switch.read() == 0.0
     senml = '[{"n":"pump","v":1}]'
     assert (

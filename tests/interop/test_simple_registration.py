@@ -24,6 +24,7 @@ from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
+from tests.policies import open_access
 
 KEY = b"0123456789abcdef"
 LIMIT_S = 20
@@ -111,7 +112,7 @@ async def device() -> AsyncIterator[Device]:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=CoapListener(("127.0.0.1",), 0),
         keystore=Keystore({"meter": KEY}),
-        anonymous=True,
+        access=open_access(),
         at_hand=(answers,),
     )
     async with server:

@@ -23,6 +23,16 @@ MEMORY_BYTES = 32 << 20
 IDENTITY, KEY = "meter-1", "0123456789abcdef"
 USER, PASSWORD = "plant", b"open sesame"
 TOPIC = "plant/t"
+POLICY = f"""version = 1
+[principals]
+"psk:{IDENTITY}" = ["valves"]
+"user:{USER}" = ["plant"]
+[roles.valves]
+includes = ["reader"]
+allow = ["PUT /sensors/valve"]
+[roles.plant]
+allow = ["publish {TOPIC}", "subscribe {TOPIC}"]
+"""
 SWITCH = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
 
 
@@ -78,8 +88,7 @@ class AttackedFleet:
             secret.touch(mode=0o600)
         psk.write_text(f"{IDENTITY}:{KEY.encode().hex()}\n")
         passwords.write_text(password_lines.line(USER, PASSWORD) + "\n")
-        rules = f'["{TOPIC}"]'
-        policy.write_text(f"[users.{USER}]\npublish = {rules}\nsubscribe = {rules}\n")
+        policy.write_text(POLICY)
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
         tls = 'tls = "off"'

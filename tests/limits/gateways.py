@@ -29,6 +29,7 @@ class Gateway:
         coap: further keys of [coap].
         access: the keys of [access].
         name: its id.
+        mqtt: further keys of [mqtt].
 
     """
 
@@ -41,6 +42,7 @@ class Gateway:
         *,
         access: str = "anonymous = true",
         name: str = "gw",
+        mqtt: str = "",
     ) -> None:
         (folder / "tree.key").write_text("ab" * 32)
         config = folder / "gateway.toml"
@@ -51,6 +53,7 @@ id = "{name}"
 state_dir = "{folder}/state"
 [mqtt]
 port = 0
+{mqtt}
 [coap]
 port = 0
 {coap}

@@ -208,6 +208,85 @@ def test_memory_of_all_subscriptions(start: Start) -> None:
     gateway.others_are_served()
 
 
+def test_a_client_that_comes_again_and_again_is_held_back(start: Start) -> None:
+    gateway = start("connects_per_minute_of_client = 60")
+    broker = gateway.broker(5)
+    for _ in range(60):
+        broker.connect("flapping").close()
+    refused = broker.dial()
+    refused.send(broker.packets.connect("flapping"))
+    refused.expect_refusal(0x9F)
+    gateway.await_refusal("connection refused (connection_rate_exceeded)")
+    broker.connect("steady").ping()
+    time.sleep(2.1)
+    broker.connect("flapping").ping()
+
+
+def test_bytes_of_one_user_in_a_second(start: Start) -> None:
+    gateway = start("received_bytes_per_s_per_user = 100000")
+    broker = gateway.broker(5)
+    greedy = [broker.connect(username="greedy") for _ in range(2)]
+    began_s = time.monotonic()
+    for _ in range(20):
+        for client in greedy:
+            client.publish("t", bytes(10_000), qos=1)
+    took_s = time.monotonic() - began_s
+    gateway.await_refusal("user held back that sends too fast")
+    assert 2.0 < took_s < 8.0  # 400 kB, of which 100 may come at once
+    modest = broker.connect(username="modest")
+    began_s = time.monotonic()
+    for _ in range(8):
+        modest.publish("t", bytes(10_000), qos=1)
+    assert time.monotonic() - began_s < 1.0
+
+
+def test_memory_of_one_users_subscriptions(start: Start) -> None:
+    gateway = start("subscriptions_bytes_per_user = 10000")
+    broker = gateway.broker(5)
+    greedy = [broker.connect(username="greedy") for _ in range(2)]
+    reasons = [client.subscribe(f"{n}/a/b").reasons[0] for n in range(10) for client in greedy]
+    assert reasons == [0] * 8 + [0x97] * 12
+    gateway.await_refusal("subscription over the limit of a user", 12)
+    assert broker.connect(username="modest").subscribe("0/a/b", "1/a/b").reasons == (0, 0)
+    for client in greedy:
+        client.unsubscribe("0/a/b")
+    assert greedy[0].subscribe("9/a/b").reasons == (0,)
+
+
+@pytest.mark.parametrize(
+    "limits", ["retained_messages_per_user = 10", "retained_bytes_per_user = 5200"]
+)
+def test_retained_messages_of_one_user(start: Start, limits: str) -> None:
+    gateway = start(limits)
+    broker = gateway.broker(5)
+    greedy, modest = (broker.connect(username=name) for name in ("greedy", "modest"))
+    seen = broker.subscriber("r/#")
+    for number in range(10):
+        greedy.publish(f"r/{number}", bytes(300), qos=1, retain=True)
+    refused = [greedy.publish("r/10", bytes(300), qos=qos, retain=True) for qos in (1, 2)]
+    assert [answer.reason for answer in refused if answer is not None] == [0x97, 0x97]
+    greedy.publish("r/11", bytes(300), retain=True)  # QoS 0: delivered, and not retained
+    modest.publish("r/12", b"modest", qos=1, retain=True)
+    greedy.publish("r/9", bytes(200), qos=1, retain=True)  # a smaller one in place of its own
+    assert [seen.expect_publish().topic for _ in range(13)][-3:] == ["r/11", "r/12", "r/9"]
+    kept = broker.subscriber("r/#")
+    topics = {kept.expect_publish().topic for _ in range(11)}
+    assert topics == {*(f"r/{n}" for n in range(10)), "r/12"}
+    greedy.publish("r/0", b"", qos=1, retain=True)  # room again
+    greedy.publish("r/13", b"last", qos=1, retain=True)
+    broker.subscriber("r/13").expect_publish("r/13", b"last")
+
+
+def test_properties_of_retained_messages_take_room(start: Start) -> None:
+    gateway = start("retained_bytes = 20000")
+    client = gateway.broker(5).connect()
+    for number in range(30):
+        props = [(0x26, ("k", "v" * 3000))]
+        client.publish(f"r/{number}", b"1", qos=1, retain=True, props=props)
+    assert gateway.metric('hedgerow_mqtt_limit_used{limit="retained_messages"}') < 7
+    gateway.await_refusal("message not retained", 20)
+
+
 @pytest.mark.parametrize("limits", ["retained_messages = 10", "retained_bytes = 20000"])
 def test_retained_messages_and_their_bytes(start: Start, limits: str) -> None:
     gateway = start(limits)

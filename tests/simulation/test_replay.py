@@ -15,6 +15,7 @@ import pytest
 from gateway import cli
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.routing.routed import Routed
+from tree_handler.seal import Seals
 from tree_handler.simulation.runs import Options, run
 from tree_handler.simulation.subjects import SUBJECTS
 from tree_handler.spanning.agreement import Agreements
@@ -25,6 +26,7 @@ GUARDS: dict[str, tuple[type, str, Any]] = {
     "topic": (Routed, "_receive_claim", lambda *_: []),
     "overlays": (Agreements, "_discard", lambda *_: None),
     "retained": (RetainedSync, "link_up", lambda *_: None),
+    "liar": (Seals, "is_candidate", lambda *_: True),
 }
 """What is taken away of each subject, so that some of its runs fail."""
 

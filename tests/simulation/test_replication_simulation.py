@@ -16,7 +16,7 @@ from searching import first_seed
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication import replication, search
+from tree_handler.replication import arrivals, search
 from tree_handler.replication.delivery import Deliver, OrderedDelivery
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.repair import Summary
@@ -73,7 +73,7 @@ def test_without_deduplication_gateways_take_their_own_messages_for_news(
     def never(have: Intervals, header: Header) -> bool:
         return False
 
-    monkeypatch.setattr(replication, "known", never)
+    monkeypatch.setattr(arrivals, "known", never)
     with pytest.raises(ProtocolError, match="own epoch that it never made"):
         run(STORM)
 

@@ -194,8 +194,11 @@ class PoweredGateway(Gateway):
         """
         self._signal(signal.SIGSTOP)
         tasks = Path("/proc", str(self.pid), "task")
-        while self.is_running and not all(map(_stands, tasks.glob("*/stat"))):
-            time.sleep(0)
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError
+        ):  # it ended by itself, and somebody saw it
+            while self.is_running and not all(map(_stands, tasks.glob("*/stat"))):
+                time.sleep(0)
 
     async def ended(self) -> int:
         code = await super().ended()

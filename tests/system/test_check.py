@@ -196,6 +196,19 @@ def test_two_listeners_of_one_port_are_named(folder: Path) -> None:
     assert faults(folder, text) == ["6: mqtt.websocket_port: 9001 is port already"]
 
 
+def test_keys_that_no_policy_gives_roles_are_told_though_nothing_is_wrong(folder: Path) -> None:
+    file = folder / "hedgerow.toml"
+    (folder / "psk").touch(mode=0o600)
+    (folder / "psk").write_text("meter:" + "ab" * 16 + "\n")
+    file.write_text(GOOD.replace("[coap]\n", '[coap]\npsk_file = "psk"\n'))
+    code, lines, said = check(file)
+    assert (code, lines) == (0, [f"{file}: nothing is wrong"])
+    assert said.startswith("coap.psk_file: its keys may read, and change nothing, until ")
+    (folder / "roles.toml").write_text("version = 1\n")
+    file.write_text(file.read_text() + '[access]\npolicy_file = "roles.toml"\n')
+    assert check(file) == (0, [f"{file}: nothing is wrong"], "")
+
+
 def test_for_scripts_it_is_json(folder: Path) -> None:
     file = folder / "hedgerow.toml"
     file.write_text(GOOD.replace("discovery", "dicsovery"))
@@ -327,3 +340,21 @@ def test_what_home_assistant_can_t_be_told_is_named_with_all_else(folder: Path) 
         "20: home_assistant.prefix: 'a/b' is not one topic level of letters, digits, '_' and '-'",
         "21: home_assistant.retain: unknown key, there are discovery, prefix",
     ]
+
+
+def test_what_is_wrong_with_coaps_certificates_is_told(folder: Path) -> None:
+    authority = Authority(folder)
+    own = authority.issue("gw", is_server=True, ed25519=True)
+    (folder / "lists.pem").write_bytes(authority.revoke(outdated=True))
+    tls = (
+        f'certificate_file = "{own.certificate}"\nkey_file = "{own.key}"\n'
+        f'client_ca_file = "{authority.file}"\n'
+    )
+    said = faults(folder, GOOD.replace("[coap]\n", f"[coap]\n{tls}"))
+    why = "a key for Ed25519; over DTLS it must be for ECDSA on P-256"
+    assert said == [f"8: coap.key_file: {own.key}: {why}"]
+    lists = 'client_crl_file = "lists.pem"\n'
+    (outdated,) = faults(folder, GOOD.replace("[coap]\n", f"[coap]\n{tls}{lists}"))
+    assert outdated.startswith(
+        f"10: coap.client_crl_file: {folder}/lists.pem:1: was to be renewed until"
+    )

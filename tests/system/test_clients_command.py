@@ -15,6 +15,7 @@ from mqtt_peer import Peer
 from gateway import config
 from gateway.mqtt import Disconnect, ReasonCode, Version
 from gateway.process import GatewayProcess
+from tests import policies
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -30,6 +31,7 @@ class Place:
         (folder / "tree.key").write_text("ab" * 32)
         self.psk.touch(mode=0o600)
         self.psk.write_text(f"operator:{'cd' * 32}\n")
+        policies.write(folder / "policy.toml", operator="admin", alice="operator")
         self.config.write_text(
             f"""
 [gateway]
@@ -47,6 +49,7 @@ tls = "off"
 discovery = false
 [access]
 password_file = "{folder}/passwords"
+policy_file = "{folder}/policy.toml"
 """
         )
         self.process = GatewayProcess(config.load(self.config, config.GatewaySettings))

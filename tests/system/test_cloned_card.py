@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fleet_keys
 import pytest
 from chain import CONVERGE_S, TreeGateway
 from ports import free_port
 
 pytestmark = pytest.mark.timeout(300)
-FLEET_CERTIFICATES = Path(__file__).parents[2] / "deploy" / "fleet-certificates"
 TOLD_S = 60.0
 """Ten seconds of patience, and what a busy machine adds."""
 RETRY_S = 120.0
@@ -108,8 +107,7 @@ async def test_a_copy_that_has_the_certificate_too_is_kept_out_of_links_inside_t
     tmp_path: Path,
 ) -> None:
     certificates = tmp_path / "tls"
-    command = [sys.executable, str(FLEET_CERTIFICATES), str(certificates), "a", "b"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    fleet_keys.issue(certificates, "a", "b")
     a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
     port = take_links_over_tls(a, certificates)
     b = TreeGateway(tmp_path / "b", "b", port, 1 << 20)

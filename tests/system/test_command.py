@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import policies
+
 KEY = "ab" * 16
 
 
@@ -29,6 +31,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(text)
     config = folder / "gateway.toml"
+    policies.write(folder / "policy.toml", operator="operator")
     config.write_text(
         f"""
 [gateway]
@@ -45,6 +48,8 @@ psk_file = "{folder}/psk"
 [tree]
 key_file = "{folder}/tree.key"
 discovery = false
+[access]
+policy_file = "{folder}/policy.toml"
 [[sensors]]
 type = "replay"
 series = "module-temperature"

@@ -24,11 +24,11 @@ import pytest
 from ports import free_port
 
 from gateway import cli
+from gateway.certificates.authority_folder import listed
 from gateway.commands import check
 from gateway.provisioning import new_folder
 
 HEDGEROW = [sys.executable, "-m", "gateway.cli"]
-FLEET_CERTIFICATES = Path(__file__).parents[2] / "deploy" / "fleet-certificates"
 LIMIT_S = 60.0
 KEYS = re.compile(r"passwords|psk|tree\.key|.*\.password|.*\.key\.pem")
 
@@ -219,8 +219,8 @@ def test_what_is_written_passes_check_and_shows_no_secret(tmp_path: Path, addres
     assert written["mqtt"].get("tls_host", "127.0.0.1") == address
     assert written["coap"]["host"] == list(dict.fromkeys(["127.0.0.1", address]))
     policy = tomllib.loads((folder / "access.toml").read_text())
-    assert "publish" not in policy["default"]
-    assert policy["users"] == {"anna": {"publish": ["#"]}}
+    assert policy["principals"] == {"user:anna": ["operator"], "psk:anna": ["admin"]}
+    assert set(policy) == {"version", "principals"}
     modes = files(folder)
     assert {name for name, mode in modes.items() if mode == 0o600} >= {
         name for name in modes if KEYS.fullmatch(Path(name).name)
@@ -249,7 +249,7 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
     shared = {(folder / name / "tree.key").read_text() for name in ("gw-a", "gw-b", "gw-c")}
     assert len(shared) == 1
     added = subprocess.run(
-        [sys.executable, FLEET_CERTIFICATES, folder / "authority", "gw-d=10.0.0.4"],
+        [*HEDGEROW, "keys", "issue", "--ca", folder / "authority", "gw-d=10.0.0.4"],
         capture_output=True,
         text=True,
         check=True,
@@ -258,7 +258,10 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    """All files, but for those of the authority that tell of each change."""
+    told = ("audit.jsonl", "issued.json")
+    found = (one for one in folder.rglob("*") if one.is_file() and one.name not in told)
+    return {str(one): one.read_bytes() for one in found}
 
 
 def test_what_is_added_has_what_the_fleet_has_and_what_is_there_stays(tmp_path: Path) -> None:
@@ -335,6 +338,7 @@ def test_if_what_is_added_can_not_be_written_there_is_no_certificate_either(
     code, _, err = init(folder, "--add", "gw-c=10.0.0.3")
     assert (code, "No space left on device; nothing is written" in err) == (2, True)
     assert contents(folder) == before
+    assert {one.name for one in listed(folder / "authority")} == {"gw-a", "gw-b"}
 
 
 def test_without_a_terminal_defaults_are_taken_where_every_command_looks(

@@ -14,10 +14,6 @@ import pytest
 from cryptography import x509
 
 HEDGEROW = [sys.executable, "-m", "gateway.cli"]
-CERTIFICATES = [
-    sys.executable,
-    str(Path(__file__).parents[2] / "deploy" / "fleet-certificates"),
-]
 PRINTING = [
     ["--help"],
     ["--version"],
@@ -158,52 +154,69 @@ def test_help_names_the_time_out_that_holds(command: str, timeout_s: int) -> Non
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--revoke", "nope"], "--revoke: 'nope' has no certificate here: "),
-        (["--revoke", "ca"], "--revoke: 'ca' has no certificate here: "),
-        (["gw a"], "'gw a' is no gateway id: 1 to 63 lower-case letters, digits and hyphens"),
-        (["gw-a", "GW-B"], "'GW-B' is no gateway id"),
-        (["../gw"], "'../gw' is no gateway id"),
-        (["ca"], "'ca' can be no name of a certificate here"),
-        (["revoked"], "'revoked' can be no name"),
-        (["--role", "bridge", "a b"], "'a b' can be no name"),
-        (["--role", "bridge", "a/b"], "'a/b' can be no name"),
-        (["--role", "bridge", "ca.key"], "'ca.key' can be no name"),
-        (["--role", "Bridge", "b"], "--role: 'Bridge' is not 1 to 63 lower-case"),
-        (["gw-a", "--days", "soon"], "argument --days: invalid int value: 'soon' (see --help)"),
-        (["gw-a", "--days", "0"], "--days: 0 is not 1 to"),
-        (["gw-a", "--days", "99999999999"], "--days: 99999999999 is not 1 to"),
+        ("revoke nope", "keys: 'nope' has no certificate here: "),
+        ("revoke ca", "keys: 'ca' has no certificate here: "),
+        ("renew nope", "keys: 'nope' has no certificate here: "),
+        ("renew", "keys renew: neither a name nor --all nor --ending-within is given"),
+        ("issue", "keys issue: no name is given"),
+        ("issue gw%a", "'gw%a' is no gateway id: 1 to 63 lower-case letters, digits and hyphens"),
+        ("issue gw-a GW-B", "'GW-B' is no gateway id"),
+        ("issue ../gw", "'../gw' is no gateway id"),
+        ("issue ca", "'ca' can be no name of a certificate here"),
+        ("issue revoked", "'revoked' can be no name"),
+        ("issue --role bridge a%b", "'a%b' can be no name"),
+        ("issue --role bridge a/b", "'a/b' can be no name"),
+        ("issue --role bridge ca.key", "'ca.key' can be no name"),
+        ("issue --role Bridge b", "--role: 'Bridge' is not 1 to 63 lower-case"),
+        ("issue --psk device", "--psk: needs --file"),
+        ("revoke --psk device", "--psk: needs --file"),
+        ("roll-over --finish", "keys: no roll-over is under way"),
+        ("export gw-x --to x.p12", "keys: no password for the PKCS#12 file: --password-file"),
+        ("init-ca", "keys: "),
     ],
 )
-def test_no_certificate_is_made_that_a_gateway_would_not_take(
-    tmp_path: Path, arguments: list[str], why: str
+def test_nothing_is_made_of_keys_that_a_gateway_would_not_take(
+    tmp_path: Path, arguments: str, why: str
 ) -> None:
-    folder = tmp_path / "fleet"
-    code, out, said = run([*CERTIFICATES, str(folder), *arguments])
+    assert hedgerow(f"keys init-ca --ca {tmp_path}")[0] == 0
+    action, *more = arguments.split()
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    code, out, said = run([*HEDGEROW, "keys", action, "--ca", str(tmp_path), *more])
     assert (code, out) == (2, "")
     (line,) = said.splitlines()
-    assert line.startswith(f"fleet-certificates: {why}")
-    assert not folder.exists()
+    assert line.startswith(f"hedgerow: {why}")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("days", ["soon", "0", "99999999999"])
+def test_days_that_are_none_are_named(days: str) -> None:
+    code, _, said = hedgerow(f"keys issue gw-a --days {days}")
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert f"argument --days: {days!r} is not 1 to 36500 days" in said
 
 
 def test_a_folder_or_authority_that_is_of_no_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, _, said = run([*CERTIFICATES, str(tmp_path / "file"), "gw-a"])
+    code, _, said = hedgerow(f"keys issue gw-a --ca {tmp_path}/file")
     assert (code, len(said.splitlines())) == (2, 1)
-    assert f"{tmp_path}/file: " in said
+    assert f"{tmp_path}/file" in said
     folder = tmp_path / "fleet"
-    assert run([*CERTIFICATES, str(folder), "gw-a"])[0] == 0
-    (folder / "ca.key.pem").write_text("nonsense")
-    code, _, said = run([*CERTIFICATES, str(folder), "gw-b"])
-    assert (code, len(said.splitlines())) == (2, 1)
-    assert f"{folder}: " in said
+    assert hedgerow(f"keys init-ca --ca {folder}")[0] == 0
+    for name in ("issued.json", "ca.pem", "ca.key.pem"):  # in the order in which they are read
+        (folder / name).write_text("nonsense")
+        code, _, said = hedgerow(f"keys issue gw-b --ca {folder}")
+        assert (code, len(said.splitlines())) == (2, 1)
+        assert f"{folder}/{name}: " in said
 
 
 def test_a_certificate_is_made_and_revoked(tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
-    made = run([*CERTIFICATES, str(folder), "gw-a", "gw-b"])
+    assert hedgerow(f"keys init-ca --ca {folder}") == (0, f"{folder}/ca.pem\n", "")
+    made = hedgerow(f"keys issue --ca {folder} gw-a gw-b")
     assert made == (0, f"{folder}/gw-a.pem\n{folder}/gw-b.pem\n", "")
-    assert run([*CERTIFICATES, str(folder), "--role", "bridge", "Barn.1"])[0] == 0
-    assert run([*CERTIFICATES, str(folder), "--revoke", "gw-a"]) == (0, "", "")
+    assert hedgerow(f"keys issue --ca {folder} --role bridge Barn.1")[0] == 0
+    code, out, _ = hedgerow(f"keys revoke --ca {folder} gw-a")
+    assert (code, out.split()[0]) == (0, "gw-a")
     revoked = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
     own = x509.load_pem_x509_certificate((folder / "gw-a.pem").read_bytes())
     assert [one.serial_number for one in revoked] == [own.serial_number]

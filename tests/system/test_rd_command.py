@@ -13,6 +13,7 @@ import pytest
 from gateway import config
 from gateway.coap.client import CoapClient
 from gateway.process import GatewayProcess
+from tests import policies
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -28,6 +29,7 @@ class Place:
         (folder / "tree.key").write_text("ab" * 32)
         self.psk.touch(mode=0o600)
         self.psk.write_text(f"operator:{KEY.hex()}\n")
+        policies.write(folder / "policy.toml", operator="operator")
         self.config.write_text(
             f"""
 [gateway]
@@ -45,6 +47,8 @@ psk_file = "{self.psk}"
 key_file = "{folder}/tree.key"
 tls = "off"
 discovery = false
+[access]
+policy_file = "{folder}/policy.toml"
 [[sensors]]
 type = "switch"
 name = "valve"

@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fleet_keys
 import pytest
 from ports import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-to-do-when.md"
-FLEET_CERTIFICATES = Path(__file__).parents[2] / "deploy" / "fleet-certificates"
 HEDGEROW = (sys.executable, "-m", "gateway.cli")
 LIMIT_S = 60.0
 NORTH, BARN, SOUTH = "gw-north", "gw-barn", "gw-south"
@@ -162,10 +162,6 @@ class Fleet:
         password = ("--password-file", self.folder / "operator.password")
         return self.publish("--config", gateway.config, "-u", "operator", *password)
 
-    def certificates(self, *arguments: str | Path) -> None:
-        command = [sys.executable, FLEET_CERTIFICATES, *map(str, arguments)]
-        subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
-
 
 def first_port() -> int:
     """The first of twelve in a row."""
@@ -294,19 +290,32 @@ def test_a_client_that_is_refused_is_told_by_what_the_page_quotes(fleet: Fleet) 
     )
     north.says(f"({quoted(REFUSED, 2)})")
 
-    # REFUSED 3: `TLS handshake failed`
-    fleet.certificates(fleet.folder / "other", "stranger")
+    # REFUSED 3: nothing, and CoAP answers 4.03, or what is published does not arrive
+    asked = ("policy", "explain", "user:alice", "publish campus/lamp", "--config", north.config)
+    assert hedgerow(*asked)[0] == 1
+    writes = ("-u", "alice", "--password-file", secret)
+    wrong = fleet.publish("--config", north.config, *writes, topic="campus/lamp")
+    assert wrong[0] == 1
+    policy = north.folder / "access.toml"
+    policy.write_text(policy.read_text() + '"user:alice" = ["operator"]\n')
+    assert hedgerow(*asked)[0] == 0
+    north.reload()
+    said = fleet.publish("--config", north.config, *writes, topic="campus/lamp")
+    assert said[0] == 0, said
+
+    # REFUSED 4: `TLS handshake failed`
+    fleet_keys.issue(fleet.folder / "other", "stranger")
     at_north = ("--host", "127.0.0.1", "--port", str(north.mqtts), "-u", "alice")
     strange = ("--cafile", fleet.folder / "other" / "ca.pem", "--password-file", secret)
     assert fleet.publish(*at_north, *strange)[0] == 1
-    north.says(quoted(REFUSED, 3))
+    north.says(quoted(REFUSED, 4))
     at_south = ("--host", "127.0.0.1", "--port", str(south.mqtts), "-u", "operator")
     own = ("--cafile", south.folder / "tls" / "ca.pem", "--password-file", guess)
-    before = south.log.count(quoted(REFUSED, 3))
+    before = south.log.count(quoted(REFUSED, 4))
     assert fleet.publish(*at_south, *own)[0] == 1
-    until(lambda: south.log.count(quoted(REFUSED, 3)) > before, lambda: south.log)
+    until(lambda: south.log.count(quoted(REFUSED, 4)) > before, lambda: south.log)
 
-    # REFUSED 4: nothing
+    # REFUSED 5: nothing
     before_it = north.log
     assert fleet.publish("--host", "127.0.0.1", "--port", str(free_port()))[0] == 1
     assert "127.0.0.1)" not in north.log.removeprefix(before_it)
@@ -366,7 +375,7 @@ def test_what_is_lost_is_replaced_as_the_page_says(fleet: Fleet) -> None:
     # LOST 2: a gateway's certificate or key
     authority = fleet.folder / "authority"
     (north.folder / "tls" / "gateway.key.pem").unlink()
-    fleet.certificates(authority, "--renew", f"{NORTH}=127.0.0.1")
+    fleet_keys.keys("renew", "--ca", authority, NORTH)
     take(authority, NORTH, north)
     north.reload()
     presented = served(north.mqtts, authority / "ca.pem")
@@ -394,7 +403,7 @@ def test_what_is_lost_is_replaced_as_the_page_says(fleet: Fleet) -> None:
     # LOST 5: `ca.key.pem`, the authority's key
     (authority / "ca.key.pem").unlink()
     new_authority = fleet.folder / "new"
-    fleet.certificates(new_authority, f"{NORTH}=127.0.0.1", f"{BARN}=127.0.0.1")
+    fleet_keys.issue(new_authority, f"{NORTH}=127.0.0.1", f"{BARN}=127.0.0.1")
     for gateway in (north, barn):
         for name in ("ca.pem", "revoked.pem"):
             shutil.copy(new_authority / name, gateway.folder / "tls" / name)

@@ -129,6 +129,51 @@ def test_a_password_file_that_is_no_text_is_named(tmp_path: Path, base: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("coap", "named"),
+    [
+        ('key_file = "{server_key}"', "coap.key_file: of no use without certificate_file"),
+        ('certificate_file = "{server}"\nclient_ca_file = "{ca}"', "coap.key_file: missing, and"),
+        (
+            'certificate_file = "{server}"\nkey_file = "{server_key}"',
+            "coap.client_ca_file: missing",
+        ),
+        (
+            'certificate_file = "{server}"\nkey_file = "{ca}"\nclient_ca_file = "{ca}"',
+            "coap.key_file: {ca}: no private key in PEM",
+        ),
+        (
+            'certificate_file = "{edwards}"\nkey_file = "{edwards_key}"\nclient_ca_file = "{ca}"',
+            "coap.key_file: {edwards_key}: a key for Ed25519; over DTLS it must be for ECDSA",
+        ),
+        (
+            'certificate_file = "{server}"\nkey_file = "{open_key}"\nclient_ca_file = "{ca}"',
+            "coap.key_file: {open_key}: mode 0644 lets others in",
+        ),
+    ],
+)
+def test_a_wrong_certificate_of_coap_is_named(
+    tmp_path: Path, base: str, coap: str, named: str
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("gw", is_server=True)
+    edwards = authority.issue("gw", is_server=True, ed25519=True)
+    files = {
+        "ca": authority.file,
+        "server": server.certificate,
+        "server_key": server.key,
+        "edwards": edwards.certificate,
+        "edwards_key": edwards.key,
+        "open_key": tmp_path / "open.key",
+    }
+    files["open_key"].write_bytes(server.key.read_bytes())
+    files["open_key"].chmod(0o644)
+    code, lines = start(tmp_path, base.replace("[coap]", f"[coap]\n{coap.format(**files)}"))
+    assert code == 2
+    (line,) = lines
+    assert named.format(**files) in line
+
+
+@pytest.mark.parametrize(
     ("mqtt", "named"),
     [
         ("tls_port = 0", "mqtt.certificate_file: missing, and tls_port is given"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
+from tree_handler.proof import Verdict
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
 
@@ -128,7 +129,36 @@ class Push:
     request: Request
 
 
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A batch was not taken, for it is not proven to be its origin's: keep it to be looked at, and
+    ask for the certificates of its origin if none of those here is of the key that signed it.
+
+    Attributes:
+        frame: its bytes.
+        header: what it says that it is.
+        link: the neighbour that handed it over; None if it is not known.
+        verdict: what its seal is.
+
+    """
+
+    frame: bytes
+    header: Header
+    link: int | None
+    verdict: Verdict
+
+
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
 Action = (
-    _Sends | Append | RouteBatch | Serve | Push | Look | Lost | Forget | Deliver | DeliverLogged
+    _Sends
+    | Append
+    | RouteBatch
+    | Serve
+    | Push
+    | Look
+    | Lost
+    | Forget
+    | Deliver
+    | DeliverLogged
+    | Refuse
 )

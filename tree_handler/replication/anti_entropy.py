@@ -10,6 +10,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import SendRequest
 from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.repair import Request, Summary
+from tree_handler.replication.told_neighbour import ToldNeighbour
 
 MAX_REQUEST_NUMBERS = 100_000
 """Numbers asked for in one request; the next follows when it is answered. They come as fast as the
@@ -21,51 +22,10 @@ MAX_PUSHED_NUMBERS = 1_000
 MAX_TOLD_STREAMS = 100_000
 """Remembered of what one neighbour told; what it tells of more is not known here."""
 
-MAX_TELLING_ROUNDS = 3
-"""A neighbour that has begun to tell what it has is waited for so long."""
+HELD_S = 60.0
+"""What one neighbour is asked for no other is, for so long at most: it may be slow, or silent."""
 
 _NOTHING = Intervals()
-
-
-@dataclass(slots=True)
-class _Neighbour:
-    picture: Summary = field(default_factory=Summary)
-    """All that it has told."""
-    is_complete: bool = False
-    """Whether it has told all: what it has not named it does not have."""
-    rounds: int = 0
-    """So many rounds it has been telling."""
-    is_fresh: bool = False
-    """Whether it told what it has since the last round."""
-    asked: Request | None = None
-    asked_at: float = 0.0
-    came: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it has sent of the last request."""
-    unsent: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it says that it has and did not send when it was asked."""
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether it has begun to tell what it has and not ended."""
-        return not self.is_complete and 0 < self.rounds <= MAX_TELLING_ROUNDS
-
-    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that it can send, by stream."""
-        for stream in self.picture.have:
-            yield stream, self.kept(stream)
-
-    def kept(self, stream: Epoch) -> Intervals:
-        """What it can send of a stream."""
-        kept = self.picture.kept(stream)
-        unsent = self.unsent.get(stream)
-        return kept if unsent is None else kept.without(unsent)
-
-    def has(self, stream: Epoch) -> Intervals | None:
-        """What it covers of a stream; None for all, since the epoch is over for it."""
-        over = self.picture.over.get(stream[0])
-        if over is not None and stream[1] in over:
-            return None
-        return self.picture.have.get(stream, _NOTHING)
 
 
 @dataclass(slots=True)
@@ -76,19 +36,22 @@ class AntiEntropy:
         have: what this gateway covers, by stream; kept up to date by its owner.
         is_flooded: whether a stream is repaired between neighbours.
         timeout_s: when an unanswered request may be repeated.
+        must_prove: whether batches are sealed: then what neighbours say that there is, and nobody
+            sends, is nothing to wait for.
 
     """
 
     have: Mapping[Epoch, Intervals]
     is_flooded: Callable[[Epoch], bool]
     timeout_s: float
+    must_prove: bool = False
     left_out: int = 0
     """Rows of what neighbours told that were over `MAX_TOLD_STREAMS`."""
-    _neighbours: dict[int, _Neighbour] = field(default_factory=dict)
+    _neighbours: dict[int, ToldNeighbour] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
         """A neighbour is there."""
-        self._neighbours[link] = _Neighbour()
+        self._neighbours[link] = ToldNeighbour(self.must_prove)
 
     def link_down(self, link: int, now: float) -> list[SendRequest]:
         """The neighbour is gone; what it was asked for may be asked of others."""
@@ -110,7 +73,7 @@ class AntiEntropy:
             else:
                 self.left_out += 1
         for stream, numbers in summary.have.items():
-            state.unsent.pop(stream, None)
+            state.told_again(stream)
             if is_over(self.have, stream):
                 continue
             known = picture.have.get(stream)
@@ -144,9 +107,7 @@ class AntiEntropy:
         """What is over here is not asked for, nor known of neighbours."""
         for state in self._neighbours.values():
             for stream in streams:
-                state.picture.have.pop(stream, None)
-                state.picture.kept_from.pop(stream, None)
-                state.unsent.pop(stream, None)
+                state.forget(stream)
 
     @property
     def is_being_told(self) -> bool:
@@ -163,6 +124,26 @@ class AntiEntropy:
         state = self._neighbours.get(link)
         if state is not None and state.asked is not None:
             state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
+
+    def refused(self, link: int, header: Header) -> None:
+        """A neighbour has sent what is not proven to be its origin's: it has not the numbers."""
+        if (state := self._neighbours.get(link)) is not None and header.numbered:
+            state.is_false(header.stream, Intervals([(header.first, header.last)]))
+
+    def offered(self, link: int, header: Header) -> None:
+        """A neighbour has sent what can't be taken yet: it has it, and is to be asked again."""
+        state = self._neighbours.get(link)
+        if state is None or not header.numbered:
+            return
+        have = state.picture.have
+        if header.stream in have or len(have) < MAX_TOLD_STREAMS:
+            have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+
+    def ask_anew(self, now: float) -> list[SendRequest]:
+        """Ask for all that is lacking, whether or not it was asked for and refused."""
+        for state in self._neighbours.values():
+            state.asked = None
+        return self.ask_all(now)
 
     def has_sent(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch that is logged here now: it has it, before it tells."""
@@ -188,7 +169,7 @@ class AntiEntropy:
         return request if request.wanted else None
 
     def _lacking(
-        self, state: _Neighbour, kept: Callable[[Epoch], Intervals]
+        self, state: ToldNeighbour, kept: Callable[[Epoch], Intervals]
     ) -> Iterator[tuple[Epoch, Intervals]]:
         for stream in sorted(self.have, key=_first_control):
             if self.is_flooded(stream) and (theirs := state.has(stream)) is not None:
@@ -199,7 +180,11 @@ class AntiEntropy:
         state = self._neighbours[link]
         if state.asked is not None or not state.is_complete:
             return []
-        asked = [other.asked for other in self._neighbours.values() if other.asked is not None]
+        asked = [
+            other.asked
+            for other in self._neighbours.values()
+            if other.asked is not None and now - other.begun_at < HELD_S
+        ]
         wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
         request = Request.of(
             (
@@ -212,7 +197,7 @@ class AntiEntropy:
         if not request.wanted:
             return []
         state.asked = request
-        state.asked_at = now
+        state.asked_at = state.begun_at = now
         state.came.clear()
         return [SendRequest(link, request)]
 
@@ -238,6 +223,7 @@ class AntiEntropy:
         if state is None or state.asked is None:
             return []
         asked, state.asked = state.asked, None
+        state.unanswered = 0
         was_refused = False
         for stream, ranges in asked.wanted.items():
             left = ranges.without(self.have.get(stream, _NOTHING))
@@ -245,7 +231,7 @@ class AntiEntropy:
             was_refused |= len(left.common(came)) > 0
             unsent = left.without(came)
             if len(unsent):  # trimmed meanwhile, as its next summary will say, or damaged
-                state.unsent.setdefault(stream, Intervals()).update(unsent)
+                state.did_not_send(stream, unsent)
         # What this gateway's own log refused is asked for again by and by, not at once.
         return [] if was_refused else self.ask(link, now)
 
@@ -256,6 +242,7 @@ class AntiEntropy:
             state.rounds += state.rounds > 0
             if state.asked is not None and now - state.asked_at >= self.timeout_s:
                 state.asked = None
+                state.unanswered += self.must_prove and not state.came
                 self._neighbours[link] = self._neighbours.pop(link)
         return self.ask_all(now)
 
@@ -264,14 +251,16 @@ class AntiEntropy:
     def last_known(self, stream: Epoch) -> int:
         """The last number of a stream that any neighbour has, or had before it was trimmed."""
         return max(
-            (state.picture.have.get(stream, _NOTHING).last for state in self._neighbours.values()),
+            (state.last_known(stream) for state in self._neighbours.values()),
             default=0,
         )
 
     def epochs(self, origin: str) -> Iterator[int]:
         """The epochs of clients' messages of an origin that neighbours named."""
         for state in self._neighbours.values():
-            yield from (epoch for name, epoch in state.picture.have if name == origin)
+            for stream in state.picture.have:
+                if stream[0] == origin and (not self.must_prove or state.last_known(stream)):
+                    yield stream[1]
 
     def can_send(self, stream: Epoch) -> Iterator[Intervals]:
         """What neighbours can send of a stream."""
@@ -307,6 +296,9 @@ class AntiEntropy:
     def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
         """What is missing here and no neighbour can send; nothing while one is telling.
 
+        Where batches are sealed, what is behind the last proven number is not missing: that there
+        is more, or was, is what somebody says.
+
         Args:
             expected: up to which number some streams must come, whoever has them.
 
@@ -316,7 +308,9 @@ class AntiEntropy:
             return found
         for stream in self._streams(expected):
             have = self.have.get(stream, _NOTHING)
-            last = max(have.last, expected.get(stream, 0), self.last_known(stream))
+            last = max(have.last, expected.get(stream, 0))
+            if not self.must_prove:
+                last = max(last, self.last_known(stream))
             if have.contiguous_from(1) >= last:
                 continue
             missing = Intervals(have.missing(1, last))
@@ -328,8 +322,9 @@ class AntiEntropy:
 
     def _streams(self, expected: Iterable[Epoch]) -> list[Epoch]:
         streams = dict.fromkeys((*self.have, *expected))
-        for state in self._neighbours.values():
-            streams |= dict.fromkeys(state.picture.have)
+        if not self.must_prove:
+            for state in self._neighbours.values():
+                streams |= dict.fromkeys(state.picture.have)
         return [stream for stream in streams if self.is_flooded(stream)]
 
 

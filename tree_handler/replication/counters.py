@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Messages, but for `forwarded` and `discarded` (batches), `forgotten` (streams) and `left_out`
-    (rows that neighbours told over a limit)."""
+    """Messages, but for `forwarded` and `discarded` (batches), `forgotten` (streams), `left_out`
+    (rows that neighbours told over a limit, and batches that would make too many gaps), `forged`
+    (batches that their seal does not prove, or that have none) and `unknown` (batches that an
+    unknown key has signed)."""
 
     published: int = 0
     received: int = 0
@@ -21,3 +23,5 @@ class Counters:
     set_aside: int = 0
     forgotten: int = 0
     left_out: int = 0
+    forged: int = 0
+    unknown: int = 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Header
+from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Header, Seal
 from tree_handler.replication.actions import Action, RouteBatch, SendBatch
+from tree_handler.replication.answering import answer
 from tree_handler.replication.counters import Counters
-from tree_handler.replication.repair import answer
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class Flooding:
         own: this gateway's id and boot epoch.
         floods_clients: whether clients' streams go to all.
         counters: those of replication.
+        seal: see `OwnBatches`.
         links: by number.
 
     """
@@ -38,6 +39,7 @@ class Flooding:
     own: Epoch
     floods_clients: bool
     counters: Counters
+    seal: Seal | None = None
     links: dict[int, LinkState] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
@@ -113,4 +115,4 @@ class Flooding:
             return []
         sent = [row for row in frames if row[1].numbered and self.is_flooded(row[1].stream)]
         self.counters.forwarded += len(sent)
-        return [SendBatch(link, frame) for frame in answer(sent)]
+        return [SendBatch(link, frame) for frame in answer(sent, self.seal)]

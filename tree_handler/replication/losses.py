@@ -103,9 +103,14 @@ class Losses:
         self.start_over()
         for key, left in result.left.items():
             stuck_s = now - self._stuck.get(key, now)
+            denied = self.searches.denied(result, key)
             was_asked = key[0].removeprefix(CONTROL_PREFIX) in result.origins
-            if was_asked or stuck_s >= self.origin_gone_s:
+            if denied is not None:
+                was_asked = len(left.common(denied)) > 0
+            if stuck_s >= self.origin_gone_s:
                 yield key, left
+            elif was_asked:
+                yield key, left if denied is None else left.common(denied)
             else:  # each search asks everybody; who was away for long may stay away
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, ended_at + wait_s)

@@ -23,11 +23,13 @@ class OwnBatches:
     Args:
         origin: this gateway's id.
         epoch: its boot epoch.
+        seal: proves that they are this gateway's; None where nobody seals.
 
     """
 
     origin: str
     epoch: int
+    seal: batch.Seal | None = None
     _next: dict[int, int] = field(default_factory=dict)
     _has_told_epochs: bool = False
     _unsaid: tuple[int, int] | None = None
@@ -48,8 +50,9 @@ class OwnBatches:
         flags: int,
         origin_time_us: int,
         have: Mapping[Epoch, Intervals],
+        address: bytes = b"",
     ) -> list[Made]:
-        """Make the next batch.
+        """Make the next batch; for its ``address`` see `batch.make`.
 
         Before all else that is logged in this epoch comes what tells where earlier ones ended.
 
@@ -58,13 +61,13 @@ class OwnBatches:
 
         """
         if not flags & Flags.LOGGED or self._has_told_epochs:
-            return [self._made(rows, flags, origin_time_us)]
+            return [self._made(rows, flags, origin_time_us, address)]
         told = statement(self.origin, self.epoch, have).row()
         if flags & Flags.CONTROL:
             return [self._made([told, *rows], flags, origin_time_us)]
         return [
             self._made([told], Flags.LOGGED | Flags.CONTROL, origin_time_us),
-            self._made(rows, flags, origin_time_us),
+            self._made(rows, flags, origin_time_us, address),
         ]
 
     def accepted(self, header: Header) -> None:
@@ -92,12 +95,22 @@ class OwnBatches:
         return [] if said is None else self._statements(said)
 
     def _statements(self, said: tuple[int, int]) -> list[Made]:
-        return [batch.passed((self.origin, self.epoch), *part) for part in parts(*said)]
+        stream = (self.origin, self.epoch)
+        return [batch.passed(stream, *part, seal=self.seal) for part in parts(*said)]
 
-    def _made(self, rows: Sequence[Row], flags: int, origin_time_us: int) -> Made:
+    def _made(
+        self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
+    ) -> Made:
         first = self._next.get(flags & _KIND, 1)
         return batch.make(
-            self.origin, self.epoch, first, rows, flags=flags, origin_time_us=origin_time_us
+            self.origin,
+            self.epoch,
+            first,
+            rows,
+            flags=flags,
+            origin_time_us=origin_time_us,
+            seal=self.seal,
+            address=address,
         )
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgpack
 
-from tree_handler import batch
-from tree_handler.batch import Epoch, Header
+from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.proof import MAX_SIGNATURE_BYTES
 
 MAX_ORIGIN_CHARACTERS = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
@@ -180,6 +180,9 @@ class Request:
         return cls(_wanted("request", _unpack("request", data)))
 
 
+MAX_DENIALS = 64
+"""In one answer to a search; more are left out, and asked for by the next one."""
+
 SearchId = tuple[str, int, int]
 """Who seeks: gateway id, boot epoch, and which of its searches it is."""
 
@@ -211,6 +214,27 @@ class Seek:
 
 
 @dataclass(frozen=True, slots=True)
+class Denial:
+    """An origin's own word, in a search, on numbers of its streams that its log has not.
+
+    Attributes:
+        origin: who says it.
+        lacks: the numbers.
+        seal: its signature (`tree_handler.seal.Seals.say`).
+
+    """
+
+    origin: str
+    lacks: dict[Epoch, Intervals]
+    seal: bytes = b""
+
+    def signed_part(self, number: SearchId) -> bytes:
+        """What the seal is of, in this search."""
+        packed: bytes = msgpack.packb(["denial", *number, self.origin, _rows(self.lacks)])
+        return packed
+
+
+@dataclass(frozen=True, slots=True)
 class Sought:
     """What was found nowhere behind whoever answers.
 
@@ -219,6 +243,7 @@ class Sought:
         left: the numbers that are still missing.
         origins: who of their origins was asked.
         complete: whether all were asked and answered.
+        denials: what those origins say themselves, where gateways sign.
 
     """
 
@@ -226,12 +251,13 @@ class Sought:
     left: dict[Epoch, Intervals]
     origins: frozenset[str]
     complete: bool
+    denials: tuple[Denial, ...] = ()
 
     def encode(self) -> bytes:
         """The wire form."""
-        packed: bytes = msgpack.packb(
-            [*self.number, _rows(self.left), sorted(self.origins), self.complete]
-        )
+        denials = [[one.origin, _rows(one.lacks), one.seal] for one in self.denials]
+        row = [*self.number, _rows(self.left), sorted(self.origins), self.complete]
+        packed: bytes = msgpack.packb([*row, denials] if denials else row)
         return packed
 
     @classmethod
@@ -243,7 +269,7 @@ class Sought:
 
         """
         row = _unpack("sought", data)
-        if not isinstance(row, list) or len(row) != 6 or not isinstance(row[5], bool):
+        if not isinstance(row, list) or len(row) not in (6, 7) or not isinstance(row[5], bool):
             raise ProtocolError("sought", row)
         left, origins = _wanted("sought", row[3]), row[4]
         if (
@@ -252,30 +278,21 @@ class Sought:
             or not all(isinstance(origin, str) for origin in origins)
         ):
             raise ProtocolError("sought origins", origins)
-        return cls(_search_id("sought", row), left, frozenset(origins), row[5])
+        number = _search_id("sought", row)
+        return cls(number, left, frozenset(origins), row[5], _denials(row[6:]))
 
 
-def answer(batches: Iterable[tuple[bytes, Header]]) -> Iterator[bytes]:
-    """What is sent of the batches that the log has of a request.
-
-    Of what is not to leave its origin a statement goes instead, so that the asker need not wait
-    for it; of what this gateway alone was passed over, nothing.
-    """
-    unsaid: tuple[Epoch, int, int] | None = None
-    for frame, header in batches:
-        stays = header.local and header.logged
-        if unsaid is not None and not (
-            stays and unsaid[0] == header.stream and unsaid[2] + 1 == header.first
-        ):
-            yield batch.passed(*unsaid)[0]
-            unsaid = None
-        if stays:
-            first = header.first if unsaid is None else unsaid[1]
-            unsaid = header.stream, first, header.last
-        elif not header.local:
-            yield frame
-    if unsaid is not None:
-        yield batch.passed(*unsaid)[0]
+def _denials(fields: list[Any]) -> tuple[Denial, ...]:
+    found = []
+    for row in fields[0] if fields and isinstance(fields[0], list) else ():
+        match row:
+            case [str(origin), lacks, bytes(seal)] if len(seal) <= MAX_SIGNATURE_BYTES:
+                found.append(Denial(origin, _wanted("denial", lacks), seal))
+            case _:
+                raise ProtocolError("denial", row)
+    if len(found) > MAX_DENIALS:
+        raise ProtocolError("denials", len(found))
+    return tuple(found)
 
 
 def pack_numbers(numbers: Mapping[Epoch, Intervals]) -> bytes:

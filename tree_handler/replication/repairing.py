@@ -15,6 +15,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Push, Serve
 from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.arrivals import Arrivals
 from tree_handler.replication.counters import Counters
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.epochs_over import KEPT_LIVES
@@ -25,6 +26,7 @@ from tree_handler.replication.own_batches import OwnBatches
 from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
 from tree_handler.replication.search import Searches
 from tree_handler.replication.telling import Telling
+from tree_handler.seal import Seals
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class RepairSettings:
         origin_gone_s: for how long a number is waited for that nobody within reach has, while its
             origin is not within reach either: it may come back and have it.
         kept_lives: see `epochs_over.KEPT_LIVES`.
+        seals: proves what this gateway makes, and checks what comes; None where nobody seals.
 
     """
 
@@ -48,6 +51,7 @@ class RepairSettings:
     timeout_s: float = 5.0
     origin_gone_s: float = 24 * 3600.0
     kept_lives: int = KEPT_LIVES
+    seals: Seals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class SharedParts:
         neighbours: what they have told, and are asked for.
         openings: what opens an epoch whose earlier ones nobody has.
         searches: those under way for what no neighbour has.
+        arrivals: which batches are taken.
 
     """
 
@@ -73,6 +78,7 @@ class SharedParts:
     neighbours: AntiEntropy
     openings: Openings
     searches: Searches
+    arrivals: Arrivals
 
     @classmethod
     def made(
@@ -84,14 +90,19 @@ class SharedParts:
         counters: Counters,
     ) -> SharedParts:
         """Make them for a gateway with this id and boot epoch; see `Replication` for the rest."""
-        floods = settings.floods_clients
-        flooding = Flooding(own, floods, counters)
+        floods, seals = settings.floods_clients, settings.seals
+        seal = None if seals is None else seals.seal
+        made = OwnBatches(*own, seal)
+        flooding = Flooding(own, floods, counters, seal)
         order = EpochOrder(own, have, told, from_origin_alone=not floods)
         telling = Telling(have, flooding.is_flooded)
-        neighbours = AntiEntropy(have, flooding.is_flooded, settings.timeout_s)
+        neighbours = AntiEntropy(
+            have, flooding.is_flooded, settings.timeout_s, must_prove=seals is not None
+        )
         openings = Openings(order, neighbours, None if floods else settings.origin_gone_s)
-        searches = Searches(*own, telling.kept, 2 * settings.interval_s)
-        return cls(OwnBatches(*own), flooding, order, telling, neighbours, openings, searches)
+        searches = Searches(*own, telling.kept, 2 * settings.interval_s, seals)
+        arrivals = Arrivals(have, made, flooding, neighbours, counters, seals)
+        return cls(made, flooding, order, telling, neighbours, openings, searches, arrivals)
 
 
 class Repairing:
@@ -174,6 +185,10 @@ class Repairing:
     def receive_request(self, link: int, request: Request) -> list[Action]:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._flooding else []
+
+    def ask_anew(self, now: float) -> list[Action]:
+        """What was refused may be taken now: ask for it without a wait."""
+        return [*self._neighbours.ask_anew(now)]
 
     def progressed(self, link: int, now: float) -> None:
         """A part of what a neighbour was asked for has come: the rest is waited for anew."""

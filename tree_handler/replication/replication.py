@@ -34,6 +34,7 @@ from tree_handler.replication.actions import (
     Look,
     Lost,
     Push,
+    Refuse,
     RouteBatch,
     SendBatch,
     SendRepair,
@@ -43,14 +44,14 @@ from tree_handler.replication.actions import (
     SendSummary,
     Serve,
 )
+from tree_handler.replication.arrivals import known
 from tree_handler.replication.counters import Counters
-from tree_handler.replication.delivery import Deliver, OrderedDelivery
+from tree_handler.replication.delivery import OrderedDelivery
 from tree_handler.replication.epochs_over import is_over, prune
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repairing import Repairing, RepairSettings, SharedParts
 from tree_handler.replication.set_aside import SetAside
-from tree_handler.replication.unlogged import Unlogged
 
 __all__ = [
     "Action",
@@ -59,6 +60,7 @@ __all__ = [
     "Look",
     "Lost",
     "Push",
+    "Refuse",
     "RepairSettings",
     "Replication",
     "RouteBatch",
@@ -74,11 +76,6 @@ __all__ = [
 MAX_NUMBER = (1 << 64) - 1
 _NOTHING = Intervals()
 _EVERYTHING = Intervals([(1, MAX_NUMBER)])
-
-
-def known(have: Intervals, header: Header) -> bool:
-    """De-duplication: whether every message of a batch is here already."""
-    return have.covers(header.first, header.last)
 
 
 class Replication:
@@ -123,7 +120,7 @@ class Replication:
         self._neighbours = shared.neighbours
         self._openings = shared.openings
         self._searches = shared.searches
-        self._unlogged = Unlogged()
+        self._arrivals = shared.arrivals
         self._delivery = OrderedDelivery()
         self._set_aside = SetAside()
         self._forgetting = Forgetting(
@@ -150,7 +147,9 @@ class Replication:
         """The number that the next logged message of this gateway's clients gets."""
         return self._own.next_logged
 
-    def publish(self, rows: Sequence[Row], flags: int, origin_time_us: int) -> list[Action]:
+    def publish(
+        self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
+    ) -> list[Action]:
         """Make the next batch of this origin and send it on its way.
 
         Args:
@@ -158,12 +157,13 @@ class Replication:
             flags: LOCAL (with LOGGED) if they are not to leave this gateway: they are numbered and
                 logged as all are, and others are told to pass over their numbers.
             origin_time_us: this gateway's wall clock, microseconds since 1970.
+            address: see `batch.make`.
 
         Raises:
             BatchError: no messages, or too large.
 
         """
-        made = self._own.make(rows, flags, origin_time_us, self.have)
+        made = self._own.make(rows, flags, origin_time_us, self.have, address)
         if flags & Flags.LOGGED:
             return [Append(frame, header, None) for frame, header in made]
         ((frame, header),) = made
@@ -217,7 +217,9 @@ class Replication:
 
     # -- clients' streams that somebody else routes --------------------------------------------
 
-    def take(self, frame: bytes, header: Header, *, repaired: bool = False) -> list[Action]:
+    def take(
+        self, frame: bytes, header: Header, *, link: int | None = None, repaired: bool = False
+    ) -> list[Action]:
         """Take a batch of another gateway's clients that was sent to this one, logged or QoS 0.
 
         The same rules as for a batch from a link: what is known is dropped and counted; of a
@@ -227,13 +229,14 @@ class Replication:
         Args:
             frame: the bytes of a whole batch.
             header: what `batch.check` made of them.
+            link: the one it came over.
             repaired: whether it was asked for.
 
         Raises:
             ProtocolError: of this gateway's own epoch, or not to leave another gateway.
 
         """
-        return self._take(frame, header, None, repair=repaired)
+        return self._arrivals.take(frame, header, None, link, repair=repaired)
 
     def passed_over(
         self, stream: Epoch, first: int, last: int, *, is_lost: bool = False
@@ -301,6 +304,7 @@ class Replication:
                 self._own.is_own(header)
                 or not self._flooding.is_flooded(header.stream)
                 or self._neighbours.can_another_send(link, *numbers)
+                or self._arrivals.refusal(frame, header, link) is not None
                 or not self._set_aside.is_due(header, str(error))
             ):
                 raise
@@ -315,8 +319,13 @@ class Replication:
             return []
         if repair:
             self._neighbours.came(link, header)
-        taken = self._take(frame, header, link, repair=repair)
+        taken = self._arrivals.take(frame, header, link, link, repair=repair)
         if not (self._searches.are_under_way and header.numbered):
+            return taken
+        # What is known here was not looked at, and may be another batch than the one that is.
+        if not taken and (refuse := self._arrivals.refusal(frame, header, link)) is not None:
+            return [refuse]
+        if any(isinstance(action, Refuse) for action in taken):
             return taken
         return [*self._searches.relay(link, frame, header), *taken]
 
@@ -352,33 +361,6 @@ class Replication:
         return not stream[0].startswith((CONTROL_PREFIX, NOTE_PREFIX))
 
     # -- within ------------------------------------------------------------------------------
-
-    def _take(
-        self, frame: bytes, header: Header, source: int | None, *, repair: bool
-    ) -> list[Action]:
-        if header.local:
-            self.counters.malformed += 1
-            raise ProtocolError("batch that was not to leave its gateway", str(header))
-        if not header.numbered:
-            return self._take_unlogged(header, frame, source)
-        have = self.have.get(header.stream)
-        if known(have, header) if have is not None else is_over(self.have, header.stream):
-            self.counters.duplicates += not header.passed
-            return []
-        if self._own.is_own(header):
-            # Nobody else numbers for this epoch: a second gateway runs under this id.
-            self.counters.malformed += 1
-            raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
-        if repair and not header.passed:
-            self.counters.repaired += header.count
-        return [Append(frame, header, source)]
-
-    def _take_unlogged(self, header: Header, frame: bytes, source: int | None) -> list[Action]:
-        if self._own.is_own(header) or not self._unlogged.is_new(header):
-            self.counters.duplicates += 1
-            return []
-        self.counters.received += header.count
-        return [*self._flooding.flood(frame, header, source), Deliver(frame, header, header.first)]
 
     def _noted(self, header: Header) -> list[Action]:
         """The log has a note of this gateway's own: epochs are open, or over."""

@@ -22,7 +22,8 @@ from itertools import chain
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
-from tree_handler.replication.repair import SearchId, Seek, Sought
+from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
+from tree_handler.seal import Seals
 
 MAX_SEARCHES = 64
 """Searches of others under way here; more are answered as not complete."""
@@ -45,6 +46,7 @@ class _Search:
         waiting: the links that have not answered.
         origins: those who number what is sought and were asked.
         complete: whether all were asked and answered.
+        denials: what origins say themselves that they have not, by origin.
 
     """
 
@@ -54,6 +56,7 @@ class _Search:
     waiting: set[int] = field(default_factory=set)
     origins: set[str] = field(default_factory=set)
     complete: bool = True
+    denials: dict[str, Denial] = field(default_factory=dict)
 
 
 class Searches:
@@ -64,12 +67,20 @@ class Searches:
         epoch: its boot epoch, so that its searches are named as nobody's before.
         kept: the numbers of a stream that its log may still hold.
         settle_s: who links within this time of a search's end is asked too, at least.
+        seals: signs what this gateway has not of its own streams, and checks what others say of
+            theirs; None where nobody signs.
 
     """
 
     def __init__(
-        self, own: str, epoch: int, kept: Callable[[Epoch], Intervals], settle_s: float
+        self,
+        own: str,
+        epoch: int,
+        kept: Callable[[Epoch], Intervals],
+        settle_s: float,
+        seals: Seals | None = None,
     ) -> None:
+        self._seals = seals
         self._own = own
         self._epoch = epoch
         self._kept = kept
@@ -140,6 +151,9 @@ class Searches:
             for key, numbers in search.left.items()
         }
         search.origins |= answer.origins
+        for denial in answer.denials:
+            if len(search.denials) < MAX_DENIALS:
+                search.denials.setdefault(denial.origin, denial)
         search.complete &= answer.complete
         search.waiting.discard(link)
         return self._end_if_answered(answer.number, search)
@@ -212,7 +226,33 @@ class Searches:
     def _is_origin_of(self, wanted: Iterable[Epoch]) -> set[str]:
         return {self._own} & {name.removeprefix(CONTROL_PREFIX) for name, _ in wanted}
 
+    def denied(self, result: Sought, stream: Epoch) -> Intervals | None:
+        """The numbers of a stream that its origin says itself that it has not; None where nobody
+        signs, and who was asked is what those on the way say."""
+        if self._seals is None:
+            return None
+        origin = stream[0].removeprefix(CONTROL_PREFIX)
+        found = Intervals()
+        for denial in result.denials:
+            if denial.origin == origin and self._seals.has_said(
+                origin, denial.signed_part(result.number), denial.seal
+            ):
+                found.update(denial.lacks.get(stream, _NOTHING))
+        return found
+
+    def _deny(self, number: SearchId, search: _Search) -> None:
+        own = {
+            key: numbers
+            for key, numbers in search.left.items()
+            if key[0].removeprefix(CONTROL_PREFIX) == self._own
+        }
+        if self._seals is not None and own:
+            denial = Denial(self._own, own)
+            seal = self._seals.say(denial.signed_part(number))
+            search.denials[self._own] = Denial(self._own, own, seal)
+
     def _pass_on(self, number: SearchId, search: _Search) -> list[Action]:
+        self._deny(number, search)
         wanted = _present(search.left)
         if wanted:
             search.waiting = self._links - {search.parent}
@@ -226,7 +266,9 @@ class Searches:
         del self._active[number]
         self._settle(number, search)
         left = _present(search.left)
-        answer = Sought(number, left, frozenset(search.origins), complete=search.complete)
+        denials = tuple(search.denials.values())
+        origins = frozenset(search.origins)
+        answer = Sought(number, left, origins, complete=search.complete, denials=denials)
         if search.parent is None:
             self.result = answer
             return []

@@ -24,6 +24,13 @@ class Unlogged:
         self.seen: dict[Epoch, Intervals] = {}
         self._latest: dict[str, int] = {}
 
+    def is_known(self, header: Header) -> bool:
+        """Whether all messages of a batch were seen, or are of an epoch that is not the latest."""
+        name, epoch = stream = header.stream
+        latest = self._latest.get(name, 0)
+        seen = self.seen.get(stream)
+        return epoch < latest or (seen is not None and seen.covers(header.first, header.last))
+
     def is_new(self, header: Header) -> bool:
         """Whether any message of a batch was not seen before; from now on all were."""
         name, epoch = stream = header.stream

@@ -96,6 +96,12 @@ class Accounts:
         while len(self.streams) > MAX_STREAMS:
             del self.streams[min(self.streams)]
 
+    def last_for(self, epoch: int, to: Iterable[str]) -> list[tuple[str, int]]:
+        """For each gateway the last number that is for it, as `accepted` will say."""
+        stream = self.streams.get(epoch)
+        accounts = {} if stream is None else stream.accounts
+        return [(one, accounts[one].wanted.last if one in accounts else 0) for one in to]
+
     def accepted(
         self, epoch: int, first: int, last: int, to: Iterable[str], now: float
     ) -> list[tuple[str, int]]:

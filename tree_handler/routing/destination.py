@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import Replication
+from tree_handler.replication.replication import Append, Replication
 from tree_handler.routing.actions import Action, Settle
-from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell
+from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell, before_in
+from tree_handler.seal import is_addressed
 
 MAX_ASKED_NUMBERS = 5_000
 """Numbers asked for at once; the answer brings up the next."""
@@ -68,18 +69,39 @@ class Destination:
         self._asked: dict[Epoch, _Asked] = {}
         self._number = 0
 
-    def take(self, message: Carry, header: Header, before: int, now: float) -> list[Action]:
-        """Take a batch; the number before which none since ``before`` is for this gateway."""
+    def take(
+        self, message: Carry, header: Header, before: int, now: float, link: int | None = None
+    ) -> list[Action]:
+        """Take a batch that came over a link; none of its stream's numbers since ``before`` is for
+        this gateway."""
         stream, core = header.stream, self._core
+        taken = core.take(message.frame, header, link=link, repaired=message.is_repair)
         if not header.logged:
-            return [*core.take(message.frame, header)]
+            return [*taken]
+        if core.settings.seals is not None:
+            if not any(isinstance(action, Append) for action in taken):
+                return [*taken]  # known, so its seal was not looked at, or refused
+            if (proven := self._proven(message, header)) is None:
+                # Of what was asked for the origin's word follows; else it is asked for.
+                first = header.first
+                missing = core.covered(stream).missing(1, first - 1) if first > 1 else ()
+                asked = [] if message.is_repair else self._ask(stream, Intervals(missing), now)
+                return [*taken, *asked]
+            before = proven
         actions: list[Action] = []
         if before + 1 < header.first:
             actions += core.passed_over(stream, before + 1, header.first - 1)
-        actions += core.take(message.frame, header, repaired=message.is_repair)
+        actions += taken
         if before and not message.is_repair:
             actions += self._ask(stream, Intervals(core.covered(stream).missing(1, before)), now)
         return actions
+
+    def _proven(self, message: Carry, header: Header) -> int | None:
+        """The number that the origin says was the last for this gateway before, by its seal."""
+        listed = message.whole_list()
+        if message.is_repair or not is_addressed(message.frame, header, listed):
+            return None
+        return before_in(listed, self._core.origin)
 
     def claimed(
         self, stream: Epoch, last: int, tail: int, answered: int, now: float

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
-from tree_handler.batch import Header
+from tree_handler.batch import Flags, Header
 from tree_handler.routing.actions import SendRouted
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell
+from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell, pack_pairs, signed_part
+from tree_handler.seal import Seals
 
 
 class Passing:
@@ -22,10 +24,14 @@ class Passing:
     Args:
         locator: where all gateways are.
         counters: those of routed mode.
+        seals: proves what this gateway says; None where nobody seals.
 
     """
 
-    def __init__(self, locator: Locator, counters: Counter[str]) -> None:
+    def __init__(
+        self, locator: Locator, counters: Counter[str], seals: Seals | None = None
+    ) -> None:
+        self._seals = seals
         self._locator = locator
         self._counters = counters
 
@@ -44,7 +50,10 @@ class Passing:
         sends: list[SendRouted] = []
         for link, places in self._by_link([pair[0] for pair in message.to], source, hops).items():
             to = tuple(message.to[place] for place in places)
-            part = Carry(to, message.frame, message.is_repair)
+            listed = message.listed
+            if not listed and header.flags & Flags.ADDRESSED and len(to) < len(message.to):
+                listed = pack_pairs(message.to)
+            part = Carry(to, message.frame, message.is_repair, listed=listed)
             sends.append(self._send_batch(link, part.encode(hops), header))
         return sends
 
@@ -59,24 +68,35 @@ class Passing:
         return [self._send_batch(link, payload, header) for link in sorted(links)]
 
     def claim(self, claim: Claim, source: int | None, hops: int) -> list[SendRouted]:
-        """Send a claim to all that it is for."""
+        """Send a claim to all that it is for; one that begins here is sealed."""
+        if source is None and self._seals is not None:
+            claim = replace(claim, seal=self._seals.say(signed_part(claim)))
         hops -= source is not None
         sends: list[SendRouted] = []
         for link, places in self._by_link([one[0] for one in claim.to], source, hops).items():
-            to = tuple(claim.to[place] for place in places)
-            sends.append(SendRouted(link, Claim(claim.stream, claim.last, to).encode(hops)))
+            part = claim
+            if not claim.seal:  # what is sealed goes on as a whole
+                to = tuple(claim.to[place] for place in places)
+                part = Claim(claim.stream, claim.last, to)
+            sends.append(SendRouted(link, part.encode(hops)))
         return sends
 
     def to(
         self, gateway_id: str, message: Tell | Ask | Ack, source: int | None, hops: int
     ) -> list[SendRouted]:
-        """Send a message to one gateway."""
+        """Send a message to one gateway; one that begins here is sealed."""
+        said = self._said(message, source)
         hops -= source is not None
         is_urgent = not isinstance(message, Tell)
         return [
-            SendRouted(link, message.encode(hops), is_urgent=is_urgent)
+            SendRouted(link, said.encode(hops), is_urgent=is_urgent)
             for link in self._by_link((gateway_id,), source, hops)
         ]
+
+    def _said(self, word: Tell | Ask | Ack, source: int | None) -> Tell | Ask | Ack:
+        if source is not None or self._seals is None:
+            return word
+        return replace(word, seal=self._seals.say(signed_part(word)))
 
     def _send_batch(self, link: int, payload: bytes, header: Header) -> SendRouted:
         self._counters["carried"] += 1

@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tree_handler import batch
-from tree_handler.batch import Epoch, Header, Row
+from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
@@ -55,7 +55,10 @@ from tree_handler.routing.wire import (
     Carry,
     Claim,
     Tell,
+    Word,
+    signed_part,
 )
+from tree_handler.seal import address_of
 
 TOPIC = routed_wire.TOPIC
 
@@ -89,7 +92,8 @@ class Routed:
         self._core = core
         self._ways = ways
         self._own_id = core.origin
-        self._passing = Passing(locator, self.counters)
+        self._seals = core.settings.seals
+        self._passing = Passing(locator, self.counters, self._seals)
         self._destination = Destination(core, self._from_here, self.counters)
         self._serving: dict[str, Ask] = {}
         """The request of each gateway that the log is read for."""
@@ -101,6 +105,13 @@ class Routed:
     def runs(self, rows: Sequence[Row]) -> list[Run]:
         """Cut a turn's messages into runs, each of which becomes a batch of its own."""
         return cut(rows, self.interests, self._ways)
+
+    def address(self, run: Run, flags: int) -> bytes:
+        """What the seal of a run's next batch says of whom it is for: nothing if nobody seals."""
+        if self._seals is None or not run.to or not flags & Flags.LOGGED:
+            return b""
+        before = self.accounts.last_for(self._core.epoch, sorted(run.to))
+        return address_of(routed_wire.pack_pairs(tuple(before)))
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
@@ -177,7 +188,7 @@ class Routed:
         to = message.to if isinstance(message, Tell) else message.stream[0]
         if to != self._own_id:
             return [*self._passing.to(to, message, link, hops)]
-        return self._receive_own(message, now)
+        return self._receive_own(message, now) if self._is_said(message) else []
 
     def _receive_own(self, message: Tell | Ask | Ack, now: float) -> list[Action]:
         if isinstance(message, Tell):
@@ -292,22 +303,32 @@ class Routed:
         if onward is not None:
             actions += self._passing.carry_in_overlay(message, header, onward, hops - 1)
         elif len(mine) < len(message.to):
+            if mine and header.flags & Flags.ADDRESSED:
+                message.listed = message.whole_list()
             message.to = tuple(pair for pair in message.to if pair[0] != self._own_id)
             actions += self._passing.carry(message, header, link, hops - 1)
         for _, before in mine:
-            actions += self._destination.take(message, header, before, now)
+            actions += self._destination.take(message, header, before, now, link)
         return actions
 
     def _receive_claim(self, link: int, claim: Claim, hops: int, now: float) -> list[Action]:
         others = tuple(one for one in claim.to if one[0] != self._own_id)
         actions: list[Action] = []
         if others:
-            onward = Claim(claim.stream, claim.last, others)
+            onward = claim if claim.seal else Claim(claim.stream, claim.last, others)
             actions += self._passing.claim(onward, link, hops)
         for gateway_id, tail, answered in claim.to:
-            if gateway_id == self._own_id:
+            if gateway_id == self._own_id and self._is_said(claim):
                 actions += self._destination.claimed(claim.stream, claim.last, tail, answered, now)
         return actions
+
+    def _is_said(self, word: Word) -> bool:
+        """Whether who is said to say something has said it, as far as seals are looked at."""
+        seals = self._seals
+        if seals is None or seals.has_said(word.sayer, signed_part(word), word.seal):
+            return True
+        self.counters["forged"] += 1
+        return False
 
     def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[Action]:
         return [*self._passing.to(gateway_id, message, None, MAX_HOPS)]

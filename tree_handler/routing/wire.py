@@ -8,7 +8,7 @@ may still pass, and what the kind says. Behind that of a `Carry` stand the batch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
@@ -17,6 +17,7 @@ from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.member import check_name
+from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.routing.locator import MAX_BEHIND
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
@@ -44,6 +45,8 @@ class Carry:
         frame: the bytes of the batch.
         is_repair: it was asked for.
         overlay: the overlay that it travels in; empty for the common tree.
+        listed: all that the batch was for, as `pack_pairs` has them, where these are a part of
+            them and the batch is sealed for the whole list.
 
     """
 
@@ -51,10 +54,16 @@ class Carry:
     frame: bytes
     is_repair: bool = False
     overlay: bytes = b""
+    listed: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
-        return _pack(0, hops, self.overlay, self.is_repair, self.to) + self.frame
+        row = (0, hops, self.overlay, self.is_repair, self.to)
+        return _pack(*row, self.listed) + self.frame if self.listed else _pack(*row) + self.frame
+
+    def whole_list(self) -> bytes:
+        """All that the batch was for, as `pack_pairs` has them."""
+        return self.listed or pack_pairs(self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +83,16 @@ class Claim:
     stream: Epoch
     last: int
     to: tuple[Claimed, ...]
+    seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
-        return _pack(1, hops, *self.stream, self.last, self.to)
+        return _word(1, hops, self.seal, *self.stream, self.last, self.to)
+
+    @property
+    def sayer(self) -> str:
+        """Who says it."""
+        return self.stream[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +117,18 @@ class Tell:
     passed: Intervals
     gone: Intervals
     number: int = 0
+    seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
         ranges = list(self.passed), list(self.gone)
-        return _pack(2, hops, self.to, *self.stream, self.last, self.tail, *ranges, self.number)
+        said = (self.to, *self.stream, self.last, self.tail, *ranges, self.number)
+        return _word(2, hops, self.seal, *said)
+
+    @property
+    def sayer(self) -> str:
+        """Who says it."""
+        return self.stream[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +147,17 @@ class Ask:
     asker: str
     ranges: Intervals
     number: int = 0
+    seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
-        return _pack(3, hops, *self.stream, self.asker, list(self.ranges), self.number)
+        said = (*self.stream, self.asker, list(self.ranges), self.number)
+        return _word(3, hops, self.seal, *said)
+
+    @property
+    def sayer(self) -> str:
+        """Who says it."""
+        return self.asker
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +167,30 @@ class Ack:
     stream: Epoch
     gateway_id: str
     covered: int
+    seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
         """The wire form."""
-        return _pack(4, hops, *self.stream, self.gateway_id, self.covered)
+        return _word(4, hops, self.seal, *self.stream, self.gateway_id, self.covered)
+
+    @property
+    def sayer(self) -> str:
+        """Who says it."""
+        return self.gateway_id
 
 
-Message = Carry | Claim | Tell | Ask | Ack
+Word = Claim | Tell | Ask | Ack
+Message = Carry | Word
+
+
+def signed_part(word: Word) -> bytes:
+    """What a word's seal is of: all that it says, and nothing that changes on its way."""
+    return replace(word, seal=b"").encode(0)
+
+
+def pack_pairs(pairs: Pairs) -> bytes:
+    """Whom a batch is for, as bytes that are the same everywhere."""
+    return _pack(*pairs)
 
 
 def decode(data: bytes) -> tuple[Message, int]:
@@ -170,31 +216,54 @@ def decode(data: bytes) -> tuple[Message, int]:
     if kind != 0 and unpacker.tell() != len(data):
         raise ProtocolError("routed message followed by other bytes", len(data))
     if kind == 0:
-        overlay, is_repair, to = fields
+        overlay, is_repair, to, *listed = fields
         if not isinstance(overlay, bytes) or len(overlay) > 64 or not isinstance(is_repair, bool):
             raise ProtocolError("routed overlay", overlay)
-        return Carry(_pairs(to), data[unpacker.tell() :], is_repair, overlay), hops
-    return _control(kind, fields), hops
+        whole = listed[0] if listed else b""
+        if not isinstance(whole, bytes):
+            raise ProtocolError("routed list", whole)
+        return Carry(_pairs(to), data[unpacker.tell() :], is_repair, overlay, whole), hops
+    seal = fields.pop() if len(fields) > _WORD_FIELDS[kind] else b""
+    if not isinstance(seal, bytes) or len(seal) > MAX_SIGNATURE_BYTES:
+        raise ProtocolError("routed seal", seal)
+    return _control(kind, fields, seal), hops
 
 
-_FIELDS = frozenset(((0, 3), (1, 4), (2, 8), (3, 5), (4, 4)))
+def before_in(listed: bytes, gateway_id: str) -> int | None:
+    """What a list that `pack_pairs` made says of a gateway; None if it is not in it, or no list:
+    whoever sealed it, those on the way are not to blame."""
+    try:
+        return dict(_pairs(msgpack.unpackb(listed, use_list=False))).get(gateway_id)
+    except (ValueError, TypeError, msgpack.UnpackException):  # a ProtocolError is a ValueError
+        return None
 
 
-def _control(kind: int, fields: list[Any]) -> Message:
+_WORD_FIELDS = {1: 4, 2: 8, 3: 5, 4: 4}
+_FIELDS = frozenset(((0, 3), (0, 4))).union(
+    *(((kind, count), (kind, count + 1)) for kind, count in _WORD_FIELDS.items())
+)
+
+
+def _control(kind: int, fields: list[Any], seal: bytes) -> Word:
     if kind == 1:
-        return Claim(_stream(*fields[:2]), _number(fields[2]), _claimed(fields[3]))
+        return Claim(_stream(*fields[:2]), _number(fields[2]), _claimed(fields[3]), seal)
     if kind == 2:
         to, origin, epoch, last, tail, passed, gone, number = fields
         name = check_name("routed destination", to)
         ranges = _ranges(passed), _ranges(gone)
         numbers = _number(last), _number(tail)
-        return Tell(name, _stream(origin, epoch), *numbers, *ranges, _number(number))
+        return Tell(name, _stream(origin, epoch), *numbers, *ranges, _number(number), seal)
     if kind == 3:
         origin, epoch, asker, wanted, number = fields
         name = check_name("routed sender", asker)
-        return Ask(_stream(origin, epoch), name, _ranges(wanted), _number(number))
+        return Ask(_stream(origin, epoch), name, _ranges(wanted), _number(number), seal)
     origin, epoch, sender, covered = fields
-    return Ack(_stream(origin, epoch), check_name("routed sender", sender), _number(covered))
+    name = check_name("routed sender", sender)
+    return Ack(_stream(origin, epoch), name, _number(covered), seal)
+
+
+def _word(kind: int, hops: int, seal: bytes, *said: Any) -> bytes:
+    return _pack(kind, hops, *said, seal) if seal else _pack(kind, hops, *said)
 
 
 def _pack(*row: Any) -> bytes:

@@ -31,7 +31,7 @@ class _Echo:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ping:
+class WirePing:
     """A BPDU on its way, and when it was sent."""
 
     bpdu: Bpdu
@@ -154,7 +154,7 @@ class Gateway:
 
     def receive(self, end: End, message: object) -> None:
         """Take a message in, and answer a HELLO with its echo first."""
-        if isinstance(message, _Ping):
+        if isinstance(message, WirePing):
             if message.bpdu.kind is Kind.HELLO:
                 self._network.send(end, _Echo(message.sent_s))
             self.tree.receive(end.link, message.bpdu, self.now)
@@ -199,7 +199,7 @@ class Gateway:
                 self._start.watch.said[bpdu.kind] += 1
                 if bpdu.kind is Kind.JOIN:
                     self.joins(link)
-                self._network.send(self.ends[link], _Ping(bpdu, self.now))
+                self._network.send(self.ends[link], WirePing(bpdu, self.now))
                 return False
             case Forward(link):
                 self.ends[link].forwards = True

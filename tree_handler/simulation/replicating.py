@@ -9,8 +9,9 @@ from typing import ClassVar, Protocol
 
 from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
+from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary, answer
+from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.replication import (
     Action,
     Append,
@@ -28,6 +29,7 @@ from tree_handler.replication.replication import (
     SendSummary,
     Serve,
 )
+from tree_handler.seal import Seals
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import DATA, End, Network
@@ -37,7 +39,9 @@ REPAIR_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class WireBatch:
+    """A batch on its way, live or as repair."""
+
     frame: bytes
     repair: bool
 
@@ -115,6 +119,7 @@ class ReplicatingGateway(Gateway):
                 interval_s=REPAIR_INTERVAL_S,
                 origin_gone_s=self.origin_gone_s,
                 kept_lives=self.kept_lives,
+                seals=self.seals(),
             ),
             disk.told(),
         )
@@ -123,6 +128,10 @@ class ReplicatingGateway(Gateway):
         disk.not_again(self.replication)
         self._unlogged: dict[Epoch, Intervals] = defaultdict(Intervals)
         self._repair_timer = self.timer(self._repair_due)
+
+    def seals(self) -> Seals | None:
+        """What proves its batches: nothing, where nobody lies."""
+        return None
 
     def begin(self) -> None:
         """See `Gateway`."""
@@ -158,11 +167,11 @@ class ReplicatingGateway(Gateway):
         """See `Gateway`."""
         core, link, now = self.replication, end.link, self.now
         match message:
-            case _Batch(frame, repair):
+            case WireBatch(frame, repair):
                 self._replicate(core.receive_batch(link, frame, repair=repair))
             case Summary():
                 latest = boot_epoch.latest(self.gateway_id, message.epochs())
-                if latest > self.tree.identity.boot_epoch:
+                if latest > self.tree.identity.boot_epoch and core.settings.seals is None:
                     self.outlived(latest)
                 else:
                     self._replicate(core.repair.receive_summary(link, message, now))
@@ -251,13 +260,13 @@ class ReplicatingGateway(Gateway):
     def _send(self, action: Action) -> None:
         match action:
             case SendBatch(link, frame):
-                self._say(link, _Batch(frame, repair=False))
+                self._say(link, WireBatch(frame, repair=False))
             case SendSummary(link, summary):
                 self._say(link, Summary.decode(summary.encode()))
             case SendRequest(link, request):
                 self._say(link, Request.decode(request.encode()))
             case SendRepair(link, frame):
-                self._say(link, _Batch(frame, repair=True))
+                self._say(link, WireBatch(frame, repair=True))
             case SendSeek(link, seek):
                 self._say(link, Seek.decode(seek.encode()))
             case SendSought(link, sought):
@@ -269,7 +278,7 @@ class ReplicatingGateway(Gateway):
             for frame in answer(self._disk.read(stream, numbers)):
                 header = check(frame)
                 found.setdefault(stream, Intervals()).add(header.first, header.last)
-                self._say(link, _Batch(frame, repair=True))
+                self._say(link, WireBatch(frame, repair=True))
         return found
 
     def _say(self, link: int, message: object) -> None:

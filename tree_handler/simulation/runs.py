@@ -207,7 +207,7 @@ class Simulation:
         self.clock = Clock()
         self._random = random.Random(options.seed)
         self.network = Network(self.clock, self._random)
-        self.checks = Checks(self.clock, options.replay)
+        self.checks = self.make_checks()
         self.gateways: dict[str, Gateway] = {}
         """The present lives, by id; a gateway that is down is not in it."""
         self._make_tree = make_tree
@@ -225,6 +225,10 @@ class Simulation:
             traffic=self.traffic,
             random_=self._random,
         )
+
+    def make_checks(self) -> Checks:
+        """What looks whether the invariants hold."""
+        return Checks(self.clock, self.options.replay)
 
     def add(
         self, gateway_id: str, capability: float, address: str, *, transit: bool = True
@@ -323,7 +327,8 @@ class Simulation:
             disk.boot_epoch = boot_epoch.first(chance.getrandbits(64))
         else:
             disk.boot_epoch += 1
-        identity = replace(self._identities[gateway_id], boot_epoch=disk.boot_epoch)
+        own = replace(self._identities[gateway_id], boot_epoch=disk.boot_epoch)
+        identity = self.traffic.standing(own)
         rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
         local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
         tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tree_handler.simulation.liar import LiarOptions
 from tree_handler.simulation.overlays import OverlayOptions
 from tree_handler.simulation.retained import RetainedOptions
 from tree_handler.simulation.routed import RoutedOptions
@@ -14,5 +15,6 @@ SUBJECTS: dict[str, type[Options]] = {
     "topic": TopicOptions,
     "overlays": OverlayOptions,
     "retained": RetainedOptions,
+    "liar": LiarOptions,
 }
 """The options of a run of each."""

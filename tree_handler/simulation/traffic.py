@@ -26,6 +26,7 @@ from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
 from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
+from tree_handler.spanning.election import Identity
 
 SEEKING_S = 0.5
 """Who linked longer ago than this is asked, and what it has is here."""
@@ -70,6 +71,10 @@ class SimulatedTraffic:
         if self.log_batches:
             disk.most_batches = float(self.log_batches)
         return ReplicatingGateway(start, disk, self)
+
+    def standing(self, identity: Identity) -> Identity:
+        """A gateway as it stands for election in its next life."""
+        return identity
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
         """Let clients publish at every gateway that is up, until a time."""

@@ -2,7 +2,7 @@
 
 It travels as the body of an MQTT PINGREQ on the link; the PINGRESP echoes ``number``, which is
 what the round-trip time is measured with. The body is a msgpack array of the fields in the
-order of `Bpdu`, the root spread out into its four.
+order of `Bpdu`, the root spread out into its four; its seal comes last, if it has one.
 
 One form serves all kinds; ``root`` always names the tree that is meant. What ``sequence`` and
 ``cost_ms`` say depends on the kind:
@@ -33,8 +33,9 @@ MAX_COST_MS = 2**31
 """No path is longer; a gateway that would have to announce more announces `UNREACHABLE_MS`."""
 MAX_HOPS = 65_535
 MAX_NUMBER = 2**63 - 1
-MAX_BYTES = 512
+MAX_BYTES = 640
 """No BPDU is longer: ids, addresses and numbers are all bounded."""
+MAX_SEAL_BYTES = 128
 _FIELDS = 16
 
 
@@ -117,6 +118,7 @@ class Bpdu:
                 self.parent,
                 int(self.flags),
                 self.answers,
+                *((root.seal,) if root.seal else ()),
             )
         )
         return packed
@@ -140,7 +142,7 @@ class Bpdu:
             raise BpduError("BPDU is not an array", type(row).__name__)
         if type(row[0]) is not int or row[0] != VERSION:
             raise BpduError("BPDU version", row[0])
-        if len(row) != _FIELDS:
+        if len(row) not in (_FIELDS, _FIELDS + 1):
             raise BpduError("BPDU fields", len(row))
         try:
             kind = Kind(_whole("kind", row[1], 255))
@@ -156,6 +158,7 @@ class Bpdu:
             _whole("root epoch", row[7], MAX_EPOCH),
             _real("root capability", row[8]),
             _text("root address", row[9]),
+            _seal(row[_FIELDS:]),
         )
         capability = _real("capability", row[5])
         try:
@@ -202,6 +205,14 @@ def _whole(field: str, value: object, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
         raise BpduError(f"BPDU {field}", value)
     return value
+
+
+def _seal(values: list[object]) -> bytes:
+    for value in values:
+        if not isinstance(value, bytes) or len(value) > MAX_SEAL_BYTES:
+            raise BpduError("BPDU seal of the root", value)
+        return value
+    return b""
 
 
 def _real(field: str, value: object) -> float:

@@ -69,6 +69,7 @@ class Root:
         boot_epoch: its start, one higher each time.
         capability: its C of row B4.
         address: its IP address, which decides between equal capabilities.
+        seal: its own signature under the four (`tree_handler.seal`); empty where nobody signs.
 
     """
 
@@ -76,6 +77,7 @@ class Root:
     boot_epoch: int
     capability: float
     address: str
+    seal: bytes = field(default=b"", repr=False)
     _precedence: list[Precedence] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -116,6 +118,7 @@ class Identity:
         capability: C = alpha * CPU + beta * RAM (row B4), at least 0.
         address: its IP address.
         transit: False for a leaf such as a collector: never root of others, never between two.
+        seal: see `Root`.
 
     Raises:
         ProtocolError: if a value is out of bounds.
@@ -127,6 +130,7 @@ class Identity:
     capability: float
     address: str
     transit: bool = True
+    seal: bytes = b""
 
     def __post_init__(self) -> None:
         check_candidate(self.gateway_id, self.boot_epoch, self.capability, self.address)
@@ -134,4 +138,4 @@ class Identity:
     @property
     def root(self) -> Root:
         """This gateway as the root of a tree."""
-        return Root(self.gateway_id, self.boot_epoch, self.capability, self.address)
+        return Root(self.gateway_id, self.boot_epoch, self.capability, self.address, self.seal)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
-from gateway.broker.hooks import Client, Verdict
+from gateway.broker.hooks import MADE_UP, Client, Verdict
 from gateway.broker.limits import Limits, Refusals
 from gateway.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
@@ -24,6 +24,7 @@ class Authentication:
 
     Args:
         passwords: of the users; None where there is no password file.
+        binds_client_ids: whether a client's identifier has to be one of its user's.
         anonymous: whether clients come in without proof.
         plugins: are asked besides; None where there are none.
         limits: how often an address may fail.
@@ -35,12 +36,14 @@ class Authentication:
         self,
         passwords: Passwords | None,
         *,
+        binds_client_ids: bool,
         anonymous: bool,
         plugins: AuthPlugins | None,
         limits: Limits,
         refusals: Refusals,
     ) -> None:
         self._passwords = passwords
+        self._binds_client_ids = binds_client_ids
         self._anonymous = anonymous
         self._plugins = plugins
         self._now = asyncio.get_running_loop().time
@@ -48,9 +51,10 @@ class Authentication:
         self._checks = PasswordChecks()
         self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
 
-    def follow(self, passwords: Passwords | None) -> None:
-        """Go by other passwords."""
+    def follow(self, passwords: Passwords | None, *, binds_client_ids: bool) -> None:
+        """Go by other passwords; see the class."""
         self._passwords = passwords
+        self._binds_client_ids = binds_client_ids
 
     def user(self, client: Client) -> str | None:
         """The user name that an admitted client has proved; None if it proved none."""
@@ -60,6 +64,9 @@ class Authentication:
 
     def decide(self, client: Client, password: bytes | None) -> Verdict:
         """Whether a client with this password may come in."""
+        if self._binds_client_ids and not _is_own(client.client_id, self.user(client)):
+            self._refusals.count("client identifier that is not its user's", client.introduced())
+            return False
         if client.certificate is not None:
             return self._asked(client, password, is_known=True)
         if self._is_blocked(client):
@@ -109,3 +116,13 @@ class Authentication:
         kind = "authentication over the limit of an address"
         self._refusals.count(kind, str(client))
         return True
+
+
+def _is_own(client_id: str, user: str | None) -> bool:
+    """Whether an identifier is one of a user's; no name of a user has a colon in a password file.
+
+    What the broker has made up itself nobody else has.
+    """
+    if user is None or client_id.startswith(MADE_UP):
+        return True
+    return client_id == user or client_id.startswith(f"{user}:")

@@ -27,12 +27,15 @@ class Access:
         passwords: of the users; who names one needs its password. None without such a file.
         policy: which topics a client may use; None for all that clients may use at all.
         tls: of the listeners that are secure; None if none is.
+        binds_client_ids: a client's identifier has to be its user's name, or to begin with that
+            name and a colon.
 
     """
 
     passwords: Passwords | None = None
     policy: Policy | None = None
     tls: Tls | None = None
+    binds_client_ids: bool = False
 
     def may_stay(self, client: Client, before: Access) -> bool:
         """Whether a client that was let in by earlier files would be again."""
@@ -77,6 +80,7 @@ class Guard:
         self._plugins = plugins.topics
         self.authentication = Authentication(
             access.passwords,
+            binds_client_ids=access.binds_client_ids,
             anonymous=anonymous,
             plugins=plugins.auth,
             limits=limits,
@@ -91,7 +95,7 @@ class Guard:
         come back with what is asked now. Wills and subscriptions that no rule allows any more end.
         """
         before, self._access = self._access, access
-        self.authentication.follow(access.passwords)
+        self.authentication.follow(access.passwords, binds_client_ids=access.binds_client_ids)
         if self._plugins is not None:
             self._plugins.forget()
         core.forget_decisions()

@@ -18,7 +18,7 @@ from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Tree
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.message import OVERHEAD_BYTES, Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
@@ -61,7 +61,7 @@ class Acceptance:
         now: the loop's clock, in seconds.
 
     Attributes:
-        waiting_bytes: payloads of what is accepted and not delivered yet.
+        waiting_bytes: what is accepted and not delivered yet takes about so much.
 
     """
 
@@ -112,6 +112,10 @@ class Acceptance:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
         self._accepted.append(Accepted(None, publisher, publisher.session, packet_id))
         self._turns.need()
+
+    def why_not_retained(self, session: Session, topic: str, size_bytes: int) -> str:
+        """Why a client may not have a message retained; empty if it may."""
+        return self._retention.shares.why_full(session.client.owner, topic, size_bytes)
 
     def retain(self, message: Message, session: Session) -> None:
         """Take a client's QoS 0 message that is to be retained.
@@ -177,7 +181,7 @@ class Acceptance:
         self._gathers_unlogged = self._tree.carries_unlogged
 
     def _commit(self, accepted: deque[Accepted], rows: Sequence[Row]) -> None:
-        size_bytes = len(accepted)
+        size_bytes = len(accepted) * OVERHEAD_BYTES
         for row in rows:
             size_bytes += len(row[2])
         self.waiting_bytes += size_bytes

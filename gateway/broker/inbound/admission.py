@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.hooks import MADE_UP, Client, Hooks
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.inbound.publisher import Publisher
@@ -91,7 +91,7 @@ class Admission:
     def admit(self, peer: Peer, connect: Connect) -> None:
         """Decide on a CONNECT; the CONNACK may come later."""
         peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
-        client_id = connect.client_id or f"auto-{secrets.token_hex(12)}"
+        client_id = connect.client_id or f"{MADE_UP}{secrets.token_hex(12)}"
         certificate = peer.certificate
         name = connect.username if certificate is None else certificate.name
         client = Client(
@@ -179,6 +179,9 @@ class Admission:
             # Another user's session is neither handed over nor ended, and what waits in it stays.
             why = "another user's client identifier"
             self.refuse(peer, ReasonCode.NOT_AUTHORIZED, why, client)
+            return
+        if sessions.comes_too_often(client):
+            self.refuse(peer, ReasonCode.CONNECTION_RATE_EXCEEDED, "comes again too often", client)
             return
         if why_full := sessions.why_full(client, old):
             self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, why_full, client)

@@ -1,8 +1,9 @@
 """One client's connection: bytes in, packets handed on in turns.
 
 What a read brought is handled at once, but for what has to wait: all packets behind a decision that
-takes time, and all that would keep the event loop from its other connections for longer than
-`TURN_S`. While anything waits the socket is not read: a flooding client is slowed by TCP.
+takes time, and all that would keep the event loop from its other connections for longer than its
+user's part of a turn (`UserTurns`). While anything waits the socket is not read: a flooding client
+is slowed by TCP.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.greeting import Greeting
 from gateway.broker.inbound.peer import Peer
+from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.half_open import keep_watch
@@ -22,9 +24,9 @@ from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.turns import Turns
 from gateway.mqtt import PacketError, Scanner
+from gateway.shares.user_rates import UserRates
+from gateway.shares.user_turns import UserTurns
 
-TURN_S = 0.01
-"""A connection's packets are handled for so long before others have their turn."""
 PORTION = 64
 """PUBLISHes and acknowledgements between two looks at the clock."""
 _PUBCOMP_END = 0x7F
@@ -44,6 +46,8 @@ class Service:
         output: what all channels share: a clock, counters, who is told what was refused.
         turns: of the event loop.
         limits: of packets.
+        rates: how fast each user may send.
+        user_turns: of those whose connections have much to do.
 
     """
 
@@ -55,6 +59,8 @@ class Service:
     output: Output
     turns: Turns
     limits: Limits
+    rates: UserRates
+    user_turns: UserTurns
 
 
 class Connection(asyncio.Protocol):
@@ -119,15 +125,20 @@ class Connection(asyncio.Protocol):
             return
         service.output.traffic.bytes_read += len(data)
         now_s = service.output.now()
-        if peer.publisher is not None:  # before that, what counts is when it was opened
+        peer.scanner.feed(data)
+        publisher = peer.publisher
+        if publisher is not None:  # before that, what counts is when it was opened
             peer.channel.heard_at_s = now_s
-        self.peer.scanner.feed(data)
+            if service.user_turns.heard(publisher.owner, len(data), now_s):
+                self._wait_for_turn(publisher)
         if not peer.waiting.is_waiting:
             service.turns.read_begins()
             try:
                 self._serve(now_s)
             finally:
                 service.turns.read_ends()
+        if service.rates.is_limited and peer.publisher is not None:
+            self._charge(peer.publisher, len(data), now_s)
 
     # -- packets -------------------------------------------------------------------------------
 
@@ -140,17 +151,38 @@ class Connection(asyncio.Protocol):
         """Handle what is there, until it is done or has to wait."""
         peer, service = self.peer, self._service
         channel, waiting = peer.channel, peer.waiting
-        until_s = now_s + TURN_S
+        until_s = now_s + service.user_turns.part_s
+        has_had_part = False
         try:
             while not channel.is_closing and not waiting.is_waiting and self._find():
                 self._handle()
-                if service.output.now() > until_s and not waiting.is_waiting and self._has_more():
-                    waiting.for_others()
+                if service.output.now() > until_s and self._has_more():
+                    has_had_part = True
+                    break
         except PacketError as error:
             self._fail(error)
         publisher = peer.publisher
-        if publisher is not None and publisher.session.outgoing.is_busy:
+        if publisher is None:  # its first packet is all that is handled before it is accepted
+            return
+        if publisher.session.outgoing.is_busy:
             publisher.session.go_on(now_s)  # what acknowledgements have made room for
+        service.user_turns.took(publisher.owner, service.output.now() - now_s)
+        if has_had_part:
+            self._wait_for_turn(publisher)
+
+    def _wait_for_turn(self, publisher: Publisher) -> None:
+        """The user's other connections go on first, and those of others."""
+        waiting = self.peer.waiting
+        if not (waiting.is_waiting or self.peer.channel.is_closing):
+            waiting.for_verdict(self._service.user_turns.turn(publisher.owner), lambda _: None)
+
+    def _charge(self, publisher: Publisher, size_bytes: int, now_s: float) -> None:
+        """Let the client's further packets wait if its user sends faster than one may."""
+        peer, service = self.peer, self._service
+        wait_s = service.rates.wait_s(publisher.owner, size_bytes, now_s)
+        if wait_s and not (peer.waiting.is_waiting or peer.channel.is_closing):
+            service.output.refusals.count("user held back that sends too fast", str(publisher))
+            peer.waiting.for_verdict(asyncio.sleep(wait_s), lambda _: None)
 
     def _find(self) -> bool:
         """Have packets to handle; whether there are any.

@@ -25,6 +25,7 @@ class Publisher:
         limits: of what it may have on its way.
 
     Attributes:
+        owner: whose client it is.
         permitted: what was decided, by topic.
         aliases: the topic aliases that it has set.
 
@@ -35,6 +36,7 @@ class Publisher:
         "_unacknowledged",
         "aliases",
         "channel",
+        "owner",
         "permitted",
         "session",
         "version",
@@ -46,6 +48,7 @@ class Publisher:
     ) -> None:
         self.channel = channel
         self.session = session
+        self.owner = session.client.owner
         self.waiting = waiting
         self.version = channel.version
         self.permitted: dict[str, bool] = {}

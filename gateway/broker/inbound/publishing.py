@@ -88,6 +88,15 @@ class Publishing:
                 if decided is None:
                     return False
             is_allowed = decided
+        why = self._why_full(publisher, route, size, payload_bytes) if first & RETAIN else ""
+        if is_allowed and why:
+            self._refusals.count(f"message not retained: {why}", str(publisher))
+            if version != V311 and first & 6:
+                self._refuse(publisher, first >> 1 & 3, packet_id, ReasonCode.QUOTA_EXCEEDED)
+                return True
+            # Who can't be told has it delivered all the same, here and everywhere.
+            first &= ~RETAIN
+            packet = bytes((first,)) + packet[1:]
         if not is_allowed:
             self._forbidden(publisher, first >> 1 & 3, packet_id)
         elif first & 6:
@@ -168,8 +177,17 @@ class Publishing:
 
     def _forbidden(self, publisher: Publisher, qos: int, packet_id: int) -> None:
         self._refusals.count("publication to a forbidden topic", str(publisher))
-        if not qos:
-            return
+        if qos:
+            self._refuse(publisher, qos, packet_id, ReasonCode.NOT_AUTHORIZED)
+
+    def _why_full(
+        self, publisher: Publisher, route: Route, size_bytes: int, payload_bytes: int
+    ) -> str:
+        if not payload_bytes:  # it ends what is retained
+            return ""
+        return self._acceptance.why_not_retained(publisher.session, route.topic, size_bytes)
+
+    def _refuse(self, publisher: Publisher, qos: int, packet_id: int, reason: int) -> None:
         if not publisher.begins(qos, packet_id, self._budget.unreleased_max):
             self._acceptance.again(publisher, packet_id)
         elif publisher.version == V311:
@@ -178,4 +196,4 @@ class Publishing:
         else:
             if qos == 2:
                 publisher.session.incoming.forget(packet_id)
-            publisher.refuse(qos, packet_id, ReasonCode.NOT_AUTHORIZED)
+            publisher.refuse(qos, packet_id, reason)

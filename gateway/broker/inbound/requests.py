@@ -182,6 +182,9 @@ class Requests:
             return "subscription over the limit of a session"
         if self._subscriptions.bytes_held > self._limits.subscriptions_bytes:
             return "subscription over the limit of all"
+        owner = session.client.owner
+        if self._subscriptions.bytes_of(owner) > self._limits.subscriptions_bytes_per_user:
+            return "subscription over the limit of a user"
         return None
 
 

@@ -50,10 +50,6 @@ class Waiting:
         self._channel.stall()
         task.add_done_callback(lambda done: self._decided(done, then))
 
-    def for_others(self) -> None:
-        """Let packets wait until other connections had their turn."""
-        self.for_verdict(asyncio.sleep(0), lambda _: None)
-
     def end(self) -> None:
         """The connection is no more."""
         verdict, self._verdict = self._verdict, None

@@ -33,7 +33,9 @@ _USER_PROPERTY = int(PropertyId.USER_PROPERTY)
 _NO_PROPERTIES: dict[int, Any] = {}
 
 OVERHEAD_BYTES = 200
-"""What a queued message costs besides its topic and payload, about."""
+"""What a queued message costs besides its topic, payload and properties, about."""
+PROPERTY_BYTES = 150
+"""What a property costs besides its text."""
 
 
 class Message:
@@ -88,8 +90,10 @@ class Message:
         self.size_bytes = len(key) + len(payload) + OVERHEAD_BYTES
         self.expires_at_s: float | None = None
         self.ref: Ref | None = None
-        if properties and EXPIRY in properties:
-            self.expires_at_s = now_s + properties[EXPIRY]
+        if properties:
+            self.size_bytes += _size_bytes(properties)
+            if EXPIRY in properties:
+                self.expires_at_s = now_s + properties[EXPIRY]
         self.kind = -1
         self.head = self.tail = b""
 
@@ -195,6 +199,17 @@ class Message:
         if identifiers:
             properties[_IDENTIFIER] = list(identifiers)
         return encode_properties(properties)
+
+
+def _size_bytes(properties: dict[int, Any]) -> int:
+    """What properties cost in memory, about."""
+    size = PROPERTY_BYTES * len(properties)
+    for value in properties.values():
+        if isinstance(value, (str, bytes)):
+            size += len(value)
+    for name, value in properties.get(_USER_PROPERTY, ()):
+        size += PROPERTY_BYTES + len(name) + len(value)
+    return size
 
 
 def _check_version(stamp: object) -> None:

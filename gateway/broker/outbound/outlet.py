@@ -47,8 +47,13 @@ class Outlet:
 
         """
         route = self._routes.of(message.key)
-        if message.retain and self._retention.retain(message):
+        if message.retain:
+            self._retain(message, publisher)
+        self._delivery.deliver(message, route, publisher, now_s)
+
+    def _retain(self, message: Message, publisher: Session | None) -> None:
+        owner = None if publisher is None else publisher.client.owner
+        if self._retention.retain(message, owner):
             self._bridged.retained(message.topic, publisher)
             if message.qos:
                 self._owing.replaced(message.topic)
-        self._delivery.deliver(message, route, publisher, now_s)

@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from gateway.broker.durability.durability import Durability
+from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
+from gateway.broker.retained.user_shares import RetainedShares
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.sync import PUT_OFF_MAX
@@ -36,6 +38,7 @@ class Retention:
     Attributes:
         clock: gives stamps.
         versions: the version of each topic.
+        shares: who has how much of what is retained.
         older: messages that came behind a newer one of their topic.
 
     """
@@ -54,6 +57,7 @@ class Retention:
         self._statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         """The broker's own, ``$SYS``."""
         self.versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
+        self.shares = RetainedShares(limits)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
 
@@ -88,14 +92,19 @@ class Retention:
             stamp = self.clock.stamp(time.time_ns() // 1000, after)
             message.properties = {**message.properties, VERSION: tuple(stamp)}
 
-    def retain(self, message: Message) -> bool:
+    def retain(self, message: Message, owner: Owner | None = None) -> bool:
         """Keep a message as its topic's retained one if it is the newest; whether it is.
 
         An empty one ends what is retained [MQTT-3.3.1-6].
+
+        Args:
+            message: with RETAIN.
+            owner: whose client published it here; None for all others.
+
         """
         version = self._version(message)
         if version is None:
-            return self._retain_here(message)
+            return self._retain_here(message, owner)
         self.clock.observe(version.stamp, time.time_ns() // 1000)
         topic = message.topic
         if version >= self._put_off.get(topic, version):
@@ -106,9 +115,9 @@ class Retention:
         if not message.payload:
             now_s = self._now()
             grave = Tombstone(version, number_of(message), message.qos, now_s)
-            self._messages.delete(topic)
+            self._delete(topic)
             self.versions.bury(topic, grave, now_s)
-        elif self._keep(message):
+        elif self._keep(message, owner):
             self.versions.set(topic, version)
         else:
             return False
@@ -127,7 +136,7 @@ class Retention:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
         if self.versions.is_news(topic, grave.version):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
-            self._messages.delete(topic)
+            self._delete(topic)
             self.versions.bury(topic, grave, self._now())
             self._changed(topic)
 
@@ -144,6 +153,7 @@ class Retention:
     def expire(self, now_s: float) -> None:
         """Let go of messages and tombstones whose time is over; to be called again and again."""
         for topic in self._messages.expire(now_s):
+            self.shares.release(topic)
             self.versions.expired(topic, now_s)
             self._changed(topic)
         early = self.versions.dropped_early
@@ -165,21 +175,26 @@ class Retention:
             return RetainedVersion(0, number, *stream)
         return RetainedVersion(stamp[0], stamp[1], *stream)
 
-    def _retain_here(self, message: Message) -> bool:
+    def _retain_here(self, message: Message, owner: Owner | None) -> bool:
         topic = message.topic
         if self.versions.is_live(topic):
             return False
         if message.payload:
-            return self._keep(message)
+            return self._keep(message, owner)
+        return self._delete(topic)
+
+    def _delete(self, topic: str) -> bool:
+        self.shares.release(topic)
         return self._messages.delete(topic)
 
-    def _keep(self, message: Message) -> bool:
+    def _keep(self, message: Message, owner: Owner | None) -> bool:
         expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
         try:
             self._messages.set(message.topic, message, expires_at_s)
         except RetainedLimitError as error:
             self._refusals.count("message not retained", str(error))
             return False
+        self.shares.keep(owner, message.topic, message.size_bytes)
         return True
 
     def _changed(self, topic: str) -> None:

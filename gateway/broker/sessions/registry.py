@@ -14,6 +14,10 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.mqtt import Will
+from tree_handler.rate_limit import RateLimit
+
+MOST_REMEMBERED = 10_000
+"""Clients of which it is remembered how often they came."""
 
 
 class Sessions:
@@ -55,6 +59,8 @@ class Sessions:
         self._by_client: dict[str, Session] = {}
         self._of_owner: Counter[Owner] = Counter()
         self._connected_of: Counter[Owner] = Counter()
+        per_minute = budget.limits.connects_per_minute_of_client
+        self._comings = RateLimit(per_minute / 60, per_minute, MOST_REMEMBERED)
         self._offline: set[Session] = set()
         self.connected = 0
         self.connected_max = 0
@@ -83,6 +89,14 @@ class Sessions:
         if is_one_more and self._connected_of[owner] >= limits.connections_per_user:
             return "too many connections of this user"
         return ""
+
+    def comes_too_often(self, client: Client) -> bool:
+        """Whether a client is to be held back; if not, this time is counted."""
+        who = f"{client.client_id}\0{client.owner}"
+        if self._comings.is_over(who, self._now()):
+            return True
+        self._comings.count(who, self._now())
+        return False
 
     @property
     def offline_count(self) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from gateway.broker.hooks import Demand, Events
+from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import KnownRoutes, Tree
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.topics.subscriptions import bytes_max
 from tree_handler.routing.topic_filters import split_share
 
 
@@ -38,6 +40,7 @@ class Subscriptions:
         self._delivery = delivery
         self._events = events
         self._interest = interest
+        self._bytes_of: Counter[Owner] = Counter()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -52,6 +55,10 @@ class Subscriptions:
     def bytes_held(self) -> int:
         """Their memory, as estimated."""
         return self._tree.bytes_held
+
+    def bytes_of(self, owner: Owner) -> int:
+        """The most memory that one user's can take."""
+        return self._bytes_of[owner]
 
     def expect(self, filter_count: int) -> None:
         """So many will change at once."""
@@ -81,6 +88,8 @@ class Subscriptions:
 
         """
         is_new = self._tree.add(topic_filter, session, subscription)
+        if is_new:
+            self._bytes_of[session.client.owner] += bytes_max(topic_filter)
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self._known.touched(topic_filter)
@@ -118,6 +127,10 @@ class Subscriptions:
     def _leave(self, session: Session, topic_filter: str) -> None:
         if self._tree.remove(topic_filter, session) and self._interest is not None:
             self._interest.unsubscribed(topic_filter)
+        owner = session.client.owner
+        self._bytes_of[owner] -= bytes_max(topic_filter)
+        if self._bytes_of[owner] <= 0:
+            del self._bytes_of[owner]
         share, proper = split_share(topic_filter)
         if share:
             self._delivery.forget_turns((share, proper))

@@ -21,6 +21,13 @@ _GROUP_BYTES = 400
 """What a shared subscription adds, if each is alone in its group."""
 
 
+def bytes_max(topic_filter: str) -> int:
+    """The most by which one subscription can raise `SubscriptionTree.bytes_held`."""
+    levels = topic_filter.count("/") + 1
+    group = _GROUP_BYTES if topic_filter.startswith("$share/") else 0
+    return _SUBSCRIPTION_BYTES + group + levels * _NODE_BYTES + len(topic_filter)
+
+
 class SubscriptionTree(Generic[S, V]):
     """Subscriptions by filter: for each (filter, subscriber) one value.
 

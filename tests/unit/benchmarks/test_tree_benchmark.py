@@ -64,7 +64,7 @@ def test_a_chain_of_gateways_carries_every_message_once_and_in_order(
 @needs_cc
 def test_a_chain_of_gateways_with_links_in_tls_does(programs: Programs, tmp_path: Path) -> None:
     kind = tree_chains.our_kinds()[-1]
-    assert kind.name == "hedgerow, links in TLS"
+    assert kind.name == "hedgerow, links in TLS, signed"
     assert carried(kind, programs, tmp_path) == ["", "", ""]
     files = [tmp_path / "chain" / number / "gateway.toml" for number in ("0", "1")]
     first, second = (load(file, GatewaySettings) for file in files)

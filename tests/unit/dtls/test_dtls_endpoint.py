@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dtls.context import ClientContext
-from dtls.endpoint import YOUNG_S, Closed, EndpointLimits, Established, Received
+from dtls.context import ClientContext, ServerContext
+from dtls.endpoint import DOUBT_S, YOUNG_S, EndpointLimits
 from dtls.errors import SessionClosedError
+from dtls.events import Closed, Established, Failed, Received
 from dtls.session import DtlsSession, SessionState
 
 MakeNet = Callable[..., Any]
@@ -369,3 +370,125 @@ def test_a_damaged_hello_makes_no_error(net: MakeNet, data: st.DataObject) -> No
         hello[data.draw(st.integers(0, len(hello) - 1))] = data.draw(st.integers(0, 255))
     n.endpoint.receive_datagram(bytes(hello), ("198.51.100.7", 1), n.now)
     assert n.endpoint.half_open == 0
+
+
+# -- handshakes that come to nothing, and what others send into them ------------------------------
+
+
+def begun(n: Any, *, key: bytes = KEY) -> tuple[object, DtlsSession]:
+    """A client whose cookie is taken and who has the server's first flight, and waits."""
+    address, client = n.client(key=key)
+    for _ in range(2):
+        for datagram in client.datagrams_to_send():
+            n.endpoint.receive_datagram(datagram, address, n.now)
+        for datagram, _ in n.endpoint.datagrams_to_send():
+            client.receive_datagram(datagram, n.now)
+    assert n.endpoint.half_open == 1
+    return address, client
+
+
+def alert(description: int, level: int = 2) -> bytes:
+    return b"\x15\xfe\xfd\0\0\0\0\0\0\0\x09\0\x02" + bytes((level, description))
+
+
+def test_a_handshake_that_fails_is_told_with_where_and_why(net: MakeNet) -> None:
+    n = net()
+    address, _ = n.client("stranger")
+    n.roundtrip()
+    assert n.taken() == [Failed(address, "unknown psk identity 'stranger'")]
+
+
+def test_a_wrong_key_is_told_as_such_when_its_time_is_over(net: MakeNet) -> None:
+    n = net()
+    address, _ = n.client(key=KEY[::-1])
+    n.roundtrip()
+    n.now += 30.0
+    n.endpoint.handle_timer(n.now)
+    n.step()
+    (failed,) = n.taken()
+    assert failed.address == address
+    assert failed.reason == "another key than that of psk identity 'meter-1', or silence"
+
+
+def test_alerts_that_anybody_may_have_sent_end_no_handshake_and_no_session(net: MakeNet) -> None:
+    n = net()
+    address, client = begun(n)
+    noise = b"\x16\xfe\xfd\0\0\0\0\0\0\0\x08\0\x01\x14"
+    for forged in (alert(40), alert(0, 1), alert(80) + alert(48), alert(90)):
+        n.endpoint.receive_datagram(forged, address, n.now)
+    assert n.endpoint.half_open == 1
+    n.roundtrip()
+    assert n.endpoint.established == 1
+    n.endpoint.receive_datagram(alert(40) + noise, address, n.now)
+    client.send(b"here still")
+    n.roundtrip()
+    established, received = n.taken()
+    assert received == Received(established.session_id, b"here still")
+
+
+def test_a_handshake_that_does_not_go_on_after_an_alert_is_soon_over(net: MakeNet) -> None:
+    n = net()
+    address, _ = begun(n)
+    n.endpoint.receive_datagram(alert(48), address, n.now)
+    n.now += DOUBT_S
+    assert n.endpoint.next_timer() <= n.now
+    n.endpoint.handle_timer(n.now)
+    assert n.endpoint.half_open == 0
+    n.step()
+    assert n.taken() == [Failed(address, "alert of the peer: unknown ca")]
+
+
+def test_a_handshake_that_goes_on_after_an_alert_has_all_its_time(net: MakeNet) -> None:
+    n = net()
+    address, client = begun(n, key=KEY[::-1])
+    n.endpoint.receive_datagram(alert(48), address, n.now)
+    for datagram in client.datagrams_to_send():
+        n.endpoint.receive_datagram(datagram, address, n.now)
+    n.now += 2 * DOUBT_S
+    n.endpoint.handle_timer(n.now)
+    assert n.endpoint.half_open == 1
+
+
+def test_with_other_keys_sessions_stay_and_handshakes_under_way_begin_anew(net: MakeNet) -> None:
+    n = net()
+    n.client()
+    n.roundtrip()
+    _, staying = next(iter(n.clients.items()))
+    address, _ = begun(n)
+    n.taken()
+    n.endpoint.follow(ServerContext({b"meter-3": KEY}.get))
+    assert (n.endpoint.half_open, n.endpoint.established) == (0, 1)
+    n.clients.pop(address)
+    staying.send(b"here still")
+    n.client("meter-3")
+    n.client("meter-1")
+    n.roundtrip()
+    told = n.taken()
+    assert told[0] == Failed(address, "the keys have changed meanwhile")
+    assert [e.plaintext for e in told if isinstance(e, Received)] == [b"here still"]
+    assert [e.identity.name for e in told if isinstance(e, Established)] == ["meter-3"]
+    assert [e.reason for e in told[1:] if isinstance(e, Failed)] == [
+        "unknown psk identity 'meter-1'"
+    ]
+
+
+def test_in_a_full_table_a_host_that_has_come_in_before_gives_way_last(net: MakeNet) -> None:
+    n = net(EndpointLimits(half_open=6, half_open_of_host=4))
+    n.client(address=("192.0.2.1", 1))
+    n.roundtrip()
+    half_open(n, "192.0.2.1", 2, first_port=2)  # the most, and the oldest
+    for number in range(9):
+        n.now += 0.1
+        half_open(n, f"203.0.113.{number}", 1)
+    hosts = [address[0] for address in n.endpoint._half_open]
+    assert hosts == ["192.0.2.1"] * 2 + [f"203.0.113.{number}" for number in (5, 6, 7, 8)]
+
+
+def test_the_alert_for_who_had_to_give_way_ends_its_handshake(net: MakeNet) -> None:
+    n = net()
+    _, client = begun(n)
+    n.endpoint.follow(ServerContext({b"meter-1": KEY}.get))
+    ((told, _),) = n.endpoint.datagrams_to_send()
+    client.receive_datagram(told, n.now)
+    assert client.state is SessionState.CLOSED
+    assert "internal error" in client.reason

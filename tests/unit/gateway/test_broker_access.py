@@ -14,7 +14,7 @@ from mqtt_peer import LIMIT_S, Bench
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.mqtt import Disconnect, Publish, ReasonCode, Version, Will
+from gateway.mqtt import Disconnect, PingReq, PingResp, Publish, ReasonCode, Version, Will
 from gateway.policy.older import AccessPolicy, Rules
 from gateway.policy.policy import Policy
 from tree_handler.batch import Entry
@@ -376,3 +376,25 @@ async def test_a_password_that_was_being_verified_by_the_old_file_lets_nobody_in
     may_end.set()
     assert await connecting == -1
     assert bench.broker.client_count == 0
+
+
+async def test_where_identifiers_are_bound_nobody_takes_one_of_another_user(start: Start) -> None:
+    bench = await start(rules())
+    bench.broker.revise(Access(PASSWORDS, None, None, binds_client_ids=True))
+    for client_id in ("alice", "alice:", "alice:phone", ""):
+        peer = await bench.open()
+        assert await peer.connect(client_id, **who("alice")) == 0
+    for client_id in ("bob", "alic", "alice2", "alice-phone", "bob:alice", "Alice"):
+        peer = await bench.open()
+        assert await peer.connect(client_id, **who("alice")) == ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    assert bench.counts["client identifier that is not its user's"] == 6
+
+
+async def test_a_client_that_sends_more_behind_its_connect_is_let_in_however_long_that_takes(
+    start: Start,
+) -> None:
+    bench = await start(rules())
+    bench.broker.core.service.user_turns.part_s = -1.0  # all takes longer than its part
+    peer = await bench.open()
+    assert await peer.connect("alice", PingReq(), **who("alice")) == 0
+    assert isinstance(await peer.next(), PingResp)

@@ -129,3 +129,30 @@ async def test_with_durability_write_the_disk_has_it_before_long(
         await synced.wait()
     await commit.drain()
     log.close()
+
+
+async def test_what_is_appended_while_a_sync_runs_is_synced_too_though_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    syncing, going_on = asyncio.Event(), asyncio.Event()
+    lengths: list[int] = []
+
+    def to_disk(fd: int) -> None:
+        lengths.append(os.fstat(fd).st_size)
+        loop.call_soon_threadsafe(syncing.set)
+        asyncio.run_coroutine_threadsafe(going_on.wait(), loop).result(10)
+
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    monkeypatch.setattr(os, "fdatasync", to_disk)
+    commit = GroupCommit(log, sync=True)
+    for first in (1, 2):
+        made = batch.make("gw", 1, first, [("t", 1, b"1")], flags=Flags.LOGGED, origin_time_us=0)
+        assert commit.append(*made) is None
+        commit.soon()
+        await syncing.wait()
+    going_on.set()
+    await commit.drain()
+    assert lengths[-1] == len(segment(tmp_path)) > lengths[0]
+    log.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +18,11 @@ from mqtt_peer import Bench
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.clients import PAGE, ClientRoll
-from gateway.coap.clients import ClientsResource
+from gateway.coap.clients import PATH, ClientsResource
 from gateway.coap.requester import plain_requester
 from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
+from tests.policies import access_of
 
 KEEP = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}}
 NOW_S = 1_700_000_000.0
@@ -208,32 +208,44 @@ def request(code: Code, remote: Any, text: str = "") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("remote", "anonymous"),
+    ("role", "may_see", "may_kick"),
     [
-        (plain("127.0.0.1"), False),
-        (plain("::1"), False),
-        (plain("::ffff:127.0.0.1"), False),
-        (Remote(PeerIdentity(Proof.PSK, "operator")), False),
-        (plain("192.0.2.7"), True),
+        ("", False, False),
+        ("reader", False, False),
+        ("operator", True, False),
+        ("admin", True, True),
     ],
-    ids=["loopback", "loopback-6", "mapped", "key", "anonymous"],
 )
-async def test_who_may_write_or_is_here_may_read_the_list(remote: Any, anonymous: bool) -> None:
-    resource = ClientsResource(Roll(), anonymous=anonymous)
-    answer = await resource.render_get(request(Code.GET, remote))
-    assert json.loads(answer.payload)["clients"] == []
+def test_who_sees_the_list_and_who_disconnects_a_client_is_for_the_policy(
+    role: str, may_see: bool, may_kick: bool
+) -> None:
+    access = access_of({"psk:alice": role} if role else {})
+    alice = access.principal(PeerIdentity(Proof.PSK, "alice"))
+    assert access.may(alice, "GET", PATH).is_allowed is may_see
+    assert access.may(alice, "POST", PATH).is_allowed is may_kick
 
 
-@pytest.mark.parametrize("remote", [plain("192.0.2.7"), plain("fe80::1%eth0"), Remote()])
-async def test_nobody_else_learns_a_name(remote: Any) -> None:
-    resource = ClientsResource(Roll(), anonymous=False)
-    for text in ("", "id=meter", "after=a"):
-        with pytest.raises(error.Unauthorized):
-            await resource.render_get(request(Code.GET, remote, text))
+@pytest.mark.parametrize(
+    ("address", "may_see"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("192.0.2.7", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_who_is_on_this_machine_sees_the_list_and_disconnects_nobody(
+    address: str, may_see: bool
+) -> None:
+    access = access_of()
+    here = access.principal_of(plain(address))
+    assert access.may(here, "GET", PATH).is_allowed is may_see
+    assert not access.may(here, "POST", PATH)
 
 
 async def test_who_is_not_named_or_not_there_is_not_kicked() -> None:
-    resource = ClientsResource(Roll(), anonymous=True)
+    resource = ClientsResource(Roll())
     with pytest.raises(error.NotFound):
         await resource.render_get(request(Code.GET, Remote(), "id=nobody"))
     for text in ("", "id="):
@@ -244,7 +256,7 @@ async def test_who_is_not_named_or_not_there_is_not_kicked() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1_024))
 def test_any_identifier_reaches_the_gateway_as_it_is(client_id: str) -> None:
     roll = Roll()
-    resource = ClientsResource(roll, anonymous=True)
+    resource = ClientsResource(roll)
     message = request(Code.GET, Remote(), query("after", client_id))
     assert all(len(option.encode()) <= 255 for option in message.opt.uri_query)
     asyncio.run(resource.render_get(message))

@@ -12,11 +12,14 @@ from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from coap_engine.rates import Rates
 from dtls.datagrams import PeerAddress
+from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import Respond
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.requester import plain_requester
+from gateway.policy.policy import Policy, PolicyRules
+from tests.policies import access_of, open_access
 
 URI_PATH, MAX_AGE = 11, 14
 PATH = (URI_PATH, b"well")
@@ -62,13 +65,13 @@ def nobody(*_: object) -> None:
 class World:
     """One resource, and what was told."""
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: Rates, access: CoapAccess | None = None) -> None:
         site = resource.Site()
         self.well = Well()
         site.add_resource(("well",), self.well)
         self.source = NeverAtHand()
         self.answers = Answers(
-            site, CoapAccess(anonymous=True), (self.source,),
+            site, access or open_access(), (self.source,),
             lambda _peer: plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683)),
             rates,
         )  # fmt: skip
@@ -110,6 +113,27 @@ async def test_who_had_no_answer_at_hand_tells_of_changes_after_the_resource_s_a
     assert not world.source.observers
     assert world.answers.open_requests == 0
     await world.answers.stop()
+
+
+async def test_what_is_open_and_may_be_no_more_by_another_policy_ends_at_once() -> None:
+    access = access_of({"psk:meter": "reader"})
+    meter = session_peer(1, PeerAddress(("192.0.2.1", 1)), PeerIdentity(Proof.PSK, "meter"))
+    world = World(Rates(), access)
+    for peer in (stranger(1), meter):
+        assert world.ask(peer, observe=True) is None
+    await world.wait(2)
+    assert world.ask(stranger(2)) is None  # its answer is being worked out
+    access.follow(Policy(PolicyRules(assigned={"psk:meter": frozenset({"reader"})})))
+    world.answers.revise()
+    refusal = b"reading this needs a key (coaps)"
+    assert world.told[2:] == [(1, refusal, True), (3, refusal, True)]
+    assert set(world.source.observers) == {2}
+    access.follow(Policy(PolicyRules()))
+    world.answers.revise()
+    assert world.told[4:] == [(2, b"psk:meter (no role) may not GET this", True)]
+    assert world.answers.open_requests == 0
+    await world.answers.stop()
+    assert len(world.told) == 5
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from dtls.keystore import Keystore
 from gateway.coap.limits import CoapLimits
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.config_file import ConfigError
+from tests.policies import keys_may_all
 
 
 def server_of(engine: EngineLimits) -> CoapServer:
@@ -23,7 +24,8 @@ def server_of(engine: EngineLimits) -> CoapServer:
     site.add_resource(["value"], resource.Resource())
     rules = CoapRules(engine=engine)
     at = CoapListener(("127.0.0.1",), 0)
-    return CoapServer(site, coap=at, coaps=None, keystore=Keystore(), rules=rules)
+    access = keys_may_all()
+    return CoapServer(site, coap=at, coaps=None, keystore=Keystore(), access=access, rules=rules)
 
 
 async def test_who_sends_too_much_is_told_when_to_come_again(

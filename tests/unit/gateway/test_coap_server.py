@@ -27,6 +27,7 @@ from gateway.coap.client import (
     request,
 )
 from gateway.coap.server import CoapListener, CoapServer
+from tests.policies import admins, keys_may_all, open_access
 
 KEY = b"0123456789abcdef"
 KEYS = Keystore({"meter-1": KEY})
@@ -60,7 +61,8 @@ def server_of(value: Value, *hosts: str, anonymous: bool = False) -> CoapServer:
     site = resource.Site()
     site.add_resource(["value"], value)
     each = CoapListener(hosts or ("127.0.0.1",), 0)
-    return CoapServer(site, coap=each, coaps=each, keystore=KEYS, anonymous=anonymous)
+    access = open_access() if anonymous else keys_may_all()
+    return CoapServer(site, coap=each, coaps=each, keystore=KEYS, access=access)
 
 
 @pytest.fixture
@@ -194,6 +196,7 @@ async def test_a_port_in_use_is_an_error_that_names_the_address(
         coap=CoapListener(("127.0.0.1",), taken if scheme == "coap" else 0),
         coaps=CoapListener(("127.0.0.1",), taken if scheme == "coaps" else 0),
         keystore=KEYS,
+        access=keys_may_all(),
     )
     with pytest.raises(SocketError, match=f"{scheme}://127.0.0.1:{taken}: .*in use"):
         await second.start()
@@ -259,18 +262,18 @@ async def test_who_has_no_key_any_more_is_disconnected_at_once_and_others_go_on(
     server: CoapServer,
 ) -> None:
     other = KEY[::-1]
-    server.renew(Keystore({"meter-1": KEY, "meter-2": other}))
+    server.renew(Keystore({"meter-1": KEY, "meter-2": other}), None, admins())
     one = CoapClient(psk_identity="meter-1", psk_key=KEY)
     two = CoapClient(psk_identity="meter-2", psk_key=other)
     async with one, two:
         for client in (one, two):
             assert (await client.request("GET", secure(server))).ok
-        server.renew(Keystore({"meter-2": other}))
+        server.renew(Keystore({"meter-2": other}), None, admins())
         assert server.peers()["dtls_sessions"] == 1
         with pytest.raises(HandshakeRefusedError, match="unknown psk identity"):
             await request("GET", secure(server), psk_identity="meter-1", psk_key=KEY)
         assert (await two.request("GET", secure(server))).ok
-        server.renew(Keystore({"meter-2": KEY}))  # the same name, with another key
+        server.renew(Keystore({"meter-2": KEY}), None, admins())  # the same name, with another key
         assert server.peers()["dtls_sessions"] == 0
     assert server.counters is not None
     assert server.counters.handshakes == 2

@@ -17,17 +17,18 @@ from dtls.identity import PeerIdentity, Proof
 from gateway.coap.client import ClientError, Response
 from gateway.coap.execution import LocalExecution
 from gateway.coap.peers import UdpPeers, session_peer
-from gateway.coap.remote import first_claim
 from gateway.coap.requester import plain_requester
 from gateway.coap.status import StatusResource, StatusSummary
 from gateway.status_text import as_text
 from gateway.tree_view import collect
+from tests.policies import access_of
 from tree_handler.remote_message import ResourceRequest
 
 WHOLE = {"id": "gw", "version": "1.0", "up_s": 2.5, "boot_epoch": 7, "members": ["gw", "gw-b"]}
 SHORT = {"id": "gw", "version": "1.0", "up_s": 2.5}
 LOCAL, ELSEWHERE = PeerAddress(("127.0.0.1", 40_000)), PeerAddress(("192.0.2.1", 40_000))
 STATUS = ((11, b"status"),)
+METER = session_peer(1, ELSEWHERE, PeerIdentity(Proof.PSK, "meter"))
 
 
 class Report:
@@ -41,22 +42,23 @@ class Report:
         return WHOLE
 
 
-@pytest.mark.parametrize(
-    ("address", "anonymous", "told"),
-    [(LOCAL, False, WHOLE), (ELSEWHERE, False, SHORT), (ELSEWHERE, True, WHOLE)],
-)
-async def test_the_resource_tells_all_to_who_is_on_this_machine(
-    address: PeerAddress, anonymous: bool, told: Mapping[str, Any]
-) -> None:
-    request = aiocoap.Message(code=Code.GET)
-    request.remote = plain_requester(address, ("192.0.2.2", 5683))
-    answer = await StatusResource(Report(), anonymous=anonymous).render_get(request)
+@pytest.mark.parametrize("told", [WHOLE, SHORT])
+async def test_the_resource_tells_all_to_whom_the_policy_gives_it(told: Mapping[str, Any]) -> None:
+    request, seen = aiocoap.Message(code=Code.GET), list[Any]()
+    request.remote = plain_requester(LOCAL, ("192.0.2.2", 5683))
+
+    def tells_all(remote: Any) -> bool:
+        seen.append(remote)
+        return told is WHOLE
+
+    answer = await StatusResource(Report(), tells_all).render_get(request)
     assert json.loads(answer.payload) == told
+    assert seen == [request.remote]
 
 
 def test_strangers_have_it_at_hand_and_look_once_a_second_for_all_of_them() -> None:
     report, request = Report(), CoapRequest(codes.GET, STATUS)
-    summary = StatusSummary(report, anonymous=False)
+    summary = StatusSummary(report, access_of())
     stranger = UdpPeers().of(ELSEWHERE)
     for now in (1.0, 1.2, 1.9):
         answer = summary.answer(request, stranger, now)
@@ -71,7 +73,7 @@ def test_strangers_have_it_at_hand_and_look_once_a_second_for_all_of_them() -> N
     ("peer", "request_"),
     [
         (UdpPeers().of(LOCAL), CoapRequest(codes.GET, STATUS)),
-        (session_peer(1, ELSEWHERE, PeerIdentity(Proof.PSK, "a")), CoapRequest(codes.GET, STATUS)),
+        (METER, CoapRequest(codes.GET, STATUS)),
         (UdpPeers().of(ELSEWHERE), CoapRequest(codes.FETCH, STATUS)),
         (UdpPeers().of(ELSEWHERE), CoapRequest(codes.GET, (*STATUS, (17, b"<")))),
         (UdpPeers().of(ELSEWHERE), CoapRequest(codes.GET, ((11, b"sensors"),))),
@@ -80,7 +82,14 @@ def test_strangers_have_it_at_hand_and_look_once_a_second_for_all_of_them() -> N
 def test_all_others_and_all_else_are_left_to_the_resource(
     peer: CoapPeer, request_: CoapRequest
 ) -> None:
-    assert StatusSummary(Report(), anonymous=False).answer(request_, peer, 0.0) is None
+    access = access_of({"psk:meter": "reader"})
+    assert StatusSummary(Report(), access).answer(request_, peer, 0.0) is None
+
+
+def test_a_key_without_a_role_is_told_what_strangers_are() -> None:
+    answer = StatusSummary(Report(), access_of()).answer(CoapRequest(codes.GET, STATUS), METER, 0.0)
+    assert answer is not None
+    assert json.loads(answer.payload) == SHORT
 
 
 @pytest.mark.parametrize(
@@ -89,11 +98,17 @@ def test_all_others_and_all_else_are_left_to_the_resource(
 async def test_a_gateway_vouches_for_its_own_machine_where_it_asks_for_it(
     address: PeerAddress, told: Mapping[str, Any]
 ) -> None:
-    site = aiocoap.resource.Site()
-    site.add_resource(["status"], StatusResource(Report()))
-    execute = LocalExecution(site, "gw", lambda _: False)
-    identity = first_claim(plain_requester(address, ("192.0.2.2", 5683)))
-    answer = await execute(ResourceRequest("GET", ("status",), identity=identity))
+    access, site = access_of(), aiocoap.resource.Site()
+
+    def tells_all(remote: Any) -> bool:
+        principal = access.principal_of(remote)
+        return not access.may(principal, "GET", ("status",)).is_public
+
+    site.add_resource(["status"], StatusResource(Report(), tells_all))
+    execute = LocalExecution(site, "gw", access)
+    asker = access.principal_of(plain_requester(address, ("192.0.2.2", 5683)))
+    text, roles = access.introduced(asker)
+    answer = await execute(ResourceRequest("GET", ("status",), identity=text, roles=roles), "gw-b")
     assert json.loads(answer.payload) == told
 
 

@@ -52,6 +52,10 @@ def test_bash_completes_commands_options_choices_and_files() -> None:
     assert completed("hedgerow", "run", "--config", "") == {"files"}
     assert completed("hedgerow", "clients", "--kick", "") == set()
     assert completed("hedgerow", "completion", "z") == {"zsh"}
+    assert completed("hedgerow", "keys", "ro") == {"roll-over"}
+    assert completed("hedgerow", "keys", "issue", "--ps") == {"--psk"}
+    assert completed("hedgerow", "keys", "issue", "--ca", "") == {"files"}
+    assert completed("hedgerow", "keys", "init-ca", "--key-type", "") == {"p256", "ed25519"}
     assert completed("hedgerow", "no-such-command", "") == set()
 
 

@@ -155,3 +155,21 @@ async def metrics(gateway: FleetGateway) -> str:
         answer = await reader.read()
     writer.close()
     return answer.partition(b"\r\n\r\n")[2].decode()
+
+
+def test_what_coap_shows_and_takes_is_named_with_its_section(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("gw-a", is_server=True)
+    files = TlsFiles(own.certificate, own.key, ClientCertificate.REQUIRED, authority.file)
+    watch = ExpiryWatch(Clock(), lambda: own.x509.not_valid_after_utc.timestamp() - 1.5 * DAY_S)
+    watch.follow(read(files, "coap."))
+    assert warnings(caplog) == [
+        "coap.certificate_file: that of 'gw-a' expires in 1 days",
+        "coap.client_ca_file: that of 'authority' expires in 1 days",
+    ]
+    assert {one["field"] for one in watch.as_json()} == {
+        "coap.certificate_file",
+        "coap.client_ca_file",
+    }

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tree_host import until
 
+from gateway.audit import AuditTrail
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
-from gateway.membership import FILE_NAME, TOPIC, Members
+from gateway.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
 from tree_handler import batch
+from tree_handler.absence import AbsenceNotice
 from tree_handler.batch import Entry
 from tree_handler.member import MemberRecord
 from tree_handler.spanning.spanning_tree import Identity, Parameters
@@ -101,3 +105,27 @@ async def test_a_damaged_file_of_members_costs_no_more_than_itself(
         again.recall(log)
         assert [one.id for one in again.known] == ["gw"]
         assert FILE_NAME in caplog.text
+
+
+def test_who_comes_and_goes_stands_in_the_audit_trail_and_does_not_fill_it(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+
+    def come_and_go(gateway_id: str) -> None:
+        told = record(gateway_id)
+        gone = AbsenceNotice(gateway_id, told.epoch, told.version)
+        for origin, entry in (
+            (gateway_id, Entry(TOPIC + gateway_id, told.encode())),
+            ("root", Entry(ABSENT_TOPIC + gateway_id, gone.encode())),
+        ):
+            header = SimpleNamespace(origin=origin, epoch=1)
+            members.receive(entry, cast(batch.Header, header))
+
+    def trail() -> list[tuple[str, str, object]]:
+        found = AuditTrail(tmp_path / "audit.jsonl").changes()
+        return [(one.who, one.what, one.of["name"]) for one in found]
+
+    come_and_go("gw-2")
+    assert trail() == [("gw-2", "member joined", "gw-2"), ("root", "member taken out", "gw-2")]
+    for number in range(1_000):
+        come_and_go(f"gw-x{number}")
+    assert len(trail()) <= NOTED_AT_ONCE + 2

@@ -15,19 +15,23 @@ from aiocoap.numbers.codes import Code
 
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.keystore import Keystore
-from gateway.coap.access import identity_of
+from gateway.coap.access import CoapAccess, identity_of
 from gateway.coap.execution import LocalExecution
-from gateway.coap.remote import PATH, RemoteResource, first_claim
+from gateway.coap.remote import PATH, Introduction, RemoteResource
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource
+from gateway.policy.action import Where
+from gateway.policy.policy import Policy, PolicyRules
+from tests.policies import open_access
 from tree_handler.hierarchy import MemberRecord, Membership
-from tree_handler.remote_message import ResourceRequest
+from tree_handler.remote_message import Query, ResourceRequest
 from tree_handler.remote_query import RemoteQueries
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
 NORTH = "q/campus/north/gw-north"
+TRUSTING = PolicyRules(vouched={"*": frozenset({"operator"})})
 
 
 class Probe(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
@@ -78,8 +82,7 @@ class Node:
         gateway_id: str,
         publish: Callable[[str, bytes], None],
         *,
-        may_write: Callable[[str | None], bool],
-        entry: Callable[[str | None], bool],
+        policy: PolicyRules,
         deadline_s: float,
         max_outstanding: int,
     ) -> None:
@@ -90,7 +93,9 @@ class Node:
         members = Membership()
         for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
-        execute = LocalExecution(self.site, gateway_id, may_write)
+        place = PLACES[gateway_id]
+        self.access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
+        execute = LocalExecution(self.site, gateway_id, self.access)
         queries = RemoteQueries(gateway_id, 1, max_outstanding=max_outstanding)
         self.exchange = RemoteExchange(queries, publish, execute)
         remote = RemoteResource(
@@ -98,12 +103,11 @@ class Node:
             members,
             execute=execute,
             exchange=self.exchange,
-            may_write=entry,
+            introduce=lambda _: self.asker,
             deadline_s=deadline_s,
-            identity_of=lambda _: self.identity,
         )
         self.site.add_resource(PATH, remote)
-        self.identity: str | None = "psk:operator"
+        self.asker: Introduction = ("psk:operator", ("operator",))
 
     def links(self) -> Any:
         return self.site.get_resources_as_linkheader()
@@ -115,8 +119,7 @@ class Fleet:
     def __init__(
         self,
         *,
-        may_write: Callable[[str | None], bool] = bool,
-        entry: Callable[[str | None], bool] = bool,
+        policy: PolicyRules = TRUSTING,
         deadline_s: float = 30.0,
         max_outstanding: int = 8,
     ) -> None:
@@ -125,8 +128,7 @@ class Fleet:
             name: Node(
                 name,
                 self.publish,
-                may_write=may_write,
-                entry=entry,
+                policy=policy,
                 deadline_s=deadline_s,
                 max_outstanding=max_outstanding,
             )
@@ -152,7 +154,7 @@ async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=None,
         keystore=Keystore({}),
-        anonymous=True,  # so that the checks behind it are what decides here
+        access=open_access(),  # so that the checks behind it are what decides here
     )
     await server.start()
     client = await aiocoap.Context.create_client_context(transports=["simple6"])
@@ -297,41 +299,58 @@ async def test_too_many_queries_are_refused_with_the_time_to_wait() -> None:
         assert shown(await first) == ("2.05", b"21.5")
 
 
-@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
-async def test_a_write_that_is_not_allowed_goes_no_further_than_the_entry(method: str) -> None:
+@pytest.mark.parametrize(
+    ("asker", "refused"),
+    [
+        (("psk:operator", ("operator",)), None),
+        (("psk:guest", ("reader",)), ("4.03", b"gw-north: psk:guest (reader) may not PUT this")),
+        (("psk:guest", ("owner",)), ("4.03", b"gw-north: psk:guest (no role) may not PUT this")),
+        (("local", ("admin",)), ("4.01", b"gw-north: this needs a key (coaps)")),
+        ((None, ("reader",)), ("4.01", b"gw-north: this needs a key (coaps)")),
+    ],
+)
+async def test_a_write_is_decided_where_it_is_executed(
+    asker: Introduction, refused: tuple[str, bytes] | None
+) -> None:
     fleet = Fleet()
-    fleet.root.identity = None
+    fleet.root.asker = asker
     async with asking(fleet) as ask:
-        response = await ask(method, f"{NORTH}/probe")
-        assert (await ask("GET", f"{NORTH}/probe")).code == Code.CONTENT
-    assert shown(response) == ("4.01", b"gw-root: not allowed to write")
-    assert fleet.published.count("$hedgerow/query/gw-north") == 1
+        answer = await ask("PUT", f"{NORTH}/probe", b"on")
+    assert shown(answer) == (refused or ("2.04", b""))
+    assert fleet.north.probe.value == (b"21.5" if refused else b"on")
 
 
-async def test_a_write_is_checked_again_where_it_is_executed() -> None:
-    fleet = Fleet(entry=lambda _: True, may_write=lambda identity: identity == "psk:operator")
+async def test_a_gateway_vouches_for_no_more_than_the_other_one_lets_it() -> None:
+    fleet = Fleet(policy=PolicyRules())  # where nothing is said it is readers
     async with asking(fleet) as ask:
-        assert (await ask("PUT", f"{NORTH}/probe", b"on")).code == Code.CHANGED
-        fleet.root.identity = "psk:guest"
-        refused = await ask("PUT", f"{NORTH}/probe", b"off")
-    assert shown(refused) == ("4.01", b"gw-north: not allowed to write")
-    assert fleet.north.probe.value == b"on"
+        assert shown(await ask("GET", f"{NORTH}/probe")) == ("2.05", b"21.5")
+        refused = await ask("PUT", f"{NORTH}/probe", b"on")
+    assert shown(refused) == ("4.03", b"gw-north: psk:operator (reader) may not PUT this")
+
+
+async def test_a_gateway_that_names_the_other_one_as_the_asker_wins_nothing() -> None:
+    fleet = Fleet(policy=PolicyRules())
+    request = ResourceRequest("PUT", ("probe",), payload=b"on", identity="psk:a", roles=("admin",))
+    forged = Query("gw-north", "1-1", 5_000, request)
+    fleet.north.exchange.receive("$hedgerow/query/gw-north", forged.encode())
+    await fleet.north.exchange.idle()
+    assert fleet.north.probe.value == b"21.5"
 
 
 async def test_the_executing_resource_sees_the_original_peer() -> None:
     fleet = Fleet()
+    seen = fleet.north.probe.seen
     async with asking(fleet) as ask:
         await ask("GET", f"{NORTH}/probe")
-        fleet.root.identity = None
-        await ask("GET", f"{NORTH}/probe")
-        fleet.root.identity = "a-later-proof:operator"
-        await ask("GET", f"{NORTH}/probe")
-    named, anonymous, unknown = fleet.north.probe.seen
-    assert first_claim(named.remote) == "psk:operator"
+        for kind in ("a-later-proof:operator", None):
+            fleet.root.asker = (kind, ("operator",))
+            await ask("GET", f"{NORTH}/probe")
+    named, anonymous = seen  # of the unknown proof nothing is believed
+    assert named.remote.authenticated_claims == ("psk:operator",)
     assert identity_of(named) == PeerIdentity(Proof.PSK, "operator")
-    assert first_claim(anonymous.remote) is None
+    assert (str(named.remote.principal), named.remote.principal.via) == ("psk:operator", "gw-root")
+    assert anonymous.remote.authenticated_claims == ()
     assert identity_of(anonymous) == ANONYMOUS
-    assert identity_of(unknown) == ANONYMOUS
 
 
 async def test_a_malformed_message_is_reported_and_the_next_is_served(
@@ -360,9 +379,8 @@ async def test_stopping_leaves_no_task_and_no_one_waiting() -> None:
     fleet = Fleet()
     fleet.north.probe.hold.clear()
     before = asyncio.all_tasks()
-    asked = asyncio.create_task(
-        fleet.root.exchange.ask("gw-north", ResourceRequest("GET", ("probe",)), 30.0)
-    )
+    request = ResourceRequest("GET", ("probe",), identity="psk:a", roles=("reader",))
+    asked = asyncio.create_task(fleet.root.exchange.ask("gw-north", 1, request, 30.0))
     await fleet.north.probe.reached.wait()
     for node in fleet.nodes.values():
         await node.exchange.stop()
@@ -376,7 +394,7 @@ async def test_stopping_leaves_no_task_and_no_one_waiting() -> None:
 async def test_status_is_json_of_what_the_gateway_says() -> None:
     fleet = Fleet()
     state = {"id": "gw-root", "parent": None, "neighbours": ["gw-north"]}
-    fleet.root.site.add_resource(STATUS_PATH, StatusResource(lambda: state))
+    fleet.root.site.add_resource(STATUS_PATH, StatusResource(lambda: state, lambda _: True))
     async with asking(fleet) as ask:
         response = await ask("GET", "status")
         assert json.loads(response.payload) == state

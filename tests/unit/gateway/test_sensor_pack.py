@@ -61,6 +61,25 @@ def values(pack: list[dict[str, Any]]) -> dict[str, float]:
     return {base + record["n"]: record["v"] for record in pack}
 
 
+async def test_what_may_not_be_read_alone_is_not_read_in_a_pack() -> None:
+    made, asked = resource.Site(), list[Any]()
+
+    def may_read(remote: Any, name: str) -> bool:
+        asked.append(remote)
+        return name != "roof/temp"
+
+    sampler = Sampler(lambda *_: None)
+    sensors = SensorResources(made, sampler, "gw-1", Place("campus"), may_read)
+    for sensor in (Steady("roof/temp", 21.5), Switch("valve")):
+        sampler.add(sensor)
+        sensors.add(sensor)
+    assert values(json.loads((await ask(made, Code.GET)).payload)) == {"gw-1/valve": 0.0}
+    with pytest.raises(error.Forbidden, match="gw-1/roof/temp"):
+        await fetch(made, [{"n": "gw-1/valve"}, {"n": "gw-1/roof/temp"}])
+    assert values(await fetch(made, [{"n": "gw-1/valve"}])) == {"gw-1/valve": 0.0}
+    assert len(asked) == 5
+
+
 async def test_all_that_can_be_read_are_in_the_pack(site: resource.Site) -> None:
     pack = json.loads((await ask(site, Code.GET)).payload)
     assert values(pack) == {"gw-1/roof/temp": 21.5, "gw-1/valve": 0.0}

@@ -18,6 +18,7 @@ from gateway.sensors.switch import Switch
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
+from tests.policies import open_access
 from tree_handler.member import Place
 
 WALL_CLOCK_S = 1_700_000_000.5
@@ -73,7 +74,7 @@ async def served() -> AsyncIterator[Served]:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=None,
         keystore=Keystore(),
-        anonymous=True,
+        access=open_access(),
         at_hand=(served.sensors.answers,),
     )
     async with server:

@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.certificate_files import TlsFileError
+from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
 from gateway.signing.trust import Trust, UntrustedError
 from tree_handler.proof import MAX_SIGNATURE_BYTES, Verdict, context
+from tree_handler.seal import Seals
+from tree_handler.spanning.election import Identity
 
 MESSAGE = context("batch 1", "hedgerow") + b"a digest"
 
@@ -180,3 +183,44 @@ def test_a_key_that_signs_nothing_here_is_named(tmp_path: Path, authority: Autho
 
 def test_what_is_signed_says_for_which_tree_and_what_it_is() -> None:
     assert len({context("batch 1", "a"), context("batch 1", "b"), context("request 1", "a")}) == 3
+
+
+def test_a_start_knows_the_certificates_that_the_last_one_was_told_of(
+    authority: Authority, tmp_path: Path
+) -> None:
+    a, b = (own(authority.issue(name, is_gateway=True)) for name in ("gw-a", "gw-b"))
+    files = SigningFiles(a, trust(authority))
+    keys = FleetKeys(files, tmp_path)
+    keys.ring.add(b.chain)
+    keys.save()
+    again = FleetKeys(files, tmp_path)
+    assert again.ring.verify("gw-b", MESSAGE, b.signer.sign(MESSAGE))
+    assert again.ring.verify("gw-a", MESSAGE, again.sign(MESSAGE))
+    (tmp_path / "certificates").write_bytes(b"damaged")
+    assert len(FleetKeys(files, tmp_path).ring) == 1
+
+
+def test_a_gateway_signs_with_a_renewed_key_at_once_and_goes_on_believing_what_counts(
+    authority: Authority, tmp_path: Path
+) -> None:
+    before, after = (own(authority.issue("gw-a", is_gateway=True)) for _ in range(2))
+    keys = FleetKeys(SigningFiles(before, trust(authority)), tmp_path)
+    signature = keys.sign(MESSAGE)
+    assert keys.renew(SigningFiles(after, trust(authority))) == set()
+    assert keys.sign(MESSAGE)[:4] != signature[:4]
+    assert keys.ring.verify("gw-a", MESSAGE, signature)
+    assert keys.ring.verify("gw-a", MESSAGE, keys.sign(MESSAGE))
+
+
+def test_a_life_that_began_with_an_earlier_certificate_still_stands_for_election(
+    authority: Authority,
+) -> None:
+    issued = own(authority.issue("gw-a", is_gateway=True))
+    now_s = time.time()
+    keys = CertificateRing(trust(authority), now_s)
+    keys.add(issued.chain)
+    seals = Seals(issued.signer, keys, "t")
+    root = seals.stands(Identity("gw-a", 1, 1.0, "127.0.0.1")).root
+    keys.follow_time(now_s + 200 * DAY.total_seconds())
+    assert seals.is_candidate(root)
+    assert not keys.verify("gw-a", MESSAGE, issued.signer.sign(MESSAGE))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.certificates.authority import Authority
+from gateway.certificates import founding
 
 
 def _shake_hands(folder: Path, name: str) -> None:
@@ -39,7 +39,7 @@ def _shake_hands(folder: Path, name: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name in ("old", "new"):
-        authority = Authority(tmp_path / name)
+        authority = founding.found(tmp_path / name)
         authority.issue("gw-a")
         authority.issue("gw-b")
         authority.issue("gone")

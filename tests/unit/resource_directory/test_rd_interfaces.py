@@ -14,6 +14,7 @@ from resource_directory.link_format import parse
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
+from tests.policies import open_access
 
 LINKS = b'</temp>;rt="temperature";if="sensor",</light>;rt="light";obs'
 
@@ -72,7 +73,7 @@ async def peer() -> AsyncIterator[Peer]:
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=None,
         keystore=Keystore(),
-        anonymous=True,
+        access=open_access(),
     )
     async with server:
         peer.port = server.coap_port

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -139,7 +140,7 @@ def test_the_error_names_the_field(at: int, value: object, named: str) -> None:
         (b"\x80", "not an array"),
         (b"\x90", "not an array"),
         (msgpack.packb([1] * 15), "fields"),
-        (msgpack.packb([1] * 17), "fields"),
+        (msgpack.packb([1] * 18), "fields"),
         (HELLO.encode() + b"\x00", "not msgpack"),
         (b"\x00" * (MAX_BYTES + 1), "too large"),
     ],
@@ -153,3 +154,13 @@ def test_a_bpdu_reads_well_in_a_log() -> None:
     assert str(HELLO) == (
         "HELLO #12 of gw-b/3 root gw-a/7 sequence 44 cost 3 ms hops 1 parent gw-a TRANSIT|AGREEMENT"
     )
+
+
+def test_the_seal_of_the_root_travels_with_it() -> None:
+    sealed = replace(HELLO, root=replace(HELLO.root, seal=b"signature"))
+    assert Bpdu.decode(sealed.encode()).root.seal == b"signature"
+    assert Bpdu.decode(sealed.encode()) == HELLO  # the same root, whoever has signed it
+    for seal in ("text", bytes(200)):
+        row = [*msgpack.unpackb(HELLO.encode()), seal]
+        with pytest.raises(BpduError, match="seal"):
+            Bpdu.decode(msgpack.packb(row))

@@ -15,8 +15,9 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order, epochs_over
+from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary, answer
+from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
     Action,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication import epoch_order, replication
+from tree_handler.replication import arrivals, epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged, OrderedDelivery
 from tree_handler.replication.replication import Action, Append, Replication
 
@@ -119,7 +119,7 @@ def test_a_batch_whose_last_number_alone_is_known_is_no_duplicate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert behind_a_known_end()[:2] == [1, 2]
-    monkeypatch.setattr(replication, "known", by_the_last_number)
+    monkeypatch.setattr(arrivals, "known", by_the_last_number)
     assert behind_a_known_end() == []
 
 

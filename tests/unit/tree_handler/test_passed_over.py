@@ -13,8 +13,9 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
+from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Summary, answer
+from tree_handler.replication.repair import Summary
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
     Action,

@@ -216,7 +216,7 @@ def test_clients_and_control_messages_are_numbered_apart_logged_or_not() -> None
     assert network.nodes[1].core.have == have | {("!gw-0", 1): Intervals([(1, 1)])}
     assert network.nodes[0].core.next_logged == 3
     unlogged = {key: Intervals([(1, 1)]) for key in have}
-    assert network.nodes[1].core._unlogged.seen == unlogged
+    assert network.nodes[1].core._arrivals._unlogged.seen == unlogged
     assert network.nodes[1].got == [f"gw-0:{name}" for name in ("a", "member", "b", "q0", "query")]
 
 
@@ -386,7 +386,7 @@ def test_the_memory_of_lossy_qos_0_is_constant() -> None:
     for n in range(1, 2_000, 2):
         frame = batch.encode("gw-1", 1, n, [Entry("t", b"")], flags=Flags.NONE, origin_time_us=0)
         core.receive_batch(1, frame)
-    assert len(core._unlogged.seen["gw-1", 1]) <= 65
+    assert len(core._arrivals._unlogged.seen["gw-1", 1]) <= 65
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,94 @@
+"""Whether the batches of a spool are their origins', checked once more by the job.
+
+The collector has checked each before it was spooled. Who reads a spool that was elsewhere since
+then hands over the certificates of the gateways, as the collector keeps them (``certificates`` in
+the spool's folder; a copy from where nobody else writes). Whoever hands the file over vouches for
+it: chains are not looked at here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgpack
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.x509.oid import NameOID
+
+from cloud_ingest.spool import Batch, SpoolError
+from tree_handler.proof import Verdict
+from tree_handler.seal import Seals
+
+NAME_BYTES = 4
+"""Of a key, at the beginning of each of its signatures."""
+
+_ECDSA = ec.ECDSA(hashes.SHA256())
+_Key = Ed25519PublicKey | ec.EllipticCurvePublicKey
+
+
+class CertificatesError(ValueError):
+    """A file of certificates can't be read; the message names it."""
+
+
+class HandedCertificates:
+    """A `tree_handler.proof.KeyRing` of certificates that somebody handed over.
+
+    Raises:
+        CertificatesError: the file is none that a collector keeps.
+
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._keys: dict[tuple[str, bytes], _Key] = {}
+        try:
+            for chain in msgpack.unpackb(file.read_bytes()):
+                self._add(x509.load_der_x509_certificate(chain[0]))
+        except OSError as error:
+            raise CertificatesError(f"{file}: {error.strerror}") from error
+        except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+            raise CertificatesError(f"{file}: no certificates as a collector keeps them") from error
+
+    def verify(
+        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+    ) -> Verdict:
+        """See `tree_handler.proof.KeyRing`; when certificates end is not looked at."""
+        key = self._keys.get((gateway_id, signature[:NAME_BYTES]))
+        if key is None:
+            return Verdict.UNKNOWN
+        try:
+            if isinstance(key, Ed25519PublicKey):
+                key.verify(signature[NAME_BYTES:], message)
+            else:
+                key.verify(signature[NAME_BYTES:], message, _ECDSA)
+        except InvalidSignature:
+            return Verdict.FORGED
+        return Verdict.PROVEN
+
+    def _add(self, certificate: x509.Certificate) -> None:
+        (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        key = certificate.public_key()
+        if isinstance(key, _Key):
+            form = serialization.PublicFormat.SubjectPublicKeyInfo
+            der = key.public_bytes(serialization.Encoding.DER, form)
+            self._keys[str(name.value), hashlib.sha256(der).digest()[:NAME_BYTES]] = key
+
+
+def proven(batches: Iterable[Batch], seals: Seals) -> Iterator[Batch]:
+    """The same batches, each checked; a collector's notes for itself are nobody else's to sign.
+
+    Raises:
+        SpoolError: one is not its origin's, as far as these certificates tell.
+
+    """
+    for batch in batches:
+        if not batch.header.local:
+            verdict = seals.check(batch.frame, batch.header)
+            if verdict is not Verdict.PROVEN:
+                what = f"{batch.header}: its signature is {verdict.value}"
+                raise SpoolError(batch.segment, batch.at, what)
+        yield batch

@@ -1,0 +1,52 @@
+"""Passwords of keys: from a file, or from systemd's credentials (systemd.exec(5)).
+
+``LoadCredential=`` or ``LoadCredentialEncrypted=`` of the unit puts a credential into the folder
+that ``$CREDENTIALS_DIRECTORY`` names, where the service alone can read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dtls import private_file
+
+CA_PASSWORD = "hedgerow-ca-password"  # noqa: S105  # a credential's name
+KEYSTORE_PASSWORD = "hedgerow-keystore-password"  # noqa: S105
+_DIRECTORY = "CREDENTIALS_DIRECTORY"
+
+
+class CredentialError(ValueError):
+    """A password can't be had: ``str(error)`` is one line without it."""
+
+
+def password(
+    file: Path | None, credential: str, environment: Mapping[str, str] = os.environ
+) -> bytes | None:
+    """A password: the first line of a file.
+
+    Args:
+        file: which; None for the credential, if there is one.
+        credential: its name in systemd's folder.
+        environment: names that folder.
+
+    Returns:
+        None if neither is there.
+
+    Raises:
+        CredentialError: the file can't be read, lets others in or begins with an empty line.
+
+    """
+    if file is None:
+        folder = environment.get(_DIRECTORY, "")
+        file = Path(folder) / credential if folder else None
+        if file is None or not file.exists():
+            return None
+    try:
+        line = private_file.read(file).partition(b"\n")[0].removesuffix(b"\r")
+    except OSError as error:
+        raise CredentialError(f"{file}: {error.strerror or error}") from error
+    if not line:
+        raise CredentialError(f"{file}: no password in its first line")
+    return line

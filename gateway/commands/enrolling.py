@@ -1,0 +1,141 @@
+"""What `hedgerow keys token`, `serve` and `enrol` do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import time
+from pathlib import Path
+
+from dtls.datagrams import join_host_port
+from gateway import audit, replaced_file
+from gateway.certificates import private_keys
+from gateway.certificates.authority_folder import OPEN, SECRET
+from gateway.commands import certifying, output
+from gateway.commands.errors import FailedError, WrongUseError
+from gateway.config_checks import host_and_port
+from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
+from gateway.enrolment.desk import EnrolmentDesk
+from gateway.enrolment.requests import TrustedNow
+from gateway.enrolment.service import EnrolmentService
+from gateway.enrolment.tokens import (
+    EnrolmentToken,
+    TokenBook,
+    TokenError,
+    TokenGrant,
+    fingerprint_of,
+)
+from gateway.signing.keys import PrivateKey
+
+HOUR_S = 3600.0
+KEY, CERTIFICATE = "gateway.key.pem", "gateway.pem"
+
+
+def token(options: argparse.Namespace) -> int:
+    """Make a token, or take one back."""
+    (name, addresses), roles = options.name, tuple(options.role or ("gateway",))
+    certifying.check_roles(roles)
+    certifying.check_names([options.name], roles)
+    with certifying.named_errors():
+        authority = certifying.opened(options)
+        book, now_s = TokenBook(authority.folder), time.time()
+        if options.take_back:
+            if not book.take_back(name, now_s):
+                raise WrongUseError(f"keys: {name!r} has no token that could be used")
+            authority.trail.append(audit.current_user(), "token taken back", None, name=name)
+            return 0
+        if options.service is None:
+            raise WrongUseError("keys token: --service: where does `hedgerow keys serve` listen?")
+        for fault in host_and_port("service", options.service):
+            raise WrongUseError(f"--service: {fault.why}")
+        until_s = now_s + options.hours * HOUR_S
+        grant = TokenGrant(name, tuple(addresses), roles, options.days, until_s, "")
+        secret = book.make(grant, now_s)
+        authority.trail.append(
+            audit.current_user(), "token made", None, name=name, roles=list(roles)
+        )
+        vouching = fingerprint_of(authority.vouching())
+    text = EnrolmentToken(name, options.service, vouching, secret).as_text()
+    if options.json:
+        output.print_json({"token": text, "name": name, "until_s": round(until_s)})
+        return 0
+    sys.stdout.write(f"{text}\n")
+    if options.qr or sys.stdout.isatty():
+        from gateway.commands import qr  # noqa: PLC0415  # where it is shown
+
+        sys.stdout.write(qr.code(text))
+    sys.stderr.write(f"not shown again; good once, for {options.hours} hours\n")
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Run the enrolment service until SIGTERM or SIGINT."""
+    host, _, port = options.listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise WrongUseError(f"--listen: {options.listen!r} is not HOST:PORT")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    with certifying.named_errors():
+        authority = certifying.opened(options)
+        desk = EnrolmentDesk(authority, time.time)
+        asyncio.run(_serve(EnrolmentService(authority, desk), host.strip("[]"), int(port)))
+    return 0
+
+
+async def _serve(service: EnrolmentService, host: str, port: int) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    at = join_host_port(host, await service.start(host, port))
+    sys.stdout.write(f"enrolment at {at}\n")
+    sys.stdout.flush()
+    try:
+        await stopping.wait()
+    finally:
+        await service.stop()
+
+
+def enrol(options: argparse.Namespace) -> int:
+    """Get a certificate with a token, for a key that is made here."""
+    folder: Path = options.to
+    text = sys.stdin.readline() if options.token == "-" else options.token  # noqa: S105
+    try:
+        given = EnrolmentToken.parse(text)
+    except TokenError as error:
+        raise WrongUseError(f"keys enrol: {error}") from error
+    if (folder / CERTIFICATE).exists():
+        raise WrongUseError(f"keys: {folder / CERTIFICATE} is there already, and stays as it is")
+    with certifying.named_errors():
+        key = _key(folder, options.key_type)
+        try:
+            client = EnrolmentClient(given.service, vouched_by(given))
+            found = client.enrol(given, key)
+        except (ServiceError, ValueError) as error:
+            raise FailedError(f"keys enrol: {error}") from error
+        _write(folder, found)
+    return 0
+
+
+def _key(folder: Path, kind: str) -> PrivateKey:
+    """The gateway's key, which stays here; that of an attempt whose answer was not heard."""
+    file = folder / KEY
+    if file.exists():
+        return private_keys.load(file.read_bytes())[0]
+    key = private_keys.make(kind)
+    replaced_file.replace(file, private_keys.as_pem(key), is_durable=True, mode=SECRET)
+    return key
+
+
+def _write(folder: Path, found: TrustedNow) -> None:
+    # The certificate last: with it the gateway is enrolled.
+    for name, text in (
+        ("ca.pem", found.authorities),
+        ("revoked.pem", found.revoked),
+        (CERTIFICATE, found.certificate),
+    ):
+        replaced_file.replace(folder / name, text.encode(), is_durable=True, mode=OPEN)
+        sys.stdout.write(f"{folder / name}\n")

@@ -1,0 +1,217 @@
+"""`hedgerow policy`: what is wrong or odd about a policy, and why somebody may do something."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway import access_files, config_place
+from gateway.access_faults import AccessFileError, read_access_file
+from gateway.commands.errors import WrongUseError
+from gateway.commands.output import print_json
+from gateway.config import AccessSection, ConfigError, GatewaySettings, load
+from gateway.policy import policy_file
+from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError, Where
+from gateway.policy.findings import Finding, findings
+from gateway.policy.policy import Policy, PolicyRules
+from gateway.policy.principal import Principal, PrincipalError
+from gateway.policy.rule import ANY_NAME, EVERYBODY
+from gateway.printable import printable
+
+_ACTIONS = ("check", "explain")
+
+
+def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None]) -> None:
+    """Add the command to the parser.
+
+    Args:
+        commands: the parser's commands.
+        add_config: adds the option that names a configuration.
+
+    """
+    policy = commands.add_parser(
+        "policy",
+        help="check who may do what, and explain why somebody may or may not",
+        description="`policy check [FILE]` prints all that is wrong with a policy (exits with 2) "
+        "or odd about it: roles that nobody has, rules that are never reached. `policy explain "
+        "PRINCIPAL ACTION` tells whether somebody may do something, and which rule says so: "
+        "exits with 0 if it may, with 1 if not. A principal is psk:NAME, oscore:NAME, user:NAME, "
+        "cert:NAME, console:NAME, local or stranger; an action is VERB and topic or path, as in "
+        "PUT /sensors/valve or publish a/b, or one of drain, membership, clients, disconnect.",
+    )
+    policy.add_argument("action", choices=_ACTIONS, help="what to do")
+    policy.add_argument(
+        "what", nargs="*", metavar="FILE | PRINCIPAL ACTION", help="what is checked or explained"
+    )
+    which = policy.add_mutually_exclusive_group()
+    which.add_argument("--file", type=Path, metavar="FILE", help="with explain: the policy")
+    add_config(which)
+    policy.add_argument(
+        "--at",
+        type=_where,
+        metavar="DOMAIN/GROUP/GATEWAY",
+        help="with explain: where it is done, with - for no domain or group "
+        "(default: at the gateway of --config)",
+    )
+    policy.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="ROLE",
+        help="with explain: a role that the certificate names; may be given several times",
+    )
+    policy.add_argument(
+        "--via", default="", metavar="GATEWAY", help="with explain: the gateway it comes through"
+    )
+    policy.add_argument(
+        "--client-id",
+        default="",
+        metavar="ID",
+        help="with explain: how an MQTT client calls itself",
+    )
+    policy.add_argument("--json", action="store_true", help="for scripts")
+    policy.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say; returns the exit code.
+
+    Raises:
+        WrongUseError: an argument is wrong, or with `explain` the policy is.
+
+    """
+    return _check(options) if options.action == "check" else _explain(options)
+
+
+# -- check -----------------------------------------------------------------------------------------
+
+
+def _check(options: argparse.Namespace) -> int:
+    if len(options.what) > 1 or (options.what and options.config):
+        raise WrongUseError("check: takes one FILE, or --config")
+    odd: list[Finding] = []
+    faults: list[str] = []
+    if options.what:
+        place = options.what[0]
+        try:
+            odd = findings(policy_file.parse(read_access_file(Path(place)), place), place)
+        except AccessFileError as error:
+            faults = [str(error), *map(str, error.more)]
+    else:
+        settings = _settings(options)
+        place = str(settings.access.policy_file or settings.file)
+        try:
+            told = access_files.policy(settings.access)
+            odd = findings(told, place) if settings.access.policy_file else []
+            odd += [
+                Finding(*line.split(": ", 1)) for line in access_files.read_alone(settings, told)
+            ]
+        except ConfigError as error:
+            faults = [f"{fault.where}: {fault.why}" for fault in error.faults]
+    if options.json:
+        print_json({"file": place, "faults": faults, "findings": [asdict(one) for one in odd]})
+    else:
+        lines = [*faults, *map(str, odd)] or [f"{place}: nothing is wrong"]
+        sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
+    return 2 if faults else 0
+
+
+# -- explain ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The policies of a gateway: over MQTT, and for all else."""
+
+    topics: Policy
+    others: Policy
+
+    def of(self, action: Action) -> Policy:
+        return self.topics if action.verb in TOPIC_VERBS else self.others
+
+
+def _explain(options: argparse.Namespace) -> int:
+    if len(options.what) < 2:
+        raise WrongUseError("explain: needs PRINCIPAL and ACTION, as in psk:alice GET /status")
+    who, *words = options.what
+    told = _told(options)
+    where = options.at or told.others.here
+    try:
+        named = Principal.parse(who)
+        action = Action.parse(" ".join(words), where, options.client_id)
+    except (PrincipalError, ActionError) as error:
+        raise WrongUseError(str(error)) from error
+    policy = told.of(action)
+    principal = policy.principal(named.kind, named.name, frozenset(options.role))
+    why = _why_roles(policy.told, principal, options.role)
+    if options.via:
+        principal = policy.vouched(principal, options.via)
+        why = f"what {options.via} may vouch for"
+    decision = policy.may(principal, action)
+    roles = sorted(principal.roles)
+    if options.json:
+        print_json(
+            {
+                "principal": str(principal),
+                "roles": roles,
+                "action": str(action),
+                "allowed": decision.is_allowed,
+                "why": str(decision.rule or decision.why or "no rule allows it"),
+            }
+        )
+    else:
+        told_roles = f"{', '.join(roles) or 'none'} ({why})"
+        lines = (f"{principal}, roles: {told_roles}", f"{action}: {decision}")
+        sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
+    return 0 if decision.is_allowed else 1
+
+
+def _why_roles(told: PolicyRules, principal: Principal, claimed: list[str]) -> str:
+    found = ["of its certificate"] if claimed else []
+    if str(principal) in told.assigned:
+        found.append(f'principals."{principal}"')
+    if found:
+        return " and ".join(found)
+    if not principal.name:
+        return "built in" if principal.roles else "nobody gives it any"
+    for text in (f"{principal.kind}:{ANY_NAME}", EVERYBODY):
+        if text in told.assigned:
+            return f'principals."{text}"'
+    return "access.default_roles"
+
+
+def _told(options: argparse.Namespace) -> _Told:
+    if options.file is None:
+        settings = _settings(options)
+        try:
+            topics, others = access_files.policies(settings, access_files.policy(settings.access))
+        except ConfigError as error:
+            raise WrongUseError(str(error)) from error
+        return _Told(topics, others)
+    roles = frozenset(AccessSection().default_roles)
+    try:
+        rules = policy_file.parse(read_access_file(options.file), str(options.file), roles)
+    except AccessFileError as error:
+        raise WrongUseError(str(error)) from error
+    policy = Policy(rules, options.at or HERE)
+    return _Told(policy, policy)
+
+
+def _settings(options: argparse.Namespace) -> GatewaySettings:
+    try:
+        return load(options.config or config_place.find(), GatewaySettings)
+    except config_place.NoConfigError as error:
+        raise WrongUseError(f"--config: not given, and {error}") from error
+    except ConfigError as error:
+        raise WrongUseError(str(error)) from error
+
+
+def _where(text: str) -> Where:
+    try:
+        return Where.parse(text)
+    except ActionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

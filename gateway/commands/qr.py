@@ -1,0 +1,14 @@
+"""A text as a QR code for a terminal (ISO/IEC 18004), to be read from the screen by a telephone."""
+
+from __future__ import annotations
+
+import io
+
+import segno
+
+
+def code(text: str) -> str:
+    """The lines of a code, two of its rows in each line of the terminal."""
+    lines = io.StringIO()
+    segno.make(text, error="m", micro=False).terminal(lines, compact=True)
+    return lines.getvalue()

@@ -1,0 +1,123 @@
+"""Who asks the console, and which pages it may see.
+
+Who is on this machine needs no proof. Others name a user of the password file and its password
+(Basic, RFC 7617), which nothing hides on the way: the console listens on loopback unless the
+configuration says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import Final
+
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.limits import Limits
+from gateway.console.exchange import HttpRequest
+from gateway.failed_attempts import FailedAttempts
+from gateway.policy.action import CONSOLE, Action
+from gateway.policy.policy import Policy
+from gateway.policy.principal import CONSOLE as CONSOLE_USER
+from gateway.policy.principal import LOCAL, NAMELESS, STRANGER, Principal
+from gateway.shares.password_checks import PasswordChecks
+
+LIVENESS: Final = "/healthz"
+"""Anybody is told that the gateway can do its work, and no more."""
+PROVED_MAX: Final = 64
+"""Passwords that are not computed with again each time a program looks at a page."""
+
+Refusal = HTTPStatus | None
+"""What a visitor is answered with that may not see a page; None if it may."""
+
+
+class Visitors:
+    """Decides who sees which page.
+
+    Args:
+        policy: says so.
+        passwords: of the users; None for none.
+        limits: how often an address may fail.
+
+    """
+
+    def __init__(self, policy: Policy, passwords: Passwords | None, limits: Limits) -> None:
+        self._policy = policy
+        self._passwords = passwords
+        self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
+        self._checks = PasswordChecks(at_once=1)
+        self._key = secrets.token_bytes(32)
+        self._proved: dict[bytes, None] = {}
+
+    def follow(self, policy: Policy, passwords: Passwords | None) -> None:
+        """Go by another policy and other passwords."""
+        self._policy = policy
+        self._passwords = passwords
+        self._proved.clear()
+
+    def refusal(self, request: HttpRequest, host: str) -> Refusal | Awaitable[Refusal]:
+        """What a visitor is answered with that may not see a page.
+
+        Args:
+            request: what it asks for.
+            host: its address.
+
+        """
+        if request.path == LIVENESS:
+            return None
+        if not request.authorization:
+            kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
+            return self._decided(self._policy.principal(kind), request)
+        named = _credentials(request.authorization)
+        if named is None or self._passwords is None:
+            return HTTPStatus.UNAUTHORIZED
+        if self._mark(*named) in self._proved:
+            return self._decided(self._policy.principal(CONSOLE_USER, named[0]), request)
+        return self._verified(self._passwords, request, host, *named)
+
+    async def _verified(
+        self, passwords: Passwords, request: HttpRequest, host: str, user: str, password: bytes
+    ) -> Refusal:
+        now = asyncio.get_running_loop().time
+        is_right = await self._checks.run(
+            host,
+            user,
+            lambda: passwords.verify(user, password),
+            lambda: not self._failures.is_blocked(host, now()),
+        )
+        if is_right is None:
+            return HTTPStatus.TOO_MANY_REQUESTS
+        if not is_right:
+            self._failures.failed(host, now())
+            return HTTPStatus.UNAUTHORIZED
+        if passwords is self._passwords:
+            if len(self._proved) >= PROVED_MAX:
+                self._proved.clear()
+            self._proved[self._mark(user, password)] = None
+        return self._decided(self._policy.principal(CONSOLE_USER, user), request)
+
+    def _decided(self, principal: Principal, request: HttpRequest) -> Refusal:
+        action = Action(CONSOLE, request.path, self._policy.here)
+        if self._policy.may(principal, action):
+            return None
+        is_unknown = principal.kind in NAMELESS
+        return HTTPStatus.UNAUTHORIZED if is_unknown else HTTPStatus.FORBIDDEN
+
+    def _mark(self, user: str, password: bytes) -> bytes:
+        return hmac.digest(self._key, user.encode() + b"\0" + password, "sha256")
+
+
+def _credentials(authorization: str) -> tuple[str, bytes] | None:
+    """User and password of a header (RFC 7617, section 2); None if it is none of Basic."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return (user.decode(), password) if colon and user else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None

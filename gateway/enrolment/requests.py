@@ -1,0 +1,133 @@
+"""Requests for certificates (PKCS#10, RFC 2986), and what a service answers: JSON objects.
+
+| request | body | who may |
+|---|---|---|
+| ``GET /trust`` | | everybody: it is public |
+| ``POST /enrol`` | ``name``, ``secret``, ``request`` | who has a token |
+| ``POST /renew`` | ``request`` | who shows a certificate of the authority that is valid |
+
+``request`` is a PKCS#10 in PEM: it proves that who asks has the key. All else in it is left out of
+account: what a certificate says is the authority's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from gateway.certificates import private_keys
+from gateway.certificates import x509_forms as forms
+from gateway.signing.keys import PrivateKey, PublicKey, is_for_signing
+
+TRUST, ENROL, RENEW = "/trust", "/enrol", "/renew"
+BODY_BYTES_MAX = 8_192
+ANSWER_BYTES_MAX = 4 << 20
+"""A list of 50,000 that were revoked is 2 MB."""
+
+
+class EnrolmentRequestError(ValueError):
+    """A request or an answer can't be read: ``str(error)`` is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedNow:
+    """Whom a fleet trusts, in PEM.
+
+    Attributes:
+        authorities: the certificates of the authorities.
+        revoked: their lists.
+        certificate: of who asked; empty where none was asked for.
+
+    """
+
+    authorities: str
+    revoked: str
+    certificate: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The answer's object."""
+        found = {"authorities": self.authorities, "revoked": self.revoked}
+        return found | ({"certificate": self.certificate} if self.certificate else {})
+
+    @classmethod
+    def parse(cls, data: bytes) -> TrustedNow:
+        """Read an answer.
+
+        Raises:
+            EnrolmentRequestError: it is none.
+
+        """
+        found = read_object(data)
+        return cls(
+            text_of(found, "authorities"),
+            text_of(found, "revoked"),
+            text_of(found, "certificate") if "certificate" in found else "",
+        )
+
+
+def asked(key: PrivateKey, name: str) -> str:
+    """A request for a certificate, in PEM."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(forms.named(name))
+    return builder.sign(key, private_keys.digest(key)).public_bytes(Encoding.PEM).decode()
+
+
+def key_of(request: str) -> PublicKey:
+    """The key of who asks, who has proved that it has it.
+
+    Raises:
+        EnrolmentRequestError: it has not, or the key is of another kind.
+
+    """
+    try:
+        found = x509.load_pem_x509_csr(request.encode())
+        key = found.public_key()
+        is_signed = found.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise EnrolmentRequestError("request: no PKCS#10 in PEM") from error
+    if not isinstance(key, PublicKey) or not is_for_signing(key):
+        raise EnrolmentRequestError("request: a key that is neither Ed25519 nor P-256")
+    if not is_signed:
+        raise EnrolmentRequestError("request: not signed by its own key")
+    return key
+
+
+def key_fingerprint(key: PublicKey) -> bytes:
+    """What names a key: SHA-256 of its SubjectPublicKeyInfo."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).digest()
+
+
+def read_object(data: bytes) -> Mapping[str, Any]:
+    """A JSON object.
+
+    Raises:
+        EnrolmentRequestError: it is none.
+
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise EnrolmentRequestError("no JSON") from error
+    if not isinstance(found, dict):
+        raise EnrolmentRequestError("no JSON object")
+    return found
+
+
+def text_of(found: Mapping[str, Any], name: str) -> str:
+    """A text of an object.
+
+    Raises:
+        EnrolmentRequestError: it is missing, or no text.
+
+    """
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise EnrolmentRequestError(f"{name}: no text")
+    return value

@@ -1,0 +1,273 @@
+"""The enrolment service: HTTP over TLS 1.3 on the machine that has the authority's folder.
+
+It shows a certificate with the role ``enrolment``, which the authority issues for it alone, and in
+a roll-over that of the authority before: gateways that have not heard of the new one trust that.
+Connections, the size of a request and the time for all of it are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import h11
+
+from gateway.certificates import authority_folder as files
+from gateway.certificates import x509_forms as forms
+from gateway.certificates.authority import Authority, AuthorityError, ends_within
+from gateway.enrolment import requests
+from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
+from gateway.failed_attempts import network_of
+
+NAME = "enrolment"
+DAYS = 90
+RENEWED_DAYS_BEFORE = 30
+CONNECTIONS_MAX = 64
+CONNECTIONS_PER_ADDRESS = 8
+"""Who says nothing leaves room for others."""
+TIME_S = 15.0
+"""From the connection to the last byte of the answer."""
+LOOK_S = 2.0
+"""How often it is looked whether the authority's files have changed."""
+LOOK_CLOSELY_S = 3600.0
+"""How often they are read though they have not: certificates and lists end."""
+_READ_BYTES = 16_384
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What the service's TLS depends on."""
+
+    authorities: bytes
+    revoked: bytes
+    certificate: bytes
+
+
+class EnrolmentService:
+    """The service.
+
+    Args:
+        authority: which issues.
+        desk: answers.
+
+    """
+
+    def __init__(self, authority: Authority, desk: EnrolmentDesk) -> None:
+        self._authority = authority
+        self._desk = desk
+        self._open: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+        self._stamp: _Stamp | None = None
+        self._context: ssl.SSLContext | None = None
+        self._last_seen: list[int] = []
+        self._look_again_s = 0.0
+        self._one_at_a_time = asyncio.Lock()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen.
+
+        Args:
+            host: an address of this machine.
+            port: 0 takes a free one.
+
+        Returns:
+            The port that is listened on.
+
+        Raises:
+            AuthorityError: the authority's files can't be used.
+            OSError: the address is in use or not this machine's, or a file can't be read.
+
+        """
+        await self._look()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = listening = socket.create_server(
+            (host, port), family=family, backlog=CONNECTIONS_MAX
+        )
+        listening.setblocking(False)
+        self._begin(self._follow())
+        self._begin(self._accept(listening))
+        return int(listening.getsockname()[1])
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Take connections; a handshake begins only where there is room for it."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, (host, *_) = await loop.sock_accept(listening)
+            except OSError as error:  # no more descriptors, for a while
+                _log.error("no connection is taken: %s", error)
+                await asyncio.sleep(LOOK_S)
+                continue
+            network, context = network_of(host), self._context
+            is_full = self._open.total() >= CONNECTIONS_MAX
+            if is_full or self._open[network] >= CONNECTIONS_PER_ADDRESS or context is None:
+                connection.close()
+                continue
+            self._open[network] += 1
+            self._begin(self._serve(connection, network, context))
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except (AuthorityError, OSError) as error:
+                _log.error("the authority's files: %s", error)
+
+    async def _look(self) -> None:
+        """Go by what the files say now, in connections that come from now on."""
+        now_s, seen = asyncio.get_running_loop().time(), self._seen()
+        if seen == self._last_seen and now_s < self._look_again_s:
+            return
+        stamp = await asyncio.to_thread(self._prepared)
+        self._last_seen, self._look_again_s = self._seen(), now_s + LOOK_CLOSELY_S
+        if stamp != self._stamp:
+            self._context = _context(self._authority.folder)
+            self._stamp = stamp
+
+    def _seen(self) -> list[int]:
+        """What tells that files have changed."""
+        folder = self._authority.folder
+        names = (files.CA, files.INDEX, files.REVOKED)
+        return [(folder / name).stat().st_mtime_ns for name in names if (folder / name).exists()]
+
+    def _prepared(self) -> _Stamp:
+        """See to it that the service's own certificate and the lists are good for a while."""
+        folder = self._authority.folder
+        if files.lists_are_behind(folder, files.read_index(folder)):
+            self._authority.revoke()
+        oldest = forms.common_name(self._authority.vouching().subject)
+        found = [one for one in self._authority.issued() if one.name == NAME][-1:]
+        is_good = (
+            bool(found)
+            and found[0].is_service
+            and found[0].is_valid(forms.now())
+            and not ends_within(found[0], RENEWED_DAYS_BEFORE)
+            and found[0].issuer == oldest
+            and (folder / f"{NAME}.key.pem").exists()
+        )
+        if not is_good:
+            self._authority.issue(NAME, roles=(forms.ENROLMENT,), days=DAYS, is_oldest=True)
+        with files.locked(folder):
+            names = (files.CA, files.REVOKED, f"{NAME}.pem")
+            return _Stamp(*((folder / name).read_bytes() for name in names))
+
+    async def _serve(
+        self, connection: socket.socket, network: str, context: ssl.SSLContext
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(_READ_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport: asyncio.Transport | None = None
+        try:
+            async with asyncio.timeout(TIME_S):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, connection, ssl=context
+                )
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                await self._exchange(reader, writer)
+        except (TimeoutError, OSError, h11.ProtocolError):
+            pass
+        finally:
+            self._open -= Counter({network: 1})
+            if transport is None:
+                connection.close()
+            else:
+                transport.abort()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=requests.BODY_BYTES_MAX)
+        try:
+            request, body = await _request(http, reader)
+            peer = writer.get_extra_info("ssl_object")
+            asker = Asker(
+                writer.get_extra_info("peername")[0],
+                None if peer is None else peer.getpeercert(binary_form=True),
+            )
+            path = request.target.partition(b"?")[0].decode("latin-1")
+            async with self._one_at_a_time:
+                found = await asyncio.to_thread(
+                    self._desk.answer, request.method.decode(), path, body, asker
+                )
+            status, document = HTTPStatus.OK, dict(found.as_json())
+        except RefusedRequestError as error:
+            status, document = error.status, {"error": str(error)}
+        except h11.RemoteProtocolError as error:
+            status, document = HTTPStatus(error.error_status_hint), {"error": "malformed request"}
+        except (AuthorityError, OSError) as error:
+            _log.error("the authority's files: %s", error)
+            status, document = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "see the service's log"}
+        data = json.dumps(document).encode()
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(data))),
+            ("Cache-Control", "no-store"),
+            ("Connection", "close"),
+        ]
+        for event in (
+            h11.Response(status_code=status, headers=headers, reason=status.phrase.encode()),
+            h11.Data(data),
+            h11.EndOfMessage(),
+        ):
+            writer.write(http.send(event) or b"")
+        await writer.drain()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _request(http: h11.Connection, reader: asyncio.StreamReader) -> tuple[h11.Request, bytes]:
+    request: h11.Request | None = None
+    body = bytearray()
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            http.receive_data(await reader.read(_READ_BYTES))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > requests.BODY_BYTES_MAX:
+                raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long")
+        elif isinstance(event, h11.EndOfMessage) and request is not None:
+            return request, bytes(body)
+        else:
+            raise ConnectionResetError  # it left before all was there
+
+
+def _context(folder: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # a resumed session would bring a revoked certificate back
+    context.load_cert_chain(folder / f"{NAME}.pem", folder / f"{NAME}.key.pem", password="")
+    context.load_verify_locations(folder / files.CA)
+    context.load_verify_locations(folder / files.REVOKED)
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context

@@ -1,0 +1,255 @@
+"""One-time tokens: who holds one is given the certificate of a name, once.
+
+A token's text carries what its holder needs: where the enrolment service is, and the fingerprint of
+the authority that vouches for it, so that nobody else is told the secret. The book of an authority
+keeps of a secret its SHA-256 alone: 128 random bits are not guessed, so no slow hash is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from dtls.datagrams import join_host_port
+from gateway import replaced_file
+from gateway.certificates import authority_folder
+from gateway.certificates.names import is_file_name
+
+SECRET_BYTES = 16
+FINGERPRINT_BYTES = 32
+SCHEME = "hedgerow-enrol"
+BOOK = "tokens.json"
+_PART = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class TokenError(ValueError):
+    """A token is of no use: ``str(error)`` is one line without its secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentToken:
+    """What its text says.
+
+    Attributes:
+        name: who is to be enrolled.
+        service: where, as ``host:port``.
+        fingerprint: SHA-256 of the certificate of the authority that vouches for the service.
+        secret: proves that its holder may.
+
+    """
+
+    name: str
+    service: str
+    fingerprint: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"EnrolmentToken({self.name!r}, {self.service!r})"
+
+    def as_text(self) -> str:
+        """The token as it is shown, once."""
+        parts = (_encoded(self.fingerprint), _encoded(self.secret))
+        return f"{SCHEME}://{self.name}@{self.service}/{'/'.join(parts)}"
+
+    @classmethod
+    def parse(cls, text: str) -> EnrolmentToken:
+        """Read a token.
+
+        Raises:
+            TokenError: it is none.
+
+        """
+        try:
+            url = urlsplit(text.strip())
+            name, host, port = url.username or "", url.hostname or "", url.port
+            fingerprint, secret = map(_decoded, url.path.removeprefix("/").split("/"))
+        except ValueError as error:
+            raise TokenError("no token: it begins with hedgerow-enrol:// and is one line") from (
+                None if isinstance(error, binascii.Error) else error
+            )
+        sizes = (len(fingerprint), len(secret))
+        if (
+            url.scheme != SCHEME
+            or not is_file_name(name)
+            or not host
+            or port is None
+            or sizes != (FINGERPRINT_BYTES, SECRET_BYTES)
+        ):
+            raise TokenError("no token, or a part of one: it begins with hedgerow-enrol://")
+        return cls(name, join_host_port(host, port), fingerprint, secret)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGrant:
+    """What a token is good for.
+
+    Attributes:
+        name: the certificate's.
+        addresses: where its holder will be reached.
+        roles: of its holder.
+        days: how long its certificate is valid.
+        until_s: when the token ends, in seconds since 1970.
+        hashed: SHA-256 of its secret.
+        used_by: the fingerprint of the key that it was used for; empty before.
+
+    """
+
+    name: str
+    addresses: tuple[str, ...]
+    roles: tuple[str, ...]
+    days: int
+    until_s: float
+    hashed: str
+    used_by: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What the book keeps."""
+        return {
+            "name": self.name,
+            "addresses": list(self.addresses),
+            "roles": list(self.roles),
+            "days": self.days,
+            "until_s": self.until_s,
+            "hashed": self.hashed,
+            "used_by": self.used_by,
+        }
+
+
+class TokenBook:
+    """The tokens of an authority, in a file of its folder.
+
+    Args:
+        folder: the authority's.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, grant: TokenGrant, now_s: float) -> bytes:
+        """Note a new token; an older one of the same name is good for nothing any more.
+
+        Args:
+            grant: what it is good for; its hash is not looked at.
+            now_s: seconds since 1970.
+
+        Returns:
+            The secret, which is nowhere else.
+
+        Raises:
+            AuthorityError: the book can't be used.
+            OSError: it can't be written.
+
+        """
+        secret = secrets.token_bytes(SECRET_BYTES)
+        with authority_folder.locked(self._folder):
+            grants = self._read(now_s)
+            grants[grant.name] = replace(grant, hashed=_hash(secret), used_by="")
+            self._write(grants)
+        return secret
+
+    def spend(self, name: str, secret: bytes, key: bytes, now_s: float) -> TokenGrant:
+        """Use a token for a key; again for the same key only.
+
+        Who did not hear the answer may ask again, and proves then that it has the same key.
+
+        Args:
+            name: who says to be enrolled.
+            secret: the token's.
+            key: the fingerprint of the key of who asks, see `key_fingerprint`.
+            now_s: seconds since 1970.
+
+        Raises:
+            TokenError: there is no such token, or it has been used or has ended.
+            AuthorityError: the book can't be used.
+            OSError: it can't be written.
+
+        """
+        with authority_folder.locked(self._folder):
+            grants = self._read(now_s)
+            grant = grants.get(name)
+            kept = "" if grant is None else grant.hashed
+            # Compared in any case, so that the time does not tell whether the name has a token.
+            is_right = hmac.compare_digest(kept.ljust(64, "-"), _hash(secret))
+            if grant is None or not is_right:
+                raise TokenError("no token of that name, or it has ended")
+            if grant.used_by and not hmac.compare_digest(grant.used_by, key.hex()):
+                raise TokenError("the token has been used")
+            grants[name] = used = replace(grant, used_by=key.hex())
+            self._write(grants)
+        return used
+
+    def take_back(self, name: str, now_s: float) -> bool:
+        """Make a name's token good for nothing; whether it had one.
+
+        Raises:
+            AuthorityError: the book can't be used.
+            OSError: it can't be written.
+
+        """
+        with authority_folder.locked(self._folder):
+            grants = self._read(now_s)
+            found = grants.pop(name, None)
+            if found is not None:
+                self._write(grants)
+        return found is not None and not found.used_by
+
+    def _read(self, now_s: float) -> dict[str, TokenGrant]:
+        """Those that have not ended, by name."""
+        file = self._folder / BOOK
+        if not file.exists():
+            return {}
+        try:
+            found = [_grant(each) for each in json.loads(file.read_bytes())]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise authority_folder.AuthorityError(f"{file}: no book of tokens") from error
+        return {one.name: one for one in found if now_s < one.until_s}
+
+    def _write(self, grants: Mapping[str, TokenGrant]) -> None:
+        data = json.dumps([one.as_json() for one in grants.values()], indent=1).encode()
+        file = self._folder / BOOK
+        replaced_file.replace(file, data, is_durable=True, mode=authority_folder.SECRET)
+
+
+def fingerprint_of(certificate: x509.Certificate) -> bytes:
+    """What a token names an authority by."""
+    return certificate.fingerprint(hashes.SHA256())
+
+
+def _grant(each: Mapping[str, Any]) -> TokenGrant:
+    return TokenGrant(
+        str(each["name"]),
+        tuple(map(str, each["addresses"])),
+        tuple(map(str, each["roles"])),
+        int(each["days"]),
+        float(each["until_s"]),
+        str(each["hashed"]),
+        str(each["used_by"]),
+    )
+
+
+def _hash(secret: bytes) -> str:
+    return hashlib.sha256(secret).hexdigest()
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    if not _PART.fullmatch(text):
+        raise binascii.Error("no part of a token")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,233 @@
+"""How the certificates of all gateways reach all: each tells its neighbours which it has.
+
+A certificate proves itself by the fleet's authority (`trust`), so it does not matter who hands it
+over, and what is handed over and proves nothing is dropped. A link begins with the gateway's own
+chain, which so goes ahead of what the gateway signed; then with the names of all that it has
+(`HAVE`). What is lacking is asked for (`WANT`), and what is new goes on to the other neighbours
+(`CHAINS`). A still network says nothing of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+import msgpack
+
+from gateway.links.node import TreeNode
+from gateway.signing.fleet_keys import FleetKeys
+from gateway.signing.ring import FINGERPRINT_BYTES
+from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
+from tree_handler.errors import ProtocolError
+from tree_handler.member import check_name
+from tree_handler.rate_limit import RateLimit
+
+TOPIC = b"$hedgerow/certificates"
+MAX_ROWS = 1_000
+"""In one message."""
+ANSWER_BYTES = 32 * 1024
+"""A message of chains ends when it is so large."""
+SAVE_S = 5.0
+"""What is new is in the file so long after it came."""
+LOOK_S = 60.0
+"""So often the wall clock is looked at: certificates end."""
+MAX_UNKNOWN = 1_000
+"""Gateways whose certificates are looked for."""
+UNTRUSTED_PER_S = 1.0
+UNTRUSTED_AT_ONCE = 32
+"""Of one neighbour: checking costs more than sending does."""
+
+_log = logging.getLogger(__name__)
+
+
+class CertificateKind(enum.IntEnum):
+    """What a message holds."""
+
+    HAVE = 0
+    """Fingerprints of what the sender has."""
+    WANT = 1
+    """Fingerprints of what it asks for."""
+    WANT_OF = 2
+    """Gateways of whose certificates it asks for all."""
+    CHAINS = 3
+
+
+class CertificatePart:
+    """A `gateway.links.part.Part` that spreads certificates.
+
+    Args:
+        node: on whose links.
+        keys: this gateway's, and what it has of others.
+        now: the loop's time.
+
+    """
+
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
+
+    def __init__(self, node: TreeNode, keys: FleetKeys, now: Callable[[], float]) -> None:
+        self._node = node
+        self._keys = keys
+        self._now = now
+        self._asked = RateLimit(1.0, 3)
+        self._untrusted = RateLimit(UNTRUSTED_PER_S, UNTRUSTED_AT_ONCE)
+        self._unknown: dict[str, None] = {}
+        self._save_at = float("inf")
+        self._look_at = now() + LOOK_S
+
+    def unknown(self, gateway_id: str, link: int) -> None:
+        """Something is signed by a key of a gateway that nobody here knows: ask who sent it."""
+        self._unknown[gateway_id] = None
+        if len(self._unknown) > MAX_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+        if self._asked.allow(gateway_id, self._now()):
+            self._say(link, CertificateKind.WANT_OF, [gateway_id])
+
+    def renewed(self) -> None:
+        """This gateway's own certificate may be another one now: tell all neighbours."""
+        for link in self._node.links:
+            self._say(link, CertificateKind.CHAINS, [self._keys.chain])
+        self._save_at = min(self._save_at, self._now() + SAVE_S)
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`."""
+        self._keys.follow_time()  # a clock that was wrong at the start may have been set since
+        self._say(link, CertificateKind.CHAINS, [self._keys.chain])
+        names = [fingerprint for fingerprint, _ in self._keys.ring]
+        for at in range(0, len(names), MAX_ROWS):
+            self._say(link, CertificateKind.HAVE, names[at : at + MAX_ROWS])
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`."""
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`."""
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`."""
+        kind, rows = _unpack(payload)
+        ring = self._keys.ring
+        match kind:
+            case CertificateKind.HAVE:
+                wanted = [one for one in map(_fingerprint, rows) if one not in ring]
+                if wanted:
+                    self._say(link, CertificateKind.WANT, wanted)
+            case CertificateKind.WANT:
+                asked = set(map(_fingerprint, rows))
+                self._send(link, (chain for one, chain in ring if one in asked))
+            case CertificateKind.WANT_OF:
+                for name in rows:
+                    self._send(link, ring.chains_of(check_name("gateway", name)))
+            case CertificateKind.CHAINS:
+                self._take(link, [_chain(row) for row in rows], now)
+
+    def next_timer(self) -> float:
+        """See `Part`."""
+        return min(self._save_at, self._look_at)
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._keys.follow_time()
+        if now >= self._save_at:
+            self._save_at = float("inf")
+            self._keys.save()
+
+    def _take(self, link: int, chains: list[Chain], now: float) -> None:
+        new: list[Chain] = []
+        learnt: set[str] = set()
+        for chain in chains:
+            if self._untrusted.is_over(str(link), now):
+                return
+            try:
+                gateway_id = self._keys.ring.add(chain)
+            except UntrustedError as error:
+                self._untrusted.count(str(link), now)
+                _log.debug("link %d: a certificate is not believed: %s", link, error)
+                continue
+            if gateway_id is not None:
+                new.append(chain)
+                learnt.add(gateway_id)
+        if not new:
+            return
+        self._save_at = min(self._save_at, now + SAVE_S)
+        for other in self._node.links:
+            if other != link:
+                self._send(other, new)
+        if learnt & self._unknown.keys():
+            for gateway_id in learnt:
+                self._unknown.pop(gateway_id, None)
+            self._node.exchange.take(self._node.replication.repair.ask_anew(now))
+
+    def _send(self, link: int, chains: Iterable[Chain]) -> None:
+        for some in _pieces(chains):
+            self._say(link, CertificateKind.CHAINS, some)
+
+    def _say(self, link: int, kind: CertificateKind, rows: Iterable[Any]) -> None:
+        self._node.send(link, TOPIC, msgpack.packb((int(kind), list(rows))))
+
+
+class NoCertificates:
+    """The part of a node that looks at no signatures: it takes no notice of certificates."""
+
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`."""
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`."""
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`."""
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`."""
+
+    def next_timer(self) -> float:
+        """Never."""
+        return float("inf")
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+
+
+def _pieces(chains: Iterable[Chain]) -> Iterator[list[Chain]]:
+    piece: list[Chain] = []
+    size = 0
+    for chain in chains:
+        piece.append(chain)
+        size += sum(map(len, chain))
+        if size >= ANSWER_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _unpack(payload: bytes) -> tuple[CertificateKind, list[Any]]:
+    try:
+        kind, rows = msgpack.unpackb(payload)
+        if isinstance(rows, list) and len(rows) <= MAX_ROWS:
+            return CertificateKind(kind), rows
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ProtocolError("message of certificates", payload[:64]) from error
+    raise ProtocolError("message of certificates", payload[:64])
+
+
+def _fingerprint(row: object) -> bytes:
+    if not isinstance(row, bytes) or len(row) != FINGERPRINT_BYTES:
+        raise ProtocolError("fingerprint of a certificate", row)
+    return row
+
+
+def _chain(row: object) -> Chain:
+    if (
+        not isinstance(row, list)
+        or not 0 < len(row) <= MAX_CHAIN
+        or not all(isinstance(one, bytes) and len(one) <= MAX_CERTIFICATE_BYTES for one in row)
+    ):
+        raise ProtocolError("chain of certificates", row)
+    return tuple(row)

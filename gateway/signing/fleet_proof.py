@@ -1,0 +1,90 @@
+"""Signatures on a node: what seals its batches, who checks those of others, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from gateway.links.node import TreeNode
+from gateway.signing.certificate_part import CertificatePart, NoCertificates
+from gateway.signing.fleet_keys import FleetKeys, SigningFiles
+from gateway.signing.life_proof import LifeProof
+from gateway.signing.quarantine import Quarantine
+from tree_handler.batch import Entry, Header
+from tree_handler.proof import Verdict
+from tree_handler.remote_seals import RemoteSeals
+from tree_handler.replication.actions import Refuse
+from tree_handler.seal import Seals
+
+
+class FleetProof:
+    """The signatures of one gateway or collector.
+
+    Args:
+        files: what it signs and checks with; None where signatures are off: it makes none then,
+            and asks for none.
+        folder: its state.
+        tree: the tree's name.
+
+    Attributes:
+        keys: signs, and knows the keys of all; None where signatures are off.
+        seals: of its batches; None there too.
+        remote_seals: of the requests that it lets in for others, and of answers; None there too.
+
+    """
+
+    def __init__(self, files: SigningFiles | None, folder: Path, tree: str) -> None:
+        self.keys = keys = None if files is None else FleetKeys(files, folder)
+        self.seals = None if keys is None else Seals(keys, keys.ring, tree)
+        self.remote_seals = None if keys is None else RemoteSeals(keys, keys.ring, tree)
+        self._quarantine = Quarantine(folder)
+        self._part: CertificatePart | None = None
+        self._lives: LifeProof | None = None
+
+    def ride_on(self, node: TreeNode, own_id: str, epoch: int) -> None:
+        """Spread certificates over a node's links; to be called before any is up.
+
+        Args:
+            node: the gateway's part in the tree.
+            own_id: its id.
+            epoch: its boot epoch.
+
+        """
+        if self.keys is None:
+            node.add_part(NoCertificates())
+            return
+
+        def publish(topic: str, payload: bytes) -> None:
+            node.publish(Entry(topic, payload), control=True)
+
+        now = asyncio.get_running_loop().time
+        self._lives = LifeProof(own_id, epoch, publish, now)
+        self._part = CertificatePart(node, self.keys, now)
+        node.add_part(self._part)
+
+    def is_there(self, gateway_id: str, epoch: int) -> bool:
+        """Whether a life of a gateway is in the tree, as neighbours say: see `NodeReceiver`."""
+        return self._lives is None or self._lives.is_there(gateway_id, epoch)
+
+    def receive(self, entry: Entry, header: Header) -> None:
+        """Take a message between gateways; most are not this module's."""
+        if self._lives is not None:
+            self._lives.receive(entry, header)
+
+    def unproven(self, refuse: Refuse, peer_id: str) -> None:
+        """A batch was refused that this neighbour handed over: a part of `NodeReceiver`."""
+        self._quarantine.take(refuse, peer_id)
+        if refuse.verdict is Verdict.UNKNOWN and refuse.link is not None and self._part is not None:
+            self._part.unknown(refuse.header.origin, refuse.link)
+
+    def renew(self, files: SigningFiles | None) -> None:
+        """The files were read again."""
+        if self.keys is not None and files is not None:
+            self.keys.renew(files)
+            if self._part is not None:
+                self._part.renewed()
+
+    def close(self) -> None:
+        """Keep what is known of others."""
+        if self.keys is not None:
+            self.keys.save()

@@ -1,0 +1,82 @@
+"""Goal: a gateway that lies takes nothing from the others, and gives them nothing to go wrong by.
+
+Each run has a gateway with a key of its own that forges batches of the others, claims to be root or
+that another is in a life that it never had, and says that it has what nobody has. What is checked
+of the honest ones is what `tree_handler.simulation.liar` says.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tree_handler.batch import Epoch
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.arrivals import Arrivals
+from tree_handler.replication.told_neighbour import ToldNeighbour
+from tree_handler.seal import Seals
+from tree_handler.simulation import runs
+from tree_handler.simulation.faults import FaultOptions
+from tree_handler.simulation.liar import LIAR, LiarOptions, LiarSimulation
+from tree_handler.simulation.replicating import ReplicatingGateway
+
+SEEDS = range(1, 13)
+
+
+def violations(seeds: range = range(1, 9)) -> list[str]:
+    found = runs.run_many(len(seeds), 5, seeds.start, LiarOptions)
+    try:
+        return [str(one) for report in found for one in report.violations]
+    except (struct.error, ProtocolError) as error:  # a life behind the last one that there can be
+        return [f"a gateway can't go on: {error}"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_honest_gateways_lose_nothing_double_nothing_and_go_on(seed: int) -> None:
+    report = runs.run(LiarOptions.drawn(seed, 3 + seed % 5))
+    assert not report.violations, str(report)
+    assert report.published
+
+
+def test_the_liar_takes_part_and_is_heard() -> None:
+    simulation = LiarSimulation(LiarOptions(1, faults=FaultOptions(rate_per_s=0.0)))
+    simulation.start_all()
+    simulation.storm()
+    honest = [one for name, one in simulation.gateways.items() if name != LIAR]
+    assert all(isinstance(one, ReplicatingGateway) for one in honest)
+    counts = [one.replication.counters for one in honest if isinstance(one, ReplicatingGateway)]
+    assert sum(one.forged + one.unknown for one in counts) > 20
+
+
+def _proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arrivals, "refusal", lambda *_: None)
+
+
+def _anybody_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seals, "is_candidate", lambda *_: True)
+
+
+def _is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = AntiEntropy.out_of_reach
+
+    def out_of_reach(self: AntiEntropy, *expected: object) -> object:
+        self.must_prove = False
+        return made(self, *expected)  # type: ignore[arg-type]  # as it is called
+
+    def last_known(self: ToldNeighbour, stream: Epoch) -> int:
+        return self.picture.have.get(stream, Intervals()).last
+
+    monkeypatch.setattr(AntiEntropy, "out_of_reach", out_of_reach)
+    monkeypatch.setattr(ToldNeighbour, "last_known", last_known)
+
+
+@pytest.mark.parametrize("broken", [_proves_nothing, _anybody_stands, _is_believed])
+def test_whoever_believes_a_liar_is_found_out(
+    broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(broken)
+    broken(monkeypatch)
+    assert violations()

@@ -1,0 +1,129 @@
+"""Goal: a gateway executes what another one asks of it, once, and only if that one has asked.
+
+Two honest gateways and a stolen one, linked over mutual TLS. What gateways ask each other goes
+through the tree, so the thief sees all of it, and may say what he likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_gateway import Fleet, FleetGateway, until
+
+from tree_handler.batch import Entry
+from tree_handler.remote_message import Query, ResourceRequest
+from tree_handler.remote_query import QUERY_TOPIC
+
+pytestmark = pytest.mark.timeout(60)
+TOPIC = QUERY_TOPIC + "gw-b"
+VALVE = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path)
+    yield fleet
+    await fleet.stop()
+
+
+@pytest.fixture
+async def gateways(fleet: Fleet) -> list[FleetGateway]:
+    """gw-a, gw-b and the stolen one, in a line; gw-b has a valve."""
+    found = [fleet.gateway(name) for name in ("gw-a", "gw-b", "gw-x")]
+    found[1].coap = VALVE
+    before: list[str] = []
+    for one in found:
+        await one.start(neighbours=before)
+        before = [f"127.0.0.1:{one.port}"]
+    for one in found:
+        await until(lambda one=one: len(one.process._members.known) == len(found))
+        await until(lambda one=one: len(one.process._proof.keys.ring) == len(found))
+    for asker in (found[0], found[2]):
+        await reaches(asker, found[1])
+    return found
+
+
+async def reaches(asker: FleetGateway, target: FleetGateway) -> None:
+    """Wait until the tree carries what they say to each other: some of it is lost before."""
+    request = ResourceRequest("GET", ("status",), (), None, None, b"", None, ())
+    while True:
+        epoch = target.process._life.epoch
+        with contextlib.suppress(TimeoutError):
+            await asker.process._site._exchange.ask(target.name, epoch, request, 0.5)
+            return
+
+
+def queries(gateway: FleetGateway) -> Any:
+    return gateway.process._site.queries
+
+
+def linked(gateway: FleetGateway) -> set[str]:
+    return {neighbour["id"] for neighbour in gateway.process._node.status()["neighbours"]}
+
+
+def valve(gateway: FleetGateway) -> float:
+    [switch] = gateway.process._readings.sensors
+    return switch.read()
+
+
+def put(value: bytes) -> ResourceRequest:
+    return ResourceRequest("PUT", ("sensors", "valve"), (), 0, None, value, "psk:op", ("operator",))
+
+
+async def ask(asker: FleetGateway, target: FleetGateway, value: bytes) -> int:
+    epoch = target.process._life.epoch
+    exchange = asker.process._site._exchange
+    return (await exchange.ask(target.name, epoch, put(value), 10.0)).code
+
+
+async def test_what_a_gateway_did_not_ask_is_not_executed_whoever_says_so(
+    gateways: list[FleetGateway],
+) -> None:
+    honest, target, thief = gateways
+    lives = honest.process._life.epoch, target.process._life.epoch
+    executed = queries(target).executed
+    query = Query("gw-a", f"{lives[0]}-900", 5_000, put(b"1"), "gw-b", lives[1], 0)
+    seals = thief.process._proof.remote_seals
+    assert seals is not None
+    for payload in (query.encode(), seals.seal("query 1", query.encode())):
+        thief.process._node.publish(Entry(TOPIC, payload), control=True)
+    await until(lambda: queries(target).unproven == 2)
+    assert (valve(target), queries(target).executed) == (0.0, executed)
+    assert await ask(honest, target, b"1") == 0x44
+    assert valve(target) == 1.0
+
+
+async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
+    gateways: list[FleetGateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, target, thief = gateways
+    executed = queries(target).executed
+    overheard: list[bytes] = []
+    hears = thief.process._site.receive
+    monkeypatch.setattr(
+        thief.process._site,
+        "receive",
+        lambda topic, payload: (
+            overheard.append(payload) if topic == TOPIC else hears(topic, payload)
+        ),
+    )
+    assert await ask(honest, target, b"1") == 0x44
+    assert await ask(honest, target, b"0") == 0x44
+    await until(lambda: len(overheard) == 2)
+    for payload in overheard:
+        thief.process._node.publish(Entry(TOPIC, payload), control=True)
+    await until(lambda: queries(target).replayed == 2)
+    assert (valve(target), queries(target).executed) == (0.0, executed + 2)
+    await target.stop()
+    await target.start(neighbours=[f"127.0.0.1:{honest.port}", f"127.0.0.1:{thief.port}"])
+    await until(lambda: {"gw-a", "gw-x"} <= linked(target))
+    while queries(target).refused + queries(target).unproven < 2:  # what is on its way may be lost
+        for payload in overheard:
+            thief.process._node.publish(Entry(TOPIC, payload), control=True)
+        await asyncio.sleep(0.1)
+    assert (valve(target), queries(target).executed) == (0.0, 0)

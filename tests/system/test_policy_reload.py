@@ -1,0 +1,200 @@
+"""A policy read again holds at once, over CoAP and at the console, and no path leads round it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiocoap
+import pytest
+from aiocoap.numbers.codes import Code
+
+from gateway import config
+from gateway.coap.client import CoapClient
+from gateway.process import GatewayProcess
+
+LIMIT_S = 20.0
+KEY = b"0123456789abcdef"
+READERS = """version = 1
+[principals]
+"psk:anna" = ["reader"]
+[[rules]]
+who = ["*"]
+deny = ["read /sensors/yard/camera"]
+"""
+OPERATORS = """version = 1
+[principals]
+"psk:anna" = ["operator"]
+[[rules]]
+who = ["local"]
+deny = ["GET /sensors/valve", "console /#"]
+"""
+
+
+class Served:
+    """A gateway whose policy changes while it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.policy = folder / "access.toml"
+        self.policy.write_text(READERS)
+        for name, text in (("tree.key", "ab" * 32), ("psk", f"anna:{KEY.hex()}\n")):
+            (folder / name).touch(mode=0o600)
+            (folder / name).write_text(text)
+        path = folder / "gateway.toml"
+        path.write_text(
+            """
+[gateway]
+id = "gw"
+state_dir = "state"
+[mqtt]
+port = 0
+[coap]
+port = 0
+dtls_port = 0
+psk_file = "psk"
+[tree]
+key_file = "tree.key"
+tls = "off"
+discovery = false
+[access]
+policy_file = "access.toml"
+[[sensors]]
+type = "switch"
+name = "valve"
+[[sensors]]
+type = "switch"
+name = "yard/camera"
+"""
+        )
+
+        def read() -> config.GatewaySettings:
+            return config.load(path, config.GatewaySettings)
+
+        self.process = GatewayProcess(read(), read=read)
+
+    async def reload(self, policy: str) -> None:
+        self.policy.write_text(policy)
+        await self.process.reload()
+
+    @property
+    def plain_port(self) -> int:
+        port = self.process._coap.coap_port
+        assert port is not None
+        return port
+
+    async def console(self) -> int:
+        address = self.process._console.address
+        assert address is not None
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(LIMIT_S):
+            answer = await reader.read()
+        writer.close()
+        return int(answer.split()[1])
+
+
+class Local(asyncio.DatagramProtocol):
+    """A peer on the gateway's machine that sends any path, and takes what comes."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._answers: asyncio.Queue[Any] = asyncio.Queue()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        answer = aiocoap.Message.decode(data)
+        if answer.mtype is aiocoap.CON:
+            taken = aiocoap.Message(code=aiocoap.EMPTY)
+            taken.mid, taken.mtype = answer.mid, aiocoap.ACK
+            self._transport.sendto(taken.encode())
+        self._answers.put_nowait(answer)
+
+    async def get(self, *segments: str, observe: int | None = None) -> Any:
+        number = next(self._numbers)
+        message = aiocoap.Message(code=Code.GET, uri_path=segments)
+        message.opt.observe = observe
+        message.mid, message.mtype, message.token = number, aiocoap.CON, bytes([number])
+        self._transport.sendto(message.encode())
+        return await self.next()
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(LIMIT_S):
+            return await self._answers.get()
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    made = Served(tmp_path)
+    await made.process.start()
+    yield made
+    await made.process.stop()
+
+
+@pytest.fixture
+async def local(served: Served) -> AsyncIterator[Local]:
+    transport, made = await asyncio.get_running_loop().create_datagram_endpoint(
+        Local, remote_addr=("127.0.0.1", served.plain_port)
+    )
+    yield made
+    transport.close()
+
+
+@pytest.fixture
+async def anna() -> AsyncIterator[CoapClient]:
+    async with CoapClient(psk_identity="anna", psk_key=KEY) as made:
+        yield made
+
+
+async def test_another_policy_holds_at_once_and_a_wrong_one_not_at_all(
+    served: Served, local: Local, anna: CoapClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    valve = f"coaps://127.0.0.1:{served.process._coap.coaps_port}/sensors/valve"
+    put: dict[str, Any] = {"payload": b"1", "content_format": 0}
+    assert (await anna.request("GET", valve)).ok
+    assert (await anna.request("PUT", valve, **put)).code == "4.03"
+    first = await local.get("sensors", "valve", observe=0)
+    assert (first.code, first.opt.observe is not None) == (Code.CONTENT, True)
+    assert await served.console() == 200
+
+    await served.reload(OPERATORS)
+    ended = await local.next()
+    assert (ended.code, ended.token, ended.opt.observe) == (Code.UNAUTHORIZED, first.token, None)
+    assert await served.console() == 401
+    assert (await anna.request("PUT", valve, **put)).code == "2.04"
+    assert (await local.get("sensors", "valve")).code == Code.UNAUTHORIZED  # and no notification
+
+    await served.reload("version = 2\n")
+    assert "nothing is read again" in caplog.text
+    assert (await anna.request("PUT", valve, **put)).code == "2.04"
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        ("sensors", "yard", "camera"),
+        ("sensors", "yard/camera"),
+        ("sensors/yard/camera",),
+        ("sensors", "yard", "camera", ""),
+        ("sensors", "", "yard", "camera"),
+        ("q", "-", "-", "gw", "sensors", "yard", "camera"),
+        ("q", "-", "-", "gw", "sensors", "yard/camera"),
+        ("q", "-", "-", "gw", "q", "-", "-", "gw", "sensors", "yard", "camera"),
+    ],
+)
+async def test_no_spelling_of_a_path_leads_round_a_rule_that_denies(
+    local: Local, segments: tuple[str, ...]
+) -> None:
+    assert (await local.get("sensors", "valve")).code == Code.CONTENT
+    assert not (await local.get(*segments)).code.is_successful()
+
+
+async def test_what_a_rule_denies_is_not_in_the_pack_of_all(local: Local) -> None:
+    pack = json.loads((await local.get("sensors")).payload)
+    assert [record["n"] for record in pack] == ["valve"]

@@ -1,0 +1,290 @@
+"""Goal: whoever steals a gateway, with its certificate and key, speaks for that gateway alone.
+
+Two honest gateways and the stolen one, all linked to each other over mutual TLS. The thief runs a
+gateway of his own that looks at no signatures, and sends over its links whatever he likes: batches
+"from gw-a" that gw-a never made, true ones that he has altered, lives that gw-a never had. All that
+clients of the honest ones publish arrives meanwhile, once and in order, and their link stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from authority import Issued
+from fleet_gateway import Fleet, FleetGateway, until
+from mqtt_peer import Peer
+
+from gateway.mqtt import PubAck, Publish
+from gateway.signing.own import OwnKey
+from gateway.signing.quarantine import FOLDER
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch, Flags
+from tree_handler.intervals import Intervals
+from tree_handler.proof import context
+from tree_handler.replication.repair import Summary
+from tree_handler.routing.locator import Behind
+from tree_handler.routing.wire import TOPIC as ROUTED
+from tree_handler.routing.wire import Ack, Carry, Claim, Tell, Word, signed_part
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+
+pytestmark = pytest.mark.timeout(120)
+COUNT = 200
+LIVE, REPAIR, SUMMARY = b"$hedgerow/batch", b"$hedgerow/repair", b"$hedgerow/summary"
+THIEF = "gw-x"
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path)
+    yield fleet
+    await fleet.stop()
+
+
+class Thief:
+    """Has a member's certificate and key, the tree's key, and all that its links bring."""
+
+    def __init__(self, gateway: FleetGateway, issued: Issued) -> None:
+        self._gateway = gateway
+        self._own = OwnKey.read(issued.certificate, issued.key)
+
+    def attack(self, victim: FleetGateway) -> None:
+        """Send each neighbour all kinds of batches that are not the victim's and say they are."""
+        core = victim.process._node.replication
+        for epoch, first in (
+            (core.epoch, core.next_logged),
+            (core.epoch, core.next_logged + 1_000),
+            (core.epoch + 1, 1),
+            (MAX_BOOT_EPOCH, 1),
+        ):
+            for flags in (Flags.LOGGED, Flags.NONE, Flags.LOGGED | Flags.CONTROL):
+                for frame in self._frames(victim.name, epoch, first, flags):
+                    self._send(frame)
+        self._send(self._altered(victim))
+        self._claim(victim)
+
+    def _claim(self, victim: FleetGateway) -> None:
+        """Say of the victim what it never said."""
+        core = victim.process._node.replication
+        far = core.next_logged + 5_000
+        streams = [(name, core.epoch) for name in (victim.name, f"${victim.name}")]
+        has = {stream: Intervals([(1, far)]) for stream in streams}
+        gone = Summary(has, dict.fromkeys(streams, far + 1))
+        over = Summary(over={name: Intervals([(1, MAX_BOOT_EPOCH)]) for name, _ in streams})
+        for link in list(self._gateway.process._node.links.values()):
+            for summary in (Summary(has), gone, over):
+                link.send_batch(SUMMARY, summary.encode())
+            if self._gateway.process._routed is not None:
+                for word in self._words(streams[0], link.peer_id, far):
+                    link.send_batch(ROUTED, word.encode())
+
+    def _words(self, stream: Epoch, peer_id: str, far: int) -> Iterator[Word]:
+        claim = Claim(stream, far, ((peer_id, 0, 0),))
+        signed = context("word 1", "hedgerow") + signed_part(claim)
+        yield claim
+        yield replace(claim, seal=self._own.signer.sign(signed))
+        passed = Intervals([(1, far)])
+        yield Tell(peer_id, stream, far, 0, passed, Intervals())
+        yield Tell(peer_id, stream, far, far, Intervals(), passed)
+        for other in ("gw-a", "gw-b"):
+            yield Ack(stream, other, far)
+
+    def _frames(self, origin: str, epoch: int, first: int, flags: int) -> Iterator[bytes]:
+        rows = [Entry("t", b"forged", 1).row()] * 3
+        for seal in (None, self._seal, lambda *_: b"\0" * 70 + b"\x46"):
+            yield batch.make(
+                *(origin, epoch, first, rows), flags=flags, origin_time_us=1, seal=seal
+            )[0]
+
+    def _seal(self, flags: int, rest: bytes) -> bytes:
+        signature = self._own.signer.sign(context("batch 1", "hedgerow") + rest)
+        return signature + bytes((len(signature),))
+
+    def _altered(self, victim: FleetGateway) -> bytes:
+        """What the victim signed, with another message in it."""
+        own = victim.process._node.replication
+        seals = own.settings.seals
+        assert seals is not None
+        rows = [Entry("t", b"true", 1).row()]
+        frame, header = batch.make(
+            *(victim.name, own.epoch, own.next_logged + 50, rows),
+            flags=Flags.LOGGED,
+            origin_time_us=1,
+            seal=seals.seal,
+        )
+        seal = frame[header.end - header.seal_bytes :]
+        rows = [Entry("t", b"bent", 1).row()]
+        return batch.make(
+            *(victim.name, own.epoch, own.next_logged + 50, rows),
+            flags=Flags.LOGGED,
+            origin_time_us=1,
+            seal=lambda *_: seal,
+        )[0]
+
+    def _send(self, frame: bytes) -> None:
+        for link in list(self._gateway.process._node.links.values()):
+            carry = Carry(((link.peer_id, 0),), frame).encode()
+            for topic, payload in ((LIVE, frame), (REPAIR, frame), (ROUTED, carry)):
+                is_routed = self._gateway.process._routed is not None
+                if topic != ROUTED or (is_routed and not batch.check(frame).control):
+                    link.send_batch(topic, payload)
+
+
+async def client(gateway: FleetGateway, client_id: str) -> Peer:
+    port = gateway.process.mqtt_ports["mqtt"]
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", port), 5)
+    assert await peer.connect(client_id) == 0
+    return peer
+
+
+async def heard(peer: Peer, count: int) -> list[str]:
+    got: list[str] = []
+    while len(got) < count:
+        packet = await peer.next()
+        assert isinstance(packet, Publish), (packet, got)
+        got.append(packet.payload.decode())
+        if packet.qos:
+            peer.send(PubAck(packet.packet_id))
+    return got
+
+
+async def publish(peer: Peer, name: str) -> None:
+    for number in range(COUNT):
+        assert await peer.publish("t", f"{name} {number}".encode()) in (0, 16)
+        await asyncio.sleep(0.005)
+
+
+def kept(gateway: FleetGateway) -> list[dict[str, Any]]:
+    """What its quarantine tells of each batch."""
+    files = sorted((gateway.folder / "state" / FOLDER).glob("*.batch"))
+    return [json.loads(file.read_bytes().partition(b"\n")[0]) for file in files]
+
+
+def connections(gateway: FleetGateway) -> dict[str, str]:
+    """Its links, by neighbour: a link that was made anew has another address."""
+    return {one.peer_id: one.address for one in gateway.process._node.links.values()}
+
+
+async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetGateway]:
+    issued = fleet.authority.issue(THIEF, is_gateway=True)
+    a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
+    x = fleet.gateway(THIEF, issued=issued)
+    common = {"mode": mode, "repair_interval_s": 0.5}
+    await a.start(capability=3.0, **common)
+    to_a = f"127.0.0.1:{a.port}"
+    await b.start(capability=2.0, neighbours=[to_a], **common)
+    to_both = [to_a, f"127.0.0.1:{b.port}"]
+    await x.start(capability=thief_capability, neighbours=to_both, **common)
+    x.process._node.replication._arrivals.seals = None  # it takes and passes on whatever comes
+    for gateway in (a, b, x):
+        others = {"gw-a", "gw-b", THIEF} - {gateway.name}
+        await until(lambda g=gateway, o=others: g.process._node.locator.reached == o)
+    return [a, b, x]
+
+
+@pytest.mark.parametrize("thief_capability", [1.0, 9.0], ids=["leaf", "root"])
+@pytest.mark.parametrize("mode", ["flood", "routed", "topic"])
+async def test_a_stolen_gateway_forges_nothing_of_others(
+    fleet: Fleet, mode: str, thief_capability: float
+) -> None:
+    a, b, x = await begin(fleet, mode, thief_capability)
+    assert x._issued is not None
+    thief = Thief(x, x._issued)
+    readers = [await client(a, "reader-a"), await client(b, "reader-b")]
+    for reader in readers:
+        await reader.subscribe("t")
+    if mode != "flood":
+        for one in (a, b):
+            await until(lambda g=one: knows_wishes(g))
+    before = connections(a), connections(b)
+    writers = [await client(a, "writer-a"), await client(b, "writer-b")]
+    publishing = asyncio.gather(*(publish(w, n) for w, n in zip(writers, "ab", strict=True)))
+    while not publishing.done():
+        for victim in (a, b):
+            thief.attack(victim)
+        await asyncio.sleep(0.05)
+    await publishing
+    expected = {name: [f"{name} {number}" for number in range(COUNT)] for name in "ab"}
+    for reader in readers:
+        got = await heard(reader, 2 * COUNT)
+        for name in "ab":
+            assert [one for one in got if one.startswith(name)] == expected[name]
+        await reader.nothing_came()
+    assert (connections(a), connections(b)) == before
+    for one in (a, b):
+        counters = one.process._node.replication.counters
+        assert counters.forged > 0
+        assert counters.lost == counters.set_aside == 0
+        files = kept(one)
+        assert files
+        assert {told["neighbour"] for told in files} == {THIEF}
+        assert {told["why"] for told in files} >= {"unsigned", "unknown"}
+    assert "forged" in {told["why"] for one in (a, b) for told in kept(one)}
+
+
+def knows_wishes(gateway: FleetGateway) -> bool:
+    routed = gateway.process._routed
+    assert routed is not None
+    return {"gw-a", "gw-b"} <= {r.gateway_id for r in routed.interests if "t" in r.subscribes}
+
+
+async def test_who_is_told_of_no_certificate_asks_for_it_and_then_takes_what_it_refused(
+    fleet: Fleet,
+) -> None:
+    a, b, c = (fleet.gateway(name) for name in ("gw-a", "gw-b", "gw-c"))
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: b.links == {"gw-a"})
+    await c.start(neighbours=[f"127.0.0.1:{b.port}"])
+    for gateway in (a, b, c):
+        await until(lambda g=gateway: len(g.process.status()["members"]) == 3)
+        assert len(gateway.process._proof.keys.ring) == 3
+    ring = c.process._proof.keys.ring
+    for fingerprint, chain in list(ring):
+        if chain not in (c.process._proof.keys.chain,):
+            ring._forget(fingerprint)
+    for name in ("gw-a", "gw-b"):
+        ring._index(name)
+    reader, writer = await client(c, "reader"), await client(a, "writer")
+    await reader.subscribe("t")
+    await writer.publish("t", b"late")
+    assert await heard(reader, 1) == ["late"]
+    assert c.process._node.replication.counters.unknown > 0
+
+
+async def test_a_restart_knows_whom_it_may_meet(fleet: Fleet) -> None:
+    a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: len(b.process._proof.keys.ring) == 2)
+    await b.stop()
+    await a.stop()
+    await b.start(neighbours=[])
+    assert b.process._proof.keys.ring.knows("gw-a")
+
+
+async def test_nobody_else_says_that_a_gateway_has_had_or_has_another_life(fleet: Fleet) -> None:
+    a, b, x = await begin(fleet, "flood", 1.0)
+    (link,) = (one for one in x.process._node.links.values() if one.peer_id == "gw-a")
+    epoch = a.process._node.replication.epoch
+    later = Summary({(name, epoch + 9): Intervals([(1, 5)]) for name in ("gw-a", "$gw-a")})
+    over = Summary(over={"gw-a": Intervals([(1, epoch + 9)])})
+    for summary in (later, over):
+        link.send_batch(SUMMARY, summary.encode())
+    await b.stop()
+    await until(lambda: "gw-b" not in a.process._node.locator.reached)
+    while a.process._node.locator.epoch_of("gw-b") != 1:
+        for other in list(x.process._node.links.values()):
+            other.send_control(b"$hedgerow/behind", Behind(False, {"gw-b": 1}).encode())
+        await asyncio.sleep(0.05)
+    assert not a.process._life._is_over
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: "gw-b" in a.links)
+    lives = a.process._proof._lives
+    assert lives is not None
+    assert ("gw-b", 1) in lives._asked

@@ -1,0 +1,58 @@
+"""The job checks the signatures of a spool once more, if it is asked to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+import pytest
+from authority import Authority, Issued
+
+from cloud_ingest import spool
+from cloud_ingest.proof import CertificatesError, HandedCertificates, proven
+from cloud_ingest.spool import SpoolError, SpoolSegment
+from gateway.signing.own import OwnKey
+from gateway.signing.ring import CertificateRing
+from gateway.signing.trust import Trust
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+from tree_handler.seal import Seals
+
+
+def sealed(issued: Issued, origin: str, flags: int = Flags.LOGGED) -> bytes:
+    signer = OwnKey.read(issued.certificate, issued.key).signer
+    seal = Seals(signer, CertificateRing(Trust([]), 0.0), "t").seal
+    rows = [Entry("t", b"x", 1).row()]
+    return batch.make(origin, 1, 1, rows, flags=flags, origin_time_us=0, seal=seal)[0]
+
+
+def read(tmp_path: Path, certificates: Path, *frames: bytes) -> int:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(frames))
+    found = spool.batches(SpoolSegment(path, path.stat().st_size))
+    return len(list(proven(found, Seals(None, HandedCertificates(certificates), "t"))))
+
+
+@pytest.mark.parametrize("ed25519", [False, True])
+def test_a_spool_is_read_whose_batches_are_their_origins(tmp_path: Path, ed25519: bool) -> None:
+    authority = Authority(tmp_path)
+    a, b = (authority.issue(name, is_gateway=True, ed25519=ed25519) for name in ("gw-a", "gw-b"))
+    file = tmp_path / "certificates"
+    file.write_bytes(msgpack.packb([[a.der], [b.der]]))
+    note, _ = batch.passed(("gw-a", 1), 2, 5, Flags.PASSED | Flags.LOCAL)
+    true = sealed(a, "gw-a")
+    assert read(tmp_path, file, true, note, sealed(b, "gw-b")) == 3
+    unsigned = batch.encode("gw-a", 1, 1, [Entry("t", b"x", 1)], flags=1, origin_time_us=0)
+    for wrong in (sealed(b, "gw-a"), unsigned):
+        with pytest.raises(SpoolError, match=rf"byte {len(true)}: .*signature is un"):
+            read(tmp_path, file, true, wrong)
+
+
+def test_a_file_that_no_collector_keeps_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "certificates"
+    with pytest.raises(CertificatesError, match="No such file"):
+        HandedCertificates(file)
+    for data in (b"no msgpack", msgpack.packb([[b"no certificate"]]), msgpack.packb(7)):
+        file.write_bytes(data)
+        with pytest.raises(CertificatesError, match="as a collector keeps them"):
+            HandedCertificates(file)

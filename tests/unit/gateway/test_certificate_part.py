@@ -1,0 +1,147 @@
+"""Certificates of all gateways reach all, and nothing else does by that way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgpack
+import pytest
+from authority import Authority
+from cryptography import x509
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.links.node import TreeNode
+from gateway.signing import certificate_part
+from gateway.signing.certificate_part import TOPIC, CertificateKind, CertificatePart
+from gateway.signing.fleet_keys import FleetKeys, SigningFiles
+from gateway.signing.own import OwnKey
+from gateway.signing.ring import fingerprint_of
+from gateway.signing.trust import Trust
+from tree_handler.errors import ProtocolError
+
+values = st.recursive(
+    st.none() | st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=20) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=10,
+)
+
+
+class Peer:
+    """A gateway's part, and what it sends over its links."""
+
+    def __init__(self, folder: Path, authority: Authority, name: str) -> None:
+        issued = authority.issue(name, is_gateway=True)
+        trusted = Trust([x509.load_pem_x509_certificate(authority.file.read_bytes())])
+        files = SigningFiles(OwnKey.read(issued.certificate, issued.key), trusted)
+        (folder / name).mkdir()
+        self.keys = FleetKeys(files, folder / name)
+        self.sent: list[tuple[int, list[Any]]] = []
+        self.asked_anew = 0
+        node = SimpleNamespace(
+            links={},
+            send=lambda link, _, payload: self.sent.append((link, msgpack.unpackb(payload))),
+            exchange=SimpleNamespace(take=lambda _: None),
+            replication=SimpleNamespace(repair=SimpleNamespace(ask_anew=self._ask_anew)),
+        )
+        self.links = node.links
+        self.part = CertificatePart(cast(TreeNode, node), self.keys, lambda: 0.0)
+
+    def _ask_anew(self, now: float) -> tuple[()]:
+        self.asked_anew += 1
+        return ()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def peers(tmp_path: Path, authority: Authority) -> list[Peer]:
+    return [Peer(tmp_path, authority, name) for name in ("gw-a", "gw-b", "gw-c")]
+
+
+def carry(sender: Peer, link: int, receiver: Peer, over: int) -> None:
+    """Bring what one has sent over a link to the other."""
+    sent, sender.sent = sender.sent, []
+    for number, row in sent:
+        if number == link:
+            receiver.part.receive(over, TOPIC, msgpack.packb(row), 0.0)
+        else:
+            sender.sent.append((number, row))
+
+
+def link_up(one: Peer, other: Peer, number: int) -> None:
+    for peer in (one, other):
+        peer.links[number] = None
+        peer.part.link_up(number, "", 0.0)
+    for _ in range(3):
+        carry(one, number, other, number)
+        carry(other, number, one, number)
+
+
+def test_what_one_knows_all_know_behind_two_links(peers: list[Peer]) -> None:
+    a, b, c = peers
+    link_up(a, b, 1)
+    link_up(b, c, 2)
+    carry(b, 1, a, 1)
+    assert [len(peer.keys.ring) for peer in peers] == [3, 3, 3]
+    assert not any(peer.sent for peer in peers)  # and then nothing is said
+
+
+def test_what_was_refused_is_asked_for_when_the_certificate_is_there(peers: list[Peer]) -> None:
+    a, b, _ = peers
+    for _ in range(9):
+        b.part.unknown("gw-a", 1)
+    assert b.sent == [(1, [CertificateKind.WANT_OF, ["gw-a"]])] * 3
+    carry(b, 1, a, 1)
+    carry(a, 1, b, 1)
+    assert b.keys.ring.knows("gw-a")
+    assert b.asked_anew == 1
+
+
+def test_certificates_of_nobody_are_looked_at_for_a_while_only(
+    peers: list[Peer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = peers[0]
+    (tmp_path / "foreign").mkdir()
+    foreign = Authority(tmp_path / "foreign").issue("gw-b", is_gateway=True).der
+    looked = 0
+    check = Trust.check
+
+    def count(self: Trust, chain: tuple[bytes, ...], now_s: float) -> object:
+        nonlocal looked
+        looked += 1
+        return check(self, chain, now_s)
+
+    monkeypatch.setattr(Trust, "check", count)
+    payload = msgpack.packb((int(CertificateKind.CHAINS), [[foreign]] * 100))
+    for _ in range(10):
+        a.part.receive(1, TOPIC, payload, 0.0)
+    assert looked == certificate_part.UNTRUSTED_AT_ONCE
+    assert len(a.keys.ring) == 1
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.integers(-1, 5), values)
+def test_any_message_is_taken_or_refused(peers: list[Peer], kind: int, rows: object) -> None:
+    a = peers[0]
+    for payload in (msgpack.packb((kind, rows)), msgpack.packb(rows)):
+        with suppress(ProtocolError):
+            a.part.receive(1, TOPIC, payload, 0.0)
+    assert len(a.keys.ring) == 1
+
+
+def test_a_renewed_certificate_is_told_at_once(peers: list[Peer], authority: Authority) -> None:
+    a, b, _ = peers
+    link_up(a, b, 1)
+    issued = authority.issue("gw-a", is_gateway=True)
+    trusted = Trust([x509.load_pem_x509_certificate(authority.file.read_bytes())])
+    a.keys.renew(SigningFiles(OwnKey.read(issued.certificate, issued.key), trusted))
+    a.part.renewed()
+    carry(a, 1, b, 1)
+    assert fingerprint_of((issued.der,)) in b.keys.ring

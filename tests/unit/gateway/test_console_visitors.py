@@ -1,0 +1,150 @@
+"""Who may see which page of the console: by the policy, with a password or on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from inspect import isawaitable
+
+import pytest
+from argon2 import PasswordHasher
+
+from gateway.broker.access.passwords import Passwords
+from gateway.broker.limits import Limits
+from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError
+from gateway.console.server import Console
+from gateway.console.visitors import Visitors
+from gateway.policy import policy_file
+from gateway.policy.open_policy import OPEN
+from gateway.policy.policy import Policy
+
+SECRET = b"open: sesame"
+PASSWORDS = Passwords({"alice": PasswordHasher(1, 8, 1).hash(SECRET)})
+POLICY = """version = 1
+[principals]
+"console:alice" = ["dashboards"]
+[roles.dashboards]
+allow = ["console /metrics"]
+"""
+HERE, ELSEWHERE = "127.0.0.1", "192.0.2.7"
+OK = None
+
+
+def policy(text: str = POLICY) -> Policy:
+    return Policy(policy_file.parse(text, "access.toml"))
+
+
+def request(path: str = "/metrics", user: str = "", password: bytes = SECRET) -> HttpRequest:
+    proof = base64.b64encode(user.encode() + b":" + password).decode()
+    return HttpRequest("GET", path, f"Basic {proof}" if user else "")
+
+
+def visitors(decides: Policy | None = None, passwords: Passwords | None = PASSWORDS) -> Visitors:
+    limits = Limits(failures_at_once=2, failures_per_s=0.01)
+    return Visitors(decides or policy(), passwords, limits)
+
+
+async def answered(door: Visitors, asked: HttpRequest, host: str = ELSEWHERE) -> HTTPStatus | None:
+    refusal = door.refusal(asked, host)
+    return await refusal if isawaitable(refusal) else refusal
+
+
+@pytest.mark.parametrize(
+    ("asked", "host", "status"),
+    [
+        (request(), HERE, OK),
+        (request(), "::1", OK),
+        (request(), "::ffff:127.0.0.1", OK),
+        (request(), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+        (request(), "127.0.0.2", HTTPStatus.UNAUTHORIZED),
+        (request("/healthz"), ELSEWHERE, OK),
+        (request(user="alice"), ELSEWHERE, OK),
+        (request("/other", user="alice"), ELSEWHERE, HTTPStatus.FORBIDDEN),
+        (request(user="alice", password=b"wrong"), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+        (request(user="alice", password=b""), HERE, HTTPStatus.UNAUTHORIZED),
+        (request(user="bob"), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+        (HttpRequest("GET", "/metrics", "Basic %%%"), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+        (HttpRequest("GET", "/metrics", "Basic Oj=="), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+        (HttpRequest("GET", "/metrics", "Bearer x"), ELSEWHERE, HTTPStatus.UNAUTHORIZED),
+    ],
+)
+async def test_a_page_is_for_whom_the_policy_gives_it(
+    asked: HttpRequest, host: str, status: HTTPStatus | None
+) -> None:
+    assert await answered(visitors(), asked, host) is status
+
+
+async def test_where_there_is_no_password_file_no_password_is_right() -> None:
+    assert await answered(visitors(passwords=None), request(user="alice")) is not OK
+
+
+async def test_where_everybody_may_do_everything_no_proof_is_needed() -> None:
+    assert await answered(visitors(Policy(OPEN)), request()) is OK
+
+
+async def test_a_rule_may_open_a_page_to_strangers_and_close_it_on_this_machine() -> None:
+    rules = """[[rules]]
+who = ["stranger"]
+allow = ["console /metrics"]
+[[rules]]
+who = ["local"]
+deny = ["console /#"]
+"""
+    door = visitors(policy(POLICY + rules))
+    assert await answered(door, request()) is OK
+    assert await answered(door, request("/other")) is HTTPStatus.UNAUTHORIZED
+    assert await answered(door, request(), HERE) is HTTPStatus.UNAUTHORIZED
+
+
+async def test_who_guesses_has_to_wait_even_with_the_right_password() -> None:
+    door = visitors()
+    for _ in range(2):
+        refused = await answered(door, request(user="alice", password=b"guess"))
+        assert refused is HTTPStatus.UNAUTHORIZED
+    assert await answered(door, request(user="alice")) is HTTPStatus.TOO_MANY_REQUESTS
+    assert await answered(door, request(user="alice"), "192.0.2.8") is OK
+
+
+async def test_a_password_is_computed_with_once_until_the_files_are_read_again() -> None:
+    door, asked = visitors(), request(user="alice")
+    assert await answered(door, asked) is OK
+    assert door.refusal(asked, ELSEWHERE) is OK  # at once, without a thread
+    door.follow(policy(), Passwords({"alice": PasswordHasher(1, 8, 1).hash(b"another")}))
+    assert await answered(door, asked) is HTTPStatus.UNAUTHORIZED
+    door.follow(policy("version = 1\n"), PASSWORDS)
+    assert await answered(door, asked) is HTTPStatus.FORBIDDEN
+
+
+def test_two_proofs_in_one_request_are_none() -> None:
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YTpi\r\n"
+    read = HttpExchange().feed(head + b"\r\n")
+    assert read is not None
+    assert read.authorization == "Basic YTpi"
+    with pytest.raises(RequestError):
+        HttpExchange().feed(head + b"Authorization: Basic Yzpk\r\n\r\n")
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    denied = policy(POLICY + '[[rules]]\nwho = ["local"]\ndeny = ["console /#"]\n')
+    console = Console({"/metrics": lambda: Page("text/plain", b"up 1\n")}, visitors(denied))
+    yield await console.start("127.0.0.1", 0)
+    await console.stop()
+
+
+async def test_over_http_a_browser_is_told_what_it_takes(port: int) -> None:
+    async def ask(proof: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + proof + b"\r\n")
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+    refused = await ask(b"")
+    assert refused.startswith(b"HTTP/1.1 401 ")
+    assert b'\r\nWWW-Authenticate: Basic realm="hedgerow", charset="UTF-8"\r\n' in refused
+    proof = b"Authorization: " + request(user="alice").authorization.encode() + b"\r\n"
+    assert (await ask(proof)).endswith(b"\r\n\r\nup 1\n")

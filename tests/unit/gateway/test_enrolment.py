@@ -1,0 +1,401 @@
+"""Goal: a gateway gets its certificate from its fleet's authority alone, and nobody gets another's.
+
+The service and its clients are the real ones, over TLS on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from gateway.certificates import authority_folder, founding, private_keys
+from gateway.certificates import x509_forms as forms
+from gateway.certificates.authority import Authority
+from gateway.enrolment import requests, service
+from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
+from gateway.enrolment.desk import EnrolmentDesk
+from gateway.enrolment.following import FollowedFiles, TrustFollower, is_due
+from gateway.enrolment.service import EnrolmentService
+from gateway.enrolment.tokens import EnrolmentToken, TokenBook, TokenGrant, fingerprint_of
+from gateway.signing.keys import PrivateKey
+
+DAY = datetime.timedelta(days=1)
+
+
+@dataclass
+class Fleet:
+    """An authority and its service."""
+
+    authority: Authority
+    at: str
+
+    def token(self, name: str, *addresses: str, hours: int = 1) -> EnrolmentToken:
+        now_s = time.time()
+        grant = TokenGrant(name, addresses, ("gateway",), 90, now_s + hours * 3600, "")
+        secret = TokenBook(self.authority.folder).make(grant, now_s)
+        vouching = fingerprint_of(self.authority.vouching())
+        return EnrolmentToken(name, self.at, vouching, secret)
+
+    async def enrol(self, token: EnrolmentToken, key: PrivateKey) -> requests.TrustedNow:
+        def ask() -> requests.TrustedNow:
+            return EnrolmentClient(token.service, vouched_by(token)).enrol(token, key)
+
+        return await asyncio.to_thread(ask)
+
+    def client(self, own: tuple[Path, Path] | None = None) -> EnrolmentClient:
+        return EnrolmentClient(self.at, (self.authority.folder / "ca.pem").read_text(), own)
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fleet]:
+    monkeypatch.setattr(service, "LOOK_S", 0.05)
+    authority = founding.found(tmp_path / "ca")
+    serving = EnrolmentService(authority, EnrolmentDesk(authority, time.time))
+    port = await serving.start("127.0.0.1", 0)
+    yield Fleet(authority, f"127.0.0.1:{port}")
+    await serving.stop()
+
+
+def certificate(text: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(text.encode())
+
+
+@pytest.mark.parametrize("kind", private_keys.KINDS)
+async def test_a_token_gives_a_certificate_for_a_key_that_never_left(
+    fleet: Fleet, kind: str
+) -> None:
+    key = private_keys.make(kind)
+    found = await fleet.enrol(fleet.token("gw-a", "10.0.0.1"), key)
+    made = certificate(found.certificate)
+    assert authority_folder.is_of(key, made)
+    made.verify_directly_issued_by(fleet.authority.trusted()[0])
+    hosts = forms.alternative_names_of(made).get_values_for_type(x509.IPAddress)
+    assert "10.0.0.1" in map(str, hosts)
+    assert not (fleet.authority.folder / "gw-a.key.pem").exists()
+
+
+async def test_what_a_request_says_of_itself_is_left_out_of_account(fleet: Fleet) -> None:
+    token, key = fleet.token("gw-a"), private_keys.make("p256")
+    builder = x509.CertificateSigningRequestBuilder().subject_name(forms.named("gw-root"))
+    others = forms.alternative_names("gw-root", ("admin",), ["10.9.9.9"])
+    request = builder.add_extension(others, critical=False).sign(key, private_keys.digest(key))
+    text = request.public_bytes(serialization.Encoding.PEM).decode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(requests, "asked", lambda *_: text)
+        found = await fleet.enrol(token, key)
+    made = certificate(found.certificate)
+    assert forms.common_name(made.subject) == "gw-a"
+    assert forms.roles_of(forms.alternative_names_of(made)) == ("gateway",)
+
+
+async def test_a_token_is_good_once(fleet: Fleet) -> None:
+    token, key = fleet.token("gw-a"), private_keys.make("p256")
+    first = await fleet.enrol(token, key)
+    assert (await fleet.enrol(token, key)).certificate == first.certificate
+    with pytest.raises(ServiceError, match="the token has been used"):
+        await fleet.enrol(token, private_keys.make("p256"))
+    fleet.authority.revoke(["gw-a"])
+    with pytest.raises(ServiceError, match="not valid any more"):
+        await fleet.enrol(token, key)
+
+
+async def test_two_that_come_at_the_same_time_do_not_both_get_one(fleet: Fleet) -> None:
+    token = fleet.token("gw-a")
+    asked = (fleet.enrol(token, private_keys.make("p256")) for _ in range(4))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, requests.TrustedNow) for one in answers) == 1
+    assert sum(one.name == "gw-a" for one in fleet.authority.issued()) == 1
+
+
+@pytest.mark.parametrize("guesses", [12])
+async def test_who_guesses_has_to_wait(fleet: Fleet, guesses: int) -> None:
+    token = fleet.token("gw-a")
+    wrong = EnrolmentToken("gw-a", token.service, token.fingerprint, bytes(16))
+    refusals = []
+    for _ in range(guesses):
+        with pytest.raises(ServiceError) as refused:
+            await fleet.enrol(wrong, private_keys.make("p256"))
+        refusals.append(str(refused.value))
+    assert any("too many failures" in one for one in refusals)
+    assert list(fleet.authority.trail.changes())[-1].what == "certificate issued"  # the service's
+
+
+async def test_no_secret_is_told_to_a_service_of_another_authority(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    stranger = founding.found(tmp_path / "stranger")
+    asked: list[str] = []
+
+    class Listening(EnrolmentDesk):
+        def answer(self, method: str, path: str, *more: object) -> requests.TrustedNow:
+            asked.append(path)
+            # It says that the fleet's authority is its own.
+            return requests.TrustedNow((fleet.authority.folder / "ca.pem").read_text(), "")
+
+    serving = EnrolmentService(stranger, Listening(stranger, time.time))
+    port = await serving.start("127.0.0.1", 0)
+    try:
+        mine = fleet.token("gw-a")
+        token = EnrolmentToken("gw-a", f"127.0.0.1:{port}", mine.fingerprint, mine.secret)
+        with pytest.raises(ServiceError, match="its certificate"):
+            await fleet.enrol(token, private_keys.make("p256"))
+    finally:
+        await serving.stop()
+    assert asked == [requests.TRUST]
+
+
+async def test_no_secret_is_told_to_a_stolen_gateway_that_stands_in_for_the_service(
+    fleet: Fleet,
+) -> None:
+    fleet.authority.issue("gw-stolen")
+    folder = fleet.authority.folder
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "gw-stolen.pem", folder / "gw-stolen.key.pem")
+    heard = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.read(1 << 16)
+        heard.extend(data)
+        if data.startswith(b"GET /trust"):
+            body = requests.json.dumps(
+                requests.TrustedNow((folder / "ca.pem").read_text(), "").as_json()
+            )
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    mine = fleet.token("gw-a")
+    token = EnrolmentToken("gw-a", f"127.0.0.1:{port}", mine.fingerprint, mine.secret)
+    with pytest.raises(ServiceError, match="lacks the role enrolment"):
+        await fleet.enrol(token, private_keys.make("p256"))
+    server.close()
+    assert mine.secret.hex().encode() not in heard
+
+
+async def test_a_token_of_another_authority_is_of_no_use(fleet: Fleet) -> None:
+    mine = fleet.token("gw-a")
+    token = EnrolmentToken("gw-a", mine.service, bytes(32), mine.secret)
+    with pytest.raises(ServiceError, match="the fingerprint is another one"):
+        await fleet.enrol(token, private_keys.make("p256"))
+
+
+# -- renewal ---------------------------------------------------------------------------------------
+
+
+async def test_who_has_a_certificate_gets_another_one_of_the_same_name(fleet: Fleet) -> None:
+    fleet.authority.issue("gw-a", ["10.0.0.1"], days=90)
+    folder = fleet.authority.folder
+    own = (folder / "gw-a.pem", folder / "gw-a.key.pem")
+    before = certificate(own[0].read_text())
+    (key, *_) = private_keys.load(own[1].read_bytes())
+    found = await asyncio.to_thread(fleet.client(own).renew, "gw-a", key)
+    after = certificate(found.certificate)
+    assert after.serial_number != before.serial_number
+    assert forms.alternative_names_of(after) == forms.alternative_names_of(before)
+    (*_, last) = fleet.authority.trail.changes()
+    assert (last.who, last.what) == ("certificate of gw-a from 127.0.0.1", "certificate renewed")
+
+
+async def test_nobody_renews_without_a_certificate_or_with_one_that_is_revoked(
+    fleet: Fleet,
+) -> None:
+    key = private_keys.make("p256")
+    with pytest.raises(ServiceError, match="no certificate was shown"):
+        await asyncio.to_thread(fleet.client().renew, "gw-a", key)
+    fleet.authority.issue("gw-a")
+    folder = fleet.authority.folder
+    own = (folder / "gw-a.pem", folder / "gw-a.key.pem")
+    fleet.authority.revoke(["gw-a"])
+    with pytest.raises(ServiceError):
+        await asyncio.to_thread(fleet.client(own).renew, "gw-a", key)
+    assert len([one for one in fleet.authority.issued() if one.name == "gw-a"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b"nonsense", b'{"name": 1}', b'{"request": "x"}', b"[" * 5_000]
+)
+@pytest.mark.parametrize("path", [requests.ENROL, requests.RENEW])
+async def test_whatever_is_asked_gets_an_answer(fleet: Fleet, path: str, body: bytes) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = fleet.at.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 40"), answer
+    writer.close()
+
+
+async def test_a_body_without_end_is_refused(fleet: Fleet) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = fleet.at.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    writer.write(b"POST /enrol HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+    writer.write(b"x" * 20_000)
+    assert (await reader.read()).startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_silent_connections_of_an_address_keep_nobody_else_waiting(fleet: Fleet) -> None:
+    host, _, port = fleet.at.partition(":")
+    silent = [
+        await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0))
+        for _ in range(2 * service.CONNECTIONS_MAX)
+    ]
+    begun_s = time.monotonic()
+    found = await asyncio.to_thread(fleet.client().trust)
+    assert "BEGIN CERTIFICATE" in found.authorities
+    assert time.monotonic() - begun_s < 5.0
+    for _, writer in silent:
+        writer.close()
+
+
+def test_a_key_of_another_kind_is_refused() -> None:
+    key = rsa.generate_private_key(65_537, 2048)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(forms.named("gw-a"))
+    request = builder.sign(key, private_keys.hashes.SHA256())
+    with pytest.raises(requests.EnrolmentRequestError, match="neither Ed25519 nor P-256"):
+        requests.key_of(request.public_bytes(serialization.Encoding.PEM).decode())
+
+
+async def test_the_service_renews_a_list_whose_time_is_half_over(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = forms.now
+    with monkeypatch.context() as patched:
+        patched.setattr(forms, "now", lambda: real() - datetime.timedelta(days=500))
+        fleet.authority.revoke()
+    file = fleet.authority.folder / "revoked.pem"
+    async with asyncio.timeout(10):
+        while x509.load_pem_x509_crl(file.read_bytes()).last_update_utc < real() - 2 * DAY:
+            await asyncio.sleep(0.05)
+
+
+# -- following -------------------------------------------------------------------------------------
+
+
+class Followed:
+    """A gateway's files, and what follows for it."""
+
+    def __init__(self, fleet: Fleet, folder: Path, interval_s: float = 0.0) -> None:
+        folder.mkdir()
+        self.folder, self.fleet = folder, fleet
+        self.take("ca.pem", "revoked.pem", "gw-a.pem", "gw-a.key.pem")
+        files = FollowedFiles(
+            *(folder / name for name in ("gw-a.pem", "gw-a.key.pem", "ca.pem", "revoked.pem"))
+        )
+        self.follower = TrustFollower(fleet.at, files, interval_s, lambda: None)
+
+    def take(self, *names: str) -> None:
+        for name in names:
+            source = self.fleet.authority.folder / name
+            (self.folder / name).write_bytes(source.read_bytes())
+
+    async def look(self) -> list[str]:
+        return await asyncio.to_thread(self.follower.look)
+
+    @property
+    def own(self) -> x509.Certificate:
+        return certificate((self.folder / "gw-a.pem").read_text())
+
+
+def issue_long_ago(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, days: int, life: int
+) -> None:
+    """A certificate of gw-a that was issued so many days ago."""
+    real = forms.now
+    with monkeypatch.context() as patched:
+        patched.setattr(forms, "now", lambda: real() - datetime.timedelta(days=days))
+        authority.issue("gw-a", days=life)
+
+
+async def test_nothing_is_written_while_nothing_is_new(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.authority.issue("gw-a", days=90)
+    followed = Followed(fleet, tmp_path / "gw-a")
+    assert await followed.look() == []
+
+
+async def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue_long_ago(fleet.authority, monkeypatch, 61, 90)
+    followed = Followed(fleet, tmp_path / "gw-a")
+    before = followed.own
+    assert is_due(before, forms.now())
+    assert await followed.look() == ["gw-a.pem"]
+    after = followed.own
+    assert after.public_key() == before.public_key()
+    assert after.not_valid_after_utc > before.not_valid_after_utc + datetime.timedelta(days=50)
+    assert not is_due(after, forms.now())
+    assert await followed.look() == []
+
+
+async def test_what_is_revoked_is_heard_of(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.authority.issue("gw-a")
+    fleet.authority.issue("gw-b")
+    followed = Followed(fleet, tmp_path / "gw-a")
+    (gone, *_) = fleet.authority.revoke(["gw-b"])
+    assert await followed.look() == ["revoked.pem"]
+    lists = x509.load_pem_x509_crl((followed.folder / "revoked.pem").read_bytes())
+    assert [one.serial_number for one in lists] == [gone.certificate.serial_number]
+
+
+async def test_in_a_roll_over_trust_comes_first_and_the_certificate_when_all_have_heard(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet.authority.issue("gw-a")
+    followed = Followed(fleet, tmp_path / "gw-a", interval_s=3_600.0)
+    before = followed.own
+    founding.begin_roll_over(fleet.authority)
+    assert await followed.look() == ["ca.pem", "revoked.pem"]
+    assert followed.own == before
+    followed.follower._interval_s = 0.0  # as if two had passed
+    await asyncio.sleep(1.1)  # times in certificates are whole seconds
+    assert await followed.look() == ["gw-a.pem"]
+    followed.own.verify_directly_issued_by(fleet.authority.trusted()[0])
+    founding.end_roll_over(fleet.authority)
+    await asyncio.sleep(0.5)  # the service takes a certificate of the new one
+    assert await followed.look() == ["ca.pem", "revoked.pem"]
+    assert len(x509.load_pem_x509_certificates((followed.folder / "ca.pem").read_bytes())) == 1
+    assert await followed.look() == []
+
+
+async def test_what_a_service_says_that_can_not_stand_is_not_written(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue_long_ago(fleet.authority, monkeypatch, 61, 90)
+    fleet.authority.issue("gw-b")
+    followed = Followed(fleet, tmp_path / "gw-a")
+    before = {one.name: one.read_bytes() for one in followed.folder.iterdir()}
+    folder = fleet.authority.folder
+    stranger = founding.found(tmp_path / "stranger")
+    stranger.issue("gw-a")
+    authorities, revoked = (folder / "ca.pem").read_text(), (folder / "revoked.pem").read_text()
+    for said in (
+        requests.TrustedNow("", revoked, (folder / "gw-a.pem").read_text()),
+        requests.TrustedNow(authorities, revoked, (folder / "gw-b.pem").read_text()),
+        requests.TrustedNow(authorities, revoked, (stranger.folder / "gw-a.pem").read_text()),
+        requests.TrustedNow(
+            authorities,
+            (stranger.folder / "revoked.pem").read_text(),
+            (folder / "gw-a.pem").read_text(),
+        ),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(EnrolmentClient, "renew", lambda *_, said=said: said)
+            with pytest.raises(ValueError):
+                await followed.look()
+    assert {one.name: one.read_bytes() for one in followed.folder.iterdir()} == before

@@ -1,0 +1,147 @@
+"""Which batches that come are taken, and which are known, refused or against the rules.
+
+What is known already is dropped before its seal is looked at: that costs nothing, and nothing comes
+of it. All else must be sealed by its origin where this gateway looks at seals. A batch that is not
+is no fault of whoever carries it, as far as anybody can prove: the link stays, and the batch is
+left to the shell, which keeps some of such batches for an operator to look at (`Refuse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tree_handler.batch import Epoch, Header
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.proof import Verdict
+from tree_handler.replication.actions import Action, Append, Refuse
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.counters import Counters
+from tree_handler.replication.delivery import Deliver
+from tree_handler.replication.epochs_over import is_over
+from tree_handler.replication.flooding import Flooding
+from tree_handler.replication.own_batches import OwnBatches
+from tree_handler.replication.unlogged import Unlogged
+from tree_handler.seal import Seals
+
+MAX_GAPS = 10_000
+"""In the numbers of one stream. Its origin alone can make so many; what would be one more is not
+taken until some have closed."""
+MAX_LIVES = 4_096
+"""Streams of one name that are remembered at a time; an origin that says more is not listened to
+under new ones until some are forgotten."""
+
+MAX_FORGED = 1_000
+"""Batches that a neighbour floods and that their origins have not signed: an honest one would have
+taken none, and looking at each costs more than sending it. With one more its link ends."""
+
+
+def known(have: Intervals, header: Header) -> bool:
+    """De-duplication: whether every message of a batch is here already."""
+    return have.covers(header.first, header.last)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What one gateway does with batches of others, up to where the log takes them.
+
+    Args:
+        have: what it covers, by stream.
+        own: what it has made itself.
+        flooding: its links.
+        neighbours: what they have told.
+        counters: those of replication.
+        seals: checks who made a batch; None where nobody seals.
+
+    """
+
+    have: Mapping[Epoch, Intervals]
+    own: OwnBatches
+    flooding: Flooding
+    neighbours: AntiEntropy
+    counters: Counters
+    seals: Seals | None
+    _unlogged: Unlogged = field(default_factory=Unlogged)
+    _forged: dict[int, int] = field(default_factory=dict)
+    """By link; none of those that have ended, as far as they were met since."""
+
+    def take(
+        self, frame: bytes, header: Header, source: int | None, link: int | None, *, repair: bool
+    ) -> list[Action]:
+        """Take a batch.
+
+        Args:
+            frame: its bytes.
+            header: what `batch.check` made of them.
+            source: the link that it is not passed on over, as in `Append`.
+            link: the one it came over.
+            repair: whether it was asked for.
+
+        Raises:
+            ProtocolError: not to leave another gateway, of this gateway's own epoch, or one forged
+                batch too many.
+
+        """
+        if header.local:
+            self.counters.malformed += 1
+            raise ProtocolError("batch that was not to leave its gateway", str(header))
+        if self._is_known(header):
+            self.counters.duplicates += not header.passed
+            return []
+        if (refuse := self.refusal(frame, header, link)) is not None:
+            if source is not None and refuse.verdict is Verdict.FORGED:
+                self._count_forged(source, header)
+            return [refuse]
+        if not header.numbered:
+            self._unlogged.is_new(header)
+            self.counters.received += header.count
+            sent = self.flooding.flood(frame, header, source)
+            return [*sent, Deliver(frame, header, header.first)]
+        if self.own.is_own(header):
+            # Nobody else numbers for this epoch: a second gateway runs under this id.
+            self.counters.malformed += 1
+            raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
+        if not self._has_room(header):
+            self.counters.left_out += 1
+            return []
+        if repair and not header.passed:
+            self.counters.repaired += header.count
+        return [Append(frame, header, source)]
+
+    def refusal(self, frame: bytes, header: Header, link: int | None) -> Refuse | None:
+        """What to do with a batch that its seal does not prove; None if it does."""
+        if self.seals is None:
+            return None
+        verdict = self.seals.check(frame, header)
+        if verdict is Verdict.PROVEN:
+            return None
+        if verdict is Verdict.UNKNOWN:
+            self.counters.unknown += 1
+            if link is not None:
+                self.neighbours.offered(link, header)
+        else:
+            self.counters.forged += 1
+            if link is not None:
+                self.neighbours.refused(link, header)
+        return Refuse(frame, header, link, verdict)
+
+    def _count_forged(self, link: int, header: Header) -> None:
+        count = self._forged[link] = self._forged.get(link, 0) + 1
+        if count > MAX_FORGED:
+            self._forged = {one: n for one, n in self._forged.items() if one in self.flooding}
+            del self._forged[link]
+            raise ProtocolError("one forged batch too many", str(header))
+
+    def _is_known(self, header: Header) -> bool:
+        if not header.numbered:
+            return self.own.is_own(header) or self._unlogged.is_known(header)
+        have = self.have.get(header.stream)
+        return is_over(self.have, header.stream) if have is None else known(have, header)
+
+    def _has_room(self, header: Header) -> bool:
+        have = self.have.get(header.stream)
+        if have is None:
+            name = header.stream[0]
+            return sum(stream[0] == name for stream in self.have) < MAX_LIVES
+        return len(have) < MAX_GAPS or header.first - 1 in have or header.last + 1 in have
