@@ -141,8 +141,8 @@ async def test_a_neighbour_that_is_only_starting_is_not_complained_of(
     await until(lambda: dialled(b)["failed"] > 0)
     a.plain_port = port
     await a.start()
-    await until(lambda: a.links == {"gw-b"})
-    assert dialled(b)["linked"] and dialled(b)["why"] == ""
+    await until(lambda: dialled(b)["linked"])
+    assert dialled(b)["why"] == ""
     assert not warnings(caplog, "no link to")
     assert "no link" not in as_text(b.process.status())
 
