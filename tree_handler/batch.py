@@ -24,40 +24,41 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgpack
+import msgspec
 
 from tree_handler.errors import BatchError
 from tree_handler.flags import ADDRESS_BYTES, Flags
 
 __all__ = ["Flags"]  # the other names of this module are its own
 
-MAGIC = b"HB"
-VERSION = 1
-FRAME = struct.Struct(">2sBBII")
-_HEAD = struct.Struct(">IQIQB")
-MAX_ENTRIES = 1_000
+MAGIC: Final = b"HB"
+VERSION: Final = 1
+FRAME: Final = struct.Struct(">2sBBII")
+_HEAD: Final = struct.Struct(">IQIQB")
+MAX_ENTRIES: Final = 1_000
 """A batch is cut at so many messages."""
-MAX_BODY_BYTES = 256 * 1024
+MAX_BODY_BYTES: Final = 256 * 1024
 """A batch is cut at so many bytes of messages; a larger message is a batch of its own."""
-MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """No batch is larger: a length field beyond it is damage or malice."""
 
 Epoch = tuple[str, int]
 """A sequence of numbers: an origin's gateway id and its boot epoch; see `Header.stream`."""
 Ref = tuple[Epoch, int]
 """Which logged message: origin and epoch of its batch, and its number there."""
-CONTROL_PREFIX = "$"
+CONTROL_PREFIX: Final = "$"
 """What sets the name of an origin's control stream apart; no gateway id may begin with it."""
 
-NOTE_PREFIX = "!"
+NOTE_PREFIX: Final = "!"
 """What sets a gateway's notes about an origin apart: no stream of messages, and never on a link."""
 
-MAX_PASSED = (1 << 32) - 1
+MAX_PASSED: Final = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
-_pack = msgpack.Packer(autoreset=True, use_bin_type=True).pack
+_pack: Final = msgspec.msgpack.Encoder().encode
 
 
 Seal = Callable[[int, bytes], bytes]

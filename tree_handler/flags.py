@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ADDRESS_BYTES = 32
+ADDRESS_BYTES: Final = 32
 """What stands for the list of whom a batch was for (`Flags.ADDRESSED`)."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.log.commits import Committed
 from gateway.mqtt import Connect
@@ -17,7 +17,7 @@ Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
 
-MADE_UP = "auto-"
+MADE_UP: Final = "auto-"
 """What the identifiers begin with that the broker assigns."""
 
 Owner = tuple[str | None, bool]

@@ -10,18 +10,19 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tree_handler.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
 
-LOG_LINES_PER_S = 1.0
+LOG_LINES_PER_S: Final = 1.0
 """Of each kind."""
 
-UNREAD = "QoS 0 message for a client that does not read"
-TOO_LARGE = "message over the client's maximum packet size"
-NOT_QUEUED = "message dropped: queue full, expired or too large"
-NO_LONGER_LOGGED = "message dropped: the log no longer has it"
+UNREAD: Final = "QoS 0 message for a client that does not read"
+TOO_LARGE: Final = "message over the client's maximum packet size"
+NOT_QUEUED: Final = "message dropped: queue full, expired or too large"
+NO_LONGER_LOGGED: Final = "message dropped: the log no longer has it"
 DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)
 """What is counted when a message does not reach a subscriber."""
 
@@ -210,7 +211,7 @@ class Refusals:
             _log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
 
 
-UNRELEASED_WHEN_CROWDED = 100
+UNRELEASED_WHEN_CROWDED: Final = 100
 """QoS 2 messages that a session may leave unreleased while all together leave too many."""
 
 

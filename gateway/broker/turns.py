@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
-READS_ALONE = 8
+READS_ALONE: Final = 8
 """So many reads end their turn themselves, after one that was alone in its own."""
 
 

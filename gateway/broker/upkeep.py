@@ -6,6 +6,8 @@ account that is a sweep old costs the data path nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
@@ -14,10 +16,10 @@ from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills
 from gateway.mqtt import ReasonCode
 
-SWEEP_S = 0.5
-TURN_S = 0.01
+SWEEP_S: Final = 0.5
+TURN_S: Final = 0.01
 """Sessions that end together are ended for so long at a time."""
-BUFFERS_LOOK_S = 0.05
+BUFFERS_LOOK_S: Final = 0.05
 """The buffers of all connections are looked at so often while clients do not read."""
 
 

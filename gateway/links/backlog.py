@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from gateway.links.link import Link
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 """Read from the log at once, in a thread."""
-TAIL_BYTES = 128 * 1024
+TAIL_BYTES: Final = 128 * 1024
 """So little at the end of the log is read without a thread: it was written a moment ago."""
 
 _log = logging.getLogger(__name__)

@@ -16,12 +16,13 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
 
-SAY_INTERVAL_S = 1.0
-AGAIN_INTERVAL_S = 30.0
+SAY_INTERVAL_S: Final = 1.0
+AGAIN_INTERVAL_S: Final = 30.0
 """A disk that is nearly full takes some and refuses some: that it takes again is said so rarely."""
 
 _log = logging.getLogger(__name__)

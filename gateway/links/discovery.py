@@ -12,15 +12,15 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import psutil
 from mypy_extensions import mypyc_attr
 
 from tree_handler.discovery import Announcement, Discovery
 
-_IP_MULTICAST_ALL = 49
-_IPV6_MULTICAST_ALL = 29
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
 """Options of ip(7) and ipv6(7) that the module `socket` does not name."""
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ class DiscoveryError(OSError):
     """The multicast group can't be joined; the message names group, port and interface."""
 
 
-GROUP = "239.255.72.71"
+GROUP: Final = "239.255.72.71"
 """Of the organisation-local scope (RFC 2365, 6.2)."""
-GROUP_V6 = "ff12::4847"
+GROUP_V6: Final = "ff12::4847"
 """Transient and of the link-local scope (RFC 4291, 2.7)."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from zeroconf import IPVersion, ServiceStateChange
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from zeroconf import Zeroconf
 
-SERVICE = "_hedgerow._tcp.local."
-LOOK_UP_MS = 3_000
-MAX_LOOK_UPS = 32
+SERVICE: Final = "_hedgerow._tcp.local."
+LOOK_UP_MS: Final = 3_000
+MAX_LOOK_UPS: Final = 32
 """Instances that are looked up at a time; more are passed over until they announce themselves."""
-MAX_ADDRESSES = 4
+MAX_ADDRESSES: Final = 4
 """Of one instance; further ones are not dialled."""
 
 _log = logging.getLogger(__name__)

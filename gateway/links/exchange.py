@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from gateway.links.backlog import LinkBacklog
 from gateway.links.commit import GroupCommit
@@ -40,11 +40,11 @@ from tree_handler.replication.replication import (
 )
 from tree_handler.spanning import boot_epoch
 
-_BATCH = b"$hedgerow/batch"
-_SUMMARY = b"$hedgerow/summary"
-_REQUEST = b"$hedgerow/request"
-_SEEK = b"$hedgerow/seek"
-_SOUGHT = b"$hedgerow/sought"
+_BATCH: Final = b"$hedgerow/batch"
+_SUMMARY: Final = b"$hedgerow/summary"
+_REQUEST: Final = b"$hedgerow/request"
+_SEEK: Final = b"$hedgerow/seek"
+_SOUGHT: Final = b"$hedgerow/sought"
 
 _log = logging.getLogger(__name__)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from tree_handler.batch import MAX_ENTRIES, Row
 
-GATHER_S = 0.002
-MANY = 32
+GATHER_S: Final = 0.002
+MANY: Final = 32
 """Messages in a turn that are worth a wait."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from gateway.links import handshake, wire
 from gateway.links.handshake import (
@@ -22,8 +23,8 @@ from gateway.links.refusal import Refusal, RefusedError
 from gateway.links.wire import Packet, ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
-HANDSHAKE_TIMEOUT_S = 5.0
-_ACCEPTED = b""
+HANDSHAKE_TIMEOUT_S: Final = 5.0
+_ACCEPTED: Final = b""
 """What ends a hand-shake that went well."""
 
 

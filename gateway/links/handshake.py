@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import dataclass
+from typing import Final
 
 import msgpack
 
@@ -21,9 +22,9 @@ from gateway.links.wire import LinkConnect
 from tree_handler.errors import ProtocolError
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
-NONCE_BYTES = 16
-MIN_KEY_BYTES = 16
-TOPIC = b"$hedgerow/auth"
+NONCE_BYTES: Final = 16
+MIN_KEY_BYTES: Final = 16
+TOPIC: Final = b"$hedgerow/auth"
 
 
 class HandshakeError(ProtocolError):

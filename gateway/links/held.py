@@ -7,13 +7,14 @@ taken off where its messages are handed out [MQTT-3.3.2-6].
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gateway.mqtt import PropertyId
 from tree_handler.batch import Epoch, Header, Row
 
-MAX_HELD = 10_000
+MAX_HELD: Final = 10_000
 """Batches whose time is known. Beyond it all times are forgotten, so that messages expire late."""
-_EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
+_EXPIRY: Final = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 
 
 class Held:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.links import wire
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Bpdu
 
-MAX_PINGS = 64
+MAX_PINGS: Final = 64
 """Hellos on one link whose echo is awaited."""
-MAX_BEHIND_DATA = 8
+MAX_BEHIND_DATA: Final = 8
 """A link that was busy for so many round trips from its start is measured by the shortest."""
 
 

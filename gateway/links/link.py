@@ -11,7 +11,7 @@ import contextlib
 import math
 import socket
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -22,12 +22,12 @@ from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
 from gateway.links.wire import Packet, Type
 from tree_handler.errors import ProtocolError
 
-BEHIND_DATA_BYTES = 2 * ACKNOWLEDGE_BYTES
+BEHIND_DATA_BYTES: Final = 2 * ACKNOWLEDGE_BYTES
 """A hello that is sent behind more than this tells of the queue, and not of the way."""
-LARGE_READ_BYTES = 128 * 1024
+LARGE_READ_BYTES: Final = 128 * 1024
 """After a read of so much others have their turn: clients, and other neighbours' hellos."""
-FINISH_TIMEOUT_S = 2.0
-USER_TIMEOUT_MS = 5_000
+FINISH_TIMEOUT_S: Final = 2.0
+USER_TIMEOUT_MS: Final = 5_000
 """TCP gives up on unacknowledged data after this long."""
 
 

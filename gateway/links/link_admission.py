@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from gateway.failed_attempts import FailedAttempts
 from gateway.links.handshake import NoPlaceError
@@ -22,9 +22,9 @@ from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
 
-MAX_HANDSHAKES = 64
+MAX_HANDSHAKES: Final = 64
 """Links that have not yet proved who they are; more are refused."""
-MAX_HANDSHAKES_PER_ADDRESS = 16
+MAX_HANDSHAKES_PER_ADDRESS: Final = 16
 
 _log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ key (`handshake`) runs inside.
 from __future__ import annotations
 
 import ssl
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -19,7 +20,7 @@ from gateway.links.handshake import HandshakeError
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
 from gateway.tls.context import Tls, TlsFiles
 
-ROLE = "gateway"
+ROLE: Final = "gateway"
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tree_handler.routing.locator import Behind, Locator
 
-_BEHIND = b"$hedgerow/behind"
+_BEHIND: Final = b"$hedgerow/behind"
 
 
 class LocatorPart:

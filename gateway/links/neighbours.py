@@ -16,7 +16,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from gateway.links.handshake import NoPlaceError, SelfDialError
 from gateway.links.refusal import Refusal, reason
@@ -30,25 +30,25 @@ from gateway.links.trouble import (
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 
-FIRST_RETRY_S = 0.1
-LAST_RETRY_S = 5.0
-STEADY_S = 1.0
+FIRST_RETRY_S: Final = 0.1
+LAST_RETRY_S: Final = 5.0
+STEADY_S: Final = 1.0
 """A link that ends sooner is not dialled again faster than one that never came about."""
-GIVE_UP_S = 120.0
+GIVE_UP_S: Final = 120.0
 """A neighbour that was found and does not answer for so long is forgotten."""
-DIAL_BACK_S = 1.0
+DIAL_BACK_S: Final = 1.0
 """Of two that discover each other the lower id dials first; the other waits this long."""
-MAX_FOUND = 256
+MAX_FOUND: Final = 256
 """Neighbours that announced themselves or dialled; more are not dialled."""
-MAX_LISTED = 64
+MAX_LISTED: Final = 64
 """Neighbours from DNS-SD; more are not dialled."""
-ITSELF_RETRY_S = 60.0
+ITSELF_RETRY_S: Final = 60.0
 """An address that was this gateway's own may become another's."""
-LINKED_CHECK_S = 1.0
+LINKED_CHECK_S: Final = 1.0
 """How often to see whether a neighbour that dialled us is still there."""
-OTHER_LIFE_RETRY_S = 30.0
+OTHER_LIFE_RETRY_S: Final = 30.0
 """How often a gateway tries whose place in the tree another one has that runs under its id."""
-MAX_TOLD = 32
+MAX_TOLD: Final = 32
 """Addresses that status names, those with trouble first; the others are counted."""
 
 _log = logging.getLogger(__name__)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from gateway.links.node import TreeNode
 from tree_handler.overlays.overlays import OverlayChanged, Overlays, Say, Settings
 from tree_handler.routing.interest import Interest
 
-TOPIC = b"$hedgerow/overlay"
+TOPIC: Final = b"$hedgerow/overlay"
 
 _log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from gateway.links.link import Link
 from gateway.log.message_log import LogError, MessageLog
@@ -14,12 +15,12 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.answering import answer
 from tree_handler.replication.repair import Request
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
-PUSHED_BYTES = 256 * 1024
+PUSHED_BYTES: Final = 256 * 1024
 """Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
-REPAIR = b"$hedgerow/repair"
-DONE = b"$hedgerow/done"
+REPAIR: Final = b"$hedgerow/repair"
+DONE: Final = b"$hedgerow/done"
 
 _log = logging.getLogger(__name__)
 

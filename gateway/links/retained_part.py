@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from gateway.links.node import TreeNode
 from tree_handler.retained.sync import RetainedSource, RetainedSync, SendRetained
 
-TOPIC = b"$hedgerow/retained"
+TOPIC: Final = b"$hedgerow/retained"
 
 
 class RetainedPart:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgpack
 
@@ -26,11 +26,11 @@ from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
 from tree_handler.routing.wire import Ask
 
-FILE_NAME = "routed.msgpack"
+FILE_NAME: Final = "routed.msgpack"
 """In the state folder: what of the log need not be read again at a start."""
-SAVE_BYTES = 4 << 20
+SAVE_BYTES: Final = 4 << 20
 """The file is written anew when the log has grown by so much, and at the end."""
-SERVED_BYTES = 256 << 10
+SERVED_BYTES: Final = 256 << 10
 """Read from the log for one request; the asker asks again for the rest."""
 
 _log = logging.getLogger(__name__)

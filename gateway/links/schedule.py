@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Final
 
-STALL_S = 0.1
+STALL_S: Final = 0.1
 """A timer that is later than this had to wait for this process itself."""
-READ_FIRST_S = 0.02
+READ_FIRST_S: Final = 0.02
 """So long such a timer waits once more; less than `STALL_S`."""
 
 

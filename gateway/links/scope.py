@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from gateway.mqtt import FilterError, check_topic_filter, is_shared
 from tree_handler.batch import Row
 from tree_handler.routing.topic_filters import matches
 
-MAX_TOPICS = 20_000
+MAX_TOPICS: Final = 20_000
 """Topics whose scope is remembered; beyond it all are looked up anew."""
 
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from gateway.links import wire
 from gateway.links.wire import PIECE_BYTES, PIECE_OF_BATCH, PIECE_OF_CONTROL
 
-LOGGED_LIMIT_BYTES = 1 << 20
+LOGGED_LIMIT_BYTES: Final = 1 << 20
 UNLOGGED_LIMIT_BYTES = 2 << 20
-ROOM_BYTES = LOGGED_LIMIT_BYTES // 4
+ROOM_BYTES: Final = LOGGED_LIMIT_BYTES // 4
 """A full queue takes batches again when no more than this waits."""
-CONTROL_LIMIT_BYTES = 32 << 20
+CONTROL_LIMIT_BYTES: Final = 32 << 20
 """More control messages wait only for a neighbour that does not read."""
 
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tree_handler.rate_limit import RateLimit
 
-AGAIN_S = 600.0
+AGAIN_S: Final = 600.0
 """What lasts is said again after so long."""
-GRACE_S = 2.0
+GRACE_S: Final = 2.0
 """A neighbour that does not answer may only be starting; before this nothing is said."""
-OTHER_LIFE_PATIENCE_S = 10.0
+OTHER_LIFE_PATIENCE_S: Final = 10.0
 """A gateway that has restarted may find its own last life still in the tree for a moment."""
-MAX_REASONS = 8
+MAX_REASONS: Final = 8
 """Different reasons of one neighbour that are each said at once."""
-MAX_STRANGERS = 64
+MAX_STRANGERS: Final = 64
 """Of those whose links were refused so many are remembered, the latest."""
-STRANGERS_AT_ONCE = 20
-STRANGERS_PER_S = 1 / 30
+STRANGERS_AT_ONCE: Final = 20
+STRANGERS_PER_S: Final = 1 / 30
 """Lines about all strangers together."""
 
 

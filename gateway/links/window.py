@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Final
 
 from tree_handler.errors import ProtocolError
 
-MIN_BYTES = 32 * 1024
-START_BYTES = 64 * 1024
-MAX_BYTES = 4 << 20
-TARGET_S = 0.2
+MIN_BYTES: Final = 32 * 1024
+START_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 4 << 20
+TARGET_S: Final = 0.2
 """So long may data wait on the way, on top of the time that it takes."""
-ACKNOWLEDGE_BYTES = 16 * 1024
+ACKNOWLEDGE_BYTES: Final = 16 * 1024
 """The receiving end acknowledges when it has dealt with so many; less than `MIN_BYTES`."""
-_MARK_BYTES = 8 * 1024
+_MARK_BYTES: Final = 8 * 1024
 
 
 class Window:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from gateway import mqtt
 from gateway.mqtt import (
@@ -29,17 +30,17 @@ from gateway.mqtt import (
 from gateway.mqtt.primitives import encode_binary, frame
 from tree_handler.errors import ProtocolError
 
-MAX_MESSAGE_BYTES = 17 * 1024 * 1024
+MAX_MESSAGE_BYTES: Final = 17 * 1024 * 1024
 """A little more than the largest batch."""
-MAX_UNAUTHENTICATED_BYTES = 4096
+MAX_UNAUTHENTICATED_BYTES: Final = 4096
 """No packet of the hand-shake is larger."""
-PIECE_BYTES = 32 * 1024
+PIECE_BYTES: Final = 32 * 1024
 """A longer message is sent in pieces of this length: a quarter of a second at 1 Mbit/s."""
-MAX_PACKET_BYTES = PIECE_BYTES + 4096
+MAX_PACKET_BYTES: Final = PIECE_BYTES + 4096
 """A piece or a short message, and its topic."""
-PIECE_OF_CONTROL = b"$hedgerow/piece/control"
-PIECE_OF_BATCH = b"$hedgerow/piece/batch"
-_LAST = b"/last"
+PIECE_OF_CONTROL: Final = b"$hedgerow/piece/control"
+PIECE_OF_BATCH: Final = b"$hedgerow/piece/batch"
+_LAST: Final = b"/last"
 """The topic of the last piece ends so; in front of the piece stands the message's topic."""
 
 

@@ -7,11 +7,12 @@ neighbour missed a moment ago must not walk them all: many ask at once when the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
-PAGE_BYTES = 64 << 10
+PAGE_BYTES: Final = 64 << 10
 """A page is at least so long, and ends with a batch."""
 
 

@@ -6,11 +6,12 @@ import os
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from gateway import replaced_file
 from gateway.log.segment import Segment
 
-INDEX_SUFFIX = ".index"
+INDEX_SUFFIX: Final = ".index"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import msgpack
 
@@ -14,7 +15,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import pack_numbers, unpack_numbers
 
-_CRC_BYTES = 4
+_CRC_BYTES: Final = 4
 
 
 @dataclass(slots=True)

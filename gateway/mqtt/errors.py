@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.mqtt.reason_codes import ReasonCode
 
-_SHOWN_CHARACTERS = 60
+_SHOWN_CHARACTERS: Final = 60
 
 
 def shortened(value: str | bytes) -> str:

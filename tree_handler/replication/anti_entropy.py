@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
@@ -12,17 +13,17 @@ from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.repair import Request, Summary
 from tree_handler.replication.told_neighbour import ToldNeighbour
 
-MAX_REQUEST_NUMBERS = 100_000
+MAX_REQUEST_NUMBERS: Final = 100_000
 """Numbers asked for in one request; the next follows when it is answered. They come as fast as the
 link takes them, so a request is not repeated while some still come."""
 
-MAX_PUSHED_NUMBERS = 1_000
+MAX_PUSHED_NUMBERS: Final = 1_000
 """Sent to a new neighbour in the tree without being asked; it asks for more."""
 
-MAX_TOLD_STREAMS = 100_000
+MAX_TOLD_STREAMS: Final = 100_000
 """Remembered of what one neighbour told; what it tells of more is not known here."""
 
-HELD_S = 60.0
+HELD_S: Final = 60.0
 """What one neighbour is asked for no other is, for so long at most: it may be slow, or silent."""
 
 _NOTHING = Intervals()

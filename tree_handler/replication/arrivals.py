@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -25,14 +26,14 @@ from tree_handler.replication.own_batches import OwnBatches
 from tree_handler.replication.unlogged import Unlogged
 from tree_handler.seal import Seals
 
-MAX_GAPS = 10_000
+MAX_GAPS: Final = 10_000
 """In the numbers of one stream. Its origin alone can make so many; what would be one more is not
 taken until some have closed."""
-MAX_LIVES = 4_096
+MAX_LIVES: Final = 4_096
 """Streams of one name that are remembered at a time; an origin that says more is not listened to
 under new ones until some are forgotten."""
 
-MAX_FORGED = 1_000
+MAX_FORGED: Final = 1_000
 """Batches that a neighbour floods and that their origins have not signed: an honest one would have
 taken none, and looking at each costs more than sending it. With one more its link ends."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
-MAX_HELD_BYTES = 4 * 1024 * 1024
+MAX_HELD_BYTES: Final = 4 * 1024 * 1024
 """Frames kept in memory behind gaps, over all origins."""
 
 

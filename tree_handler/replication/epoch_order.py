@@ -15,6 +15,7 @@ could not tell which messages clients have had.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import msgpack
 
@@ -24,10 +25,10 @@ from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epochs_over import is_over
 
-TOPIC = "$hedgerow/epochs"
-NUMBERED_AS = 1
+TOPIC: Final = "$hedgerow/epochs"
+NUMBERED_AS: Final = 1
 """What takes the place of an epoch in the stream of such notes (2: those of `epochs_over`)."""
-MAX_NAMED = 256
+MAX_NAMED: Final = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""
 

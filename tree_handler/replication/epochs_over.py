@@ -15,16 +15,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import NOTE_PREFIX, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 
-KEPT_LIVES = 4
+KEPT_LIVES: Final = 4
 """Of each origin: earlier epochs that are remembered though nothing else is kept of them."""
-MAX_RANGES = 64
+MAX_RANGES: Final = 64
 """Of epochs that are over, of clients' streams of one origin, and of its control streams."""
-NUMBERED_AS = 2
+NUMBERED_AS: Final = 2
 """What takes the place of an epoch in the stream of such notes (1: those of `epoch_order`)."""
 
 

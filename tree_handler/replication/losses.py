@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
@@ -18,7 +19,7 @@ from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repair import Request
 from tree_handler.replication.search import Searches
 
-MAX_SOUGHT_NUMBERS = 1_000_000
+MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -20,14 +20,14 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import MAX_SIGNATURE_BYTES
 
-MAX_ORIGIN_CHARACTERS = 256
+MAX_ORIGIN_CHARACTERS: Final = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
 
-MAX_SUMMARY_ROWS = 1_000
+MAX_SUMMARY_ROWS: Final = 1_000
 """In one part of a summary."""
-MAX_RANGES = 10_000
+MAX_RANGES: Final = 10_000
 """In one part of a summary, or in one request; of a stream with more only so many are told."""
-MAX_STREAMS = 1_000
+MAX_STREAMS: Final = 1_000
 """In one request or search; the next one has the rest."""
 
 
@@ -180,7 +180,7 @@ class Request:
         return cls(_wanted("request", _unpack("request", data)))
 
 
-MAX_DENIALS = 64
+MAX_DENIALS: Final = 64
 """In one answer to a search; more are left out, and asked for by the next one."""
 
 SearchId = tuple[str, int, int]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
@@ -73,7 +74,7 @@ __all__ = [
     "Serve",
     "known",
 ]
-MAX_NUMBER = (1 << 64) - 1
+MAX_NUMBER: Final = (1 << 64) - 1
 _NOTHING = Intervals()
 _EVERYTHING = Intervals([(1, MAX_NUMBER)])
 

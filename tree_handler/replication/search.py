@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
@@ -25,11 +26,11 @@ from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek,
 from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
 from tree_handler.seal import Seals
 
-MAX_SEARCHES = 64
+MAX_SEARCHES: Final = 64
 """Searches of others under way here; more are answered as not complete."""
-MAX_REMEMBERED = 1_024
+MAX_REMEMBERED: Final = 1_024
 """Searches that are over and still known when they come around another way."""
-TIMEOUT_S = 10.0
+TIMEOUT_S: Final = 10.0
 """An answer that takes longer is not waited for."""
 
 Wanted = dict[Epoch, Intervals]

@@ -10,12 +10,12 @@ every batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tree_handler.batch import MAX_ENTRIES, Epoch, Header
 
-TRIES = 3
-MAX_REFUSED = 1_000
+TRIES: Final = 3
+MAX_REFUSED: Final = 1_000
 """Batches whose refusals are remembered; beyond it the oldest is forgotten."""
 
 

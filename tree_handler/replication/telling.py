@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
@@ -16,7 +17,7 @@ from tree_handler.replication import epochs_over
 from tree_handler.replication.actions import SendSummary
 from tree_handler.replication.repair import Summary, kept_from
 
-NEVER = -1
+NEVER: Final = -1
 """Up to which version a link was told that is new."""
 
 _NOTHING = Intervals()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Request, Summary
 
-MAX_TELLING_ROUNDS = 3
+MAX_TELLING_ROUNDS: Final = 3
 """A neighbour that has begun to tell what it has is waited for so long."""
-MAX_UNANSWERED = 3
+MAX_UNANSWERED: Final = 3
 """A neighbour that leaves so many requests unanswered has nothing, until it answers one."""
-MAX_FALSE_STREAMS = 1_000
+MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
 
 _NOTHING = Intervals()

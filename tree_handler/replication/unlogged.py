@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
-MAX_RANGES = 64
+MAX_RANGES: Final = 64
 """Gaps remembered in the numbers of one stream; beyond it the oldest count as lost."""
-MAX_STREAMS = 10_000
+MAX_STREAMS: Final = 10_000
 """Streams remembered; beyond it the one that was silent for longest is forgotten."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from amqtt.broker import RetainedApplicationMessage
 from amqtt.contexts import Action, BaseContext
@@ -28,8 +28,8 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.statistics.sys_topics import PREFIX
 from tree_handler.batch import Entry
 
-REMEMBERED_MAX = 10_000
-_NAMESPACE = "amqtt.broker.plugins"
+REMEMBERED_MAX: Final = 10_000
+_NAMESPACE: Final = "amqtt.broker.plugins"
 _LOAD_ERRORS = (PluginError, PluginCoroError, PluginLoadError, PasswordFileError, TypeError)
 """What amqtt raises for a plugin that it can't load."""
 

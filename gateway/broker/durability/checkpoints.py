@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
@@ -16,11 +17,11 @@ from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.store import Store, StoreError
 from tree_handler.batch import Epoch
 
-CHECKPOINT_BYTES = 8 << 20
+CHECKPOINT_BYTES: Final = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
-CHECKPOINT_S = 300.0
+CHECKPOINT_S: Final = 300.0
 """And when something has changed and so much time has passed."""
-RETRY_S = 10.0
+RETRY_S: Final = 10.0
 """A checkpoint that failed is tried again after so long."""
 
 _log = logging.getLogger(__name__)

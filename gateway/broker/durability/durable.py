@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
@@ -28,12 +29,12 @@ from gateway.mqtt import Will
 from tree_handler.batch import Epoch
 from tree_handler.retained.message import Retained
 
-MARK_S = 60.0
+MARK_S: Final = 60.0
 """The journal is told the time so often while the log grows: a start knows no better when a
 neighbour's message came."""
-QUIET_MARK_S = 3600.0
+QUIET_MARK_S: Final = 3600.0
 """And so often while it does not: what a power cut may add to the time that a session lasts."""
-RETRY_WRITE_S = 0.05
+RETRY_WRITE_S: Final = 0.05
 """A frame that the log did not take is tried again after so long."""
 
 _log = logging.getLogger(__name__)

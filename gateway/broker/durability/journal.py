@@ -23,9 +23,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgpack
+import msgspec
 
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.hooks import Client
@@ -85,7 +86,9 @@ class Operation(enum.IntEnum):
     """packet id of the client's own message: it is no longer `incoming`"""
 
 
-_ANSWERED = frozenset((Operation.PUBREC, Operation.RELEASED))
+_pack: Final = msgspec.msgpack.Encoder().encode
+
+_ANSWERED: Final = frozenset((Operation.PUBREC, Operation.RELEASED))
 """What the client is told of: PUBREL and PUBCOMP stand on them."""
 
 
@@ -344,8 +347,7 @@ class Journal:
     def frame(self) -> bytes:
         """The next frame: all that was noted. Then call `has_written`, or `was_refused`."""
         operations = [(record.number, record.operations) for record in self.touched]
-        packed: bytes = msgpack.packb((self._events, operations, self._publishers))
-        return packed
+        return _pack((self._events, operations, self._publishers))
 
     def has_written(self) -> None:
         """The log has taken the frame."""

@@ -20,19 +20,19 @@ from __future__ import annotations
 import ctypes
 import time
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tree_handler.retained.hybrid_clock import EARLIEST_US, is_plausible
 
-STEP_S = 1.0
+STEP_S: Final = 1.0
 """A wall clock that has moved by so much against the kernel's has been set."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_BOOT_DIGITS = 15
+_BOOT_DIGITS: Final = 15
 """Of the boot's identifier: what SQLite can hold as a number."""
-_TIMEX_BYTES = 512
+_TIMEX_BYTES: Final = 512
 """More than a `struct timex` has on any machine."""
-_TIME_ERROR = 5
+_TIME_ERROR: Final = 5
 """What adjtimex(2) returns while the clock is not synchronised."""
 
 

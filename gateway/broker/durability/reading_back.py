@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from gateway.broker.durability.history import History
 from gateway.broker.outbound.message import Message
@@ -12,9 +13,9 @@ from tree_handler import batch
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import BatchError
 
-PIECE_BYTES = 64 << 10
+PIECE_BYTES: Final = 64 << 10
 """About so much is read at once; a larger batch is read nevertheless."""
-NUMBERS_MAX = 1_024
+NUMBERS_MAX: Final = 1_024
 
 _log = logging.getLogger(__name__)
 

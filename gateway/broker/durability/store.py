@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 from mypy_extensions import mypyc_attr
@@ -39,7 +39,7 @@ from tree_handler.retained.hybrid_clock import RetainedVersion
 _log = logging.getLogger(__name__)
 
 # Nothing refers to it any more: most often because it was acknowledged.
-_SWEEP = """
+_SWEEP: Final = """
 DELETE FROM message WHERE id NOT IN (
     SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained
 )

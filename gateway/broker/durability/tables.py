@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-FORMAT = 1
+from typing import Final
+
+FORMAT: Final = 1
 """Of the tables; a file of another format is not read."""
 
-TABLES = """
+TABLES: Final = """
 CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS delivered (
     origin TEXT NOT NULL, epoch INTEGER NOT NULL, last INTEGER NOT NULL,

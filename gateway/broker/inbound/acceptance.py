@@ -13,6 +13,7 @@ import asyncio
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Tree
@@ -26,9 +27,9 @@ from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
 from tree_handler.batch import Row, cut
 
-TURN_S = 0.01
+TURN_S: Final = 0.01
 """Delivering goes on for so long before others have their turn."""
-PORTION = 32
+PORTION: Final = 32
 """Messages between two looks at the clock."""
 
 

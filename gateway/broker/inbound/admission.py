@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from gateway.broker.hooks import MADE_UP, Client, Hooks
 from gateway.broker.inbound.departures import Departures
@@ -33,11 +33,11 @@ from gateway.mqtt import (
     refusal,
 )
 
-CLIENT_ID_BYTES_MAX = 1_024
-BRIDGE_ROLE = "bridge"
+CLIENT_ID_BYTES_MAX: Final = 1_024
+BRIDGE_ROLE: Final = "bridge"
 """What a certificate must say that a bridge shows."""
-_NO_ROOM = "no room to keep the session"
-_NOTIFICATIONS = "$SYS/broker/connection/"
+_NO_ROOM: Final = "no room to keep the session"
+_NOTIFICATIONS: Final = "$SYS/broker/connection/"
 
 
 class Admission:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.limits import Refusals
@@ -20,7 +21,7 @@ from gateway.broker.retained.retention import Retention
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 
-_RETAIN_BIT = 4
+_RETAIN_BIT: Final = 4
 _by_topic = itemgetter(0)
 
 

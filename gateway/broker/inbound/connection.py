@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
@@ -27,9 +27,9 @@ from gateway.mqtt import PacketError, Scanner
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
 
-PORTION = 64
+PORTION: Final = 64
 """PUBLISHes and acknowledgements between two looks at the clock."""
-_PUBCOMP_END = 0x7F
+_PUBCOMP_END: Final = 0x7F
 """Other packets of a client have a higher first byte."""
 
 
@@ -221,11 +221,11 @@ class Connection(asyncio.Protocol):
             self._packets = []
             self._service.greeting.receive(peer, packets[0])
             return
-        receive = self._service.reception.receive
+        reception = self._service.reception
         try:
             while at < len(packets):
                 packet = packets[at]
-                if not receive(publisher, packet):
+                if not reception.receive(publisher, packet):
                     break
                 at += 1
                 if channel.is_closing or waiting.is_waiting or packet[0] > _PUBCOMP_END:

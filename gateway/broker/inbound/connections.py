@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits, Refusals
@@ -11,7 +12,7 @@ from gateway.failed_attempts import network_of
 from gateway.shares.connection_room import ConnectionRoom
 from tree_handler.rate_limit import RateLimit
 
-_ALL = ""
+_ALL: Final = ""
 """Connections of a second count together, wherever they come from."""
 
 

@@ -6,6 +6,8 @@ alone is a bridge of another broker and a client. Whoever serves links takes ove
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.broker.hooks import Links
 from gateway.broker.inbound.admission import Admission
 from gateway.broker.inbound.connections import Connections
@@ -22,7 +24,7 @@ from gateway.mqtt import (
     decode,
 )
 
-_CONNECT = 0x10
+_CONNECT: Final = 0x10
 
 
 class Greeting:

@@ -8,7 +8,7 @@ clients of the same protocol version are sent. QoS 1, 2 and retained messages wa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.inbound.acceptance import Acceptance
@@ -19,8 +19,8 @@ from gateway.broker.outbound.message import DUP, RETAIN, Message
 from gateway.broker.outbound.routes import Route, Routes
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
-_TOPIC_ALIAS = int(PropertyId.TOPIC_ALIAS)
-_SUBSCRIPTION_IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
+_TOPIC_ALIAS: Final = int(PropertyId.TOPIC_ALIAS)
+_SUBSCRIPTION_IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 
 
 class Publishing:
@@ -145,12 +145,10 @@ class Publishing:
         qos = first >> 1 & 3
         if publisher.begins(qos, packet_id, self._budget.unreleased_max):
             if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
-                version = publisher.version
-                number_at = at - (2 if version == V311 else 3)
-                message = Message.as_it_came(
-                    *(route.topic, route.key, packet[at:], version << 4 | first & 6),
-                    *(packet[:number_at], packet[number_at + 2 :]),
-                )
+                kind = publisher.version << 4 | first & 6
+                number_at = at - (2 if publisher.version == V311 else 3)
+                head, tail = packet[:number_at], packet[number_at + 2 :]
+                message = Message.as_it_came(route.topic, route.key, packet[at:], kind, head, tail)
             else:
                 message = self._message(route, qos, packet, at, properties)
             self._acceptance.publish(message, publisher, packet_id)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.mqtt import ConnAck, Disconnect, PacketType, PropertyId, ReasonCode, Version, encode
 from gateway.mqtt.reason_codes import REASONS
 
-REASON_CHARACTERS_MAX = 200
+REASON_CHARACTERS_MAX: Final = 200
 
 
 def with_reason(packet: Disconnect | ConnAck, why: str, packet_bytes_max: int | None) -> bytes:

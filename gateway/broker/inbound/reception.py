@@ -6,6 +6,8 @@ from the client in `publisher`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.inbound.publishing import Publishing
@@ -31,10 +33,14 @@ from gateway.mqtt import (
     decode,
 )
 
-_PUBLISH, _CONNECT = 0x30, 0x10
-_PUBACK, _PUBREC, _PUBREL, _PUBCOMP = 0x40, 0x50, 0x62, 0x70
-_ACKNOWLEDGEMENTS = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
-_ACKNOWLEDGEMENT_BYTES = 4
+_PUBLISH: Final = 0x30
+_CONNECT: Final = 0x10
+_PUBACK: Final = 0x40
+_PUBREC: Final = 0x50
+_PUBREL: Final = 0x62
+_PUBCOMP: Final = 0x70
+_ACKNOWLEDGEMENTS: Final = frozenset((_PUBACK, _PUBREC, _PUBREL, _PUBCOMP))
+_ACKNOWLEDGEMENT_BYTES: Final = 4
 """One without a reason."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Final
 
 from gateway.broker.hooks import Client, TopicPermissions, Verdict
 from gateway.broker.inbound.publisher import Publisher
@@ -27,12 +28,12 @@ from gateway.mqtt import (
 from gateway.mqtt.primitives import read_length
 from tree_handler.routing.topic_filters import proper, split_share
 
-_AT_SUBSCRIBE = 0
-_IF_NEW = 1
+_AT_SUBSCRIBE: Final = 0
+_IF_NEW: Final = 1
 """Retain handling (section 3.8.3.1)."""
-_REFUSED_311 = 0x80
-_SUBSCRIBE = 0x82
-_UNSUBSCRIBE = 0xA2
+_REFUSED_311: Final = 0x80
+_SUBSCRIBE: Final = 0x82
+_UNSUBSCRIBE: Final = 0xA2
 
 
 def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:

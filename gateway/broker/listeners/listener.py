@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -24,7 +24,7 @@ from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
 
-FREE_PORT_TRIES = 20
+FREE_PORT_TRIES: Final = 20
 """For one that is free at all of several addresses."""
 
 

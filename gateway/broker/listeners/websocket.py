@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import cast
+from typing import Final, cast
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
@@ -23,9 +23,9 @@ from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits, Refusals
 from gateway.tls.layer_transport import LayerTransport
 
-HANDSHAKE_BYTES_MAX = 16 * 1024
+HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
-ANY_ORIGIN = "*"
+ANY_ORIGIN: Final = "*"
 _MQTT = Subprotocol("mqtt")
 
 

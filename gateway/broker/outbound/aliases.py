@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.mqtt import body_at, encode_length, publish_head
 from gateway.mqtt.primitives import read_length
 
-_TOPIC_ALIAS = b"\x23"
+_TOPIC_ALIAS: Final = b"\x23"
 
 
 class OutgoingAliases:

@@ -10,7 +10,7 @@ Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from gateway.mqtt import (
     V311,
@@ -24,17 +24,17 @@ from tree_handler.batch import Entry, Ref, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import VERSION, stamped_version
 
-DUP = 0x08
-RETAIN = 0x01
+DUP: Final = 0x08
+RETAIN: Final = 0x01
 
-EXPIRY = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
-_IDENTIFIER = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
-_USER_PROPERTY = int(PropertyId.USER_PROPERTY)
+EXPIRY: Final = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
+_IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
+_USER_PROPERTY: Final = int(PropertyId.USER_PROPERTY)
 _NO_PROPERTIES: dict[int, Any] = {}
 
-OVERHEAD_BYTES = 200
+OVERHEAD_BYTES: Final = 200
 """What a queued message costs besides its topic, payload and properties, about."""
-PROPERTY_BYTES = 150
+PROPERTY_BYTES: Final = 150
 """What a property costs besides its text."""
 
 
@@ -97,9 +97,9 @@ class Message:
         self.kind = -1
         self.head = self.tail = b""
 
-    @classmethod
+    @staticmethod
     def as_it_came(  # likewise
-        cls, topic: str, key: bytes, payload: bytes, kind: int, head: bytes, tail: bytes
+        topic: str, key: bytes, payload: bytes, kind: int, head: bytes, tail: bytes
     ) -> Message:
         """A message without properties or RETAIN, whose own packet serves receivers alike.
 
@@ -112,7 +112,7 @@ class Message:
             tail: what stands behind it.
 
         """
-        message = cls(topic, key, payload, kind >> 1 & 3, False)
+        message = Message(topic, key, payload, kind >> 1 & 3, False)
         message.kind = kind
         message.head = head
         message.tail = tail

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from gateway.broker.topics.index import TopicIndex
 from tree_handler.routing.topic_filters import is_exact
 
 M = TypeVar("M")
 
-MESSAGES_MAX = 100_000
-BYTES_MAX = 64 << 20
-_HEAP_SLACK = 64
+MESSAGES_MAX: Final = 100_000
+BYTES_MAX: Final = 64 << 20
+_HEAP_SLACK: Final = 64
 """Stale expiry times that are left in the heap before it is built anew."""
 
 

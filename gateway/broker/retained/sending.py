@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from gateway.broker.inbound.waiting import Waiting
 from gateway.broker.limits import Limits
@@ -22,10 +23,10 @@ from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 
-TURN_S = 0.005
-PORTION = 16
+TURN_S: Final = 0.005
+PORTION: Final = 16
 """Messages between two looks at the clock."""
-_PAUSE_S = 0.02
+_PAUSE_S: Final = 0.02
 """A client that does not read is looked at so often."""
 
 

@@ -15,15 +15,15 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, Message
 from tree_handler.batch import Epoch, Ref
 
-HEAD_BYTES = 16 << 10
+HEAD_BYTES: Final = 16 << 10
 """Messages that wait for a client are kept in memory up to about so much."""
-_NEAR_HEAD = 4_096
+_NEAR_HEAD: Final = 4_096
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""

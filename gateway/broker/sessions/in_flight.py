@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from struct import Struct
+from typing import Final
 
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
@@ -28,8 +29,8 @@ from gateway.broker.sessions.backlog import Backlog, Delivery, Logged
 from gateway.mqtt import PacketError, ReasonCode, Version
 from tree_handler.batch import Ref
 
-PACKET_ID_MAX = 65_535
-PUBREL = 0x62
+PACKET_ID_MAX: Final = 65_535
+PUBREL: Final = 0x62
 
 
 _UNKNOWN = object()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, ItemsView, Sequence, ValuesView
+from typing import Final
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Client, Events, Owner
@@ -16,7 +17,7 @@ from gateway.broker.sessions.wills import Wills
 from gateway.mqtt import Will
 from tree_handler.rate_limit import RateLimit
 
-MOST_REMEMBERED = 10_000
+MOST_REMEMBERED: Final = 10_000
 """Clients of which it is remembered how often they came."""
 
 

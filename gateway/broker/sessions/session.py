@@ -5,6 +5,8 @@ A session outlives connections; it knows nothing of sockets.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.broker.durability.journal import SessionRecord
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
@@ -17,8 +19,8 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.unreleased import Unreleased
 from gateway.mqtt import Will
 
-_PUBLISH = 0x30
-NEVER_EXPIRES_S = 0xFFFF_FFFF
+_PUBLISH: Final = 0x30
+NEVER_EXPIRES_S: Final = 0xFFFF_FFFF
 
 
 class Session:

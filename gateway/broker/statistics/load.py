@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 MINUTES = (1, 5, 15)
-_NOTHING = (0.0,) * len(MINUTES)
+_NOTHING: Final = (0.0,) * len(MINUTES)
 
 
 class LoadAverages:

@@ -12,12 +12,13 @@ import asyncio
 import resource
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
 
-PREFIX = "$SYS/broker/"
+PREFIX: Final = "$SYS/broker/"
 _STATM = Path("/proc/self/statm")
 
 

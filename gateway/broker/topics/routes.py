@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from gateway.broker.topics.index import TopicIndex
 from tree_handler.routing.topic_filters import is_exact, proper
 
 R = TypeVar("R")
 
-TOPICS_MAX = 20_000
-BYTES_MAX = 16 << 20
-_DROPS_MAX = 2_000
+TOPICS_MAX: Final = 20_000
+BYTES_MAX: Final = 16 << 20
+_DROPS_MAX: Final = 2_000
 """Routes dropped one by one; to clear them all takes a quarter of what 20,000 drops do."""
-_LOOKS_MAX = 2_000_000
+_LOOKS_MAX: Final = 2_000_000
 """Filters times routes; beyond it the cache is cleared rather than searched."""
-_ENTRY_BYTES = 200
+_ENTRY_BYTES: Final = 200
 """A route's entry in the dictionary and its key's own object."""
 
 

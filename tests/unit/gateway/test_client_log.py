@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from loop_clock import Clock
 from mqtt_peer import Bench
 
+from gateway.bounded_lines import SUM_UP_S
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client
-from gateway.client_log import (
-    CLIENT_LINES_AT_ONCE,
-    LINES_AT_ONCE,
-    LINES_PER_S,
-    SUM_UP_S,
-    ClientLog,
-)
+from gateway.client_log import CLIENT, EVERYBODY, ClientLog
 from gateway.mqtt import Disconnect, ReasonCode, Version
 from gateway.tls.certificates import PeerCertificate
 
@@ -66,7 +61,7 @@ def test_a_storm_of_reconnects_gives_few_lines_and_the_number_of_those_left_out(
     clock.pass_s(SUM_UP_S)
     lines = said()
     summaries = [line for line in lines if "more clients than lines" in line]
-    assert len(lines) - len(summaries) <= LINES_AT_ONCE + LINES_PER_S * (seconds + SUM_UP_S)
+    assert len(lines) - len(summaries) <= EVERYBODY.at_once + EVERYBODY.per_s * (seconds + SUM_UP_S)
     assert 1 <= len(summaries) <= (seconds + SUM_UP_S) / SUM_UP_S
     counted = len(lines) - len(summaries)
     for line in summaries:
@@ -82,17 +77,17 @@ def test_one_client_that_comes_again_and_again_leaves_room_for_the_others(
         log.connected(client("flapping"))
     log.connected(client("quiet"))
     lines = said()
-    assert sum("'flapping'" in line for line in lines) == CLIENT_LINES_AT_ONCE
+    assert sum("'flapping'" in line for line in lines) == CLIENT.at_once
     assert "'quiet'" in lines[-1]
 
 
 def test_what_was_left_out_is_told_at_the_end(said: Callable[[], list[str]]) -> None:
     log = ClientLog(Clock())
-    for _ in range(CLIENT_LINES_AT_ONCE + 3):
+    for _ in range(CLIENT.at_once + 3):
         log.connected(client("flapping"))
     log.close()
     log.close()
-    assert said()[CLIENT_LINES_AT_ONCE:] == ["more clients than lines: another 3 connected"]
+    assert said()[CLIENT.at_once :] == ["more clients than lines: another 3 connected"]
 
 
 @given(st.text(), st.none() | st.text(), st.text())

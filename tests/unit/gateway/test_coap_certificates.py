@@ -19,7 +19,7 @@ from policies import admins, keys_may_all
 
 from dtls.context import ClientContext, Context
 from dtls.keystore import Keystore
-from gateway.coap.handshake_log import HOST_LINES_AT_ONCE
+from gateway.coap.handshake_log import HOST
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
@@ -166,12 +166,12 @@ async def test_a_wrong_key_is_in_the_log_when_its_time_is_over(port: Port) -> No
 
 async def test_lines_of_one_host_are_bounded_and_the_rest_is_a_number(port: Port) -> None:
     context = ClientContext("stranger", KEY)
-    for _ in range(HOST_LINES_AT_ONCE + 5):
+    for _ in range(HOST.at_once + 5):
         peer = port.peer(context)
         with pytest.raises(ConnectionRefusedError):
             await peer.handshake()
         peer.close()
-    assert len(port.warnings()) == HOST_LINES_AT_ONCE
+    assert len(port.warnings()) == HOST.at_once
     await port.server.stop()
     assert port.warnings() == ["more sessions over DTLS than lines: another 5 failed"]
 
