@@ -15,7 +15,7 @@ _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7
 _NO_CACHE_KEY_MASK: Final = 0x1F  # with the bit of those that are critical, which count
 _NO_CACHE_KEY: Final = 0x1C
-_OF_A_MESSAGE = frozenset(
+_OF_A_MESSAGE: Final = frozenset(
     (
         option_numbers.OBSERVE,
         option_numbers.HOP_LIMIT,

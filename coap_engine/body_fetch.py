@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import (
     DEFAULT_LIMITS,
@@ -15,7 +17,7 @@ from coap_engine.message import CoapPeer, CoapResponse, Option, value_of
 from coap_engine.shares import Shares
 from coap_engine.uint import decode_uint
 
-_OF_BLOCKS = frozenset((option_numbers.BLOCK2, option_numbers.SIZE2))
+_OF_BLOCKS: Final = frozenset((option_numbers.BLOCK2, option_numbers.SIZE2))
 
 
 class FetchFailedError(CoapError):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from typing import Final
 
-COOKIE_BYTES = 16
-_SECRET_BYTES = 32
+COOKIE_BYTES: Final = 16
+_SECRET_BYTES: Final = 32
 
 
 class Cookies:

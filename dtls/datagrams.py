@@ -16,29 +16,29 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dtls.errors import SocketError
 
-BATCH = 64
+BATCH: Final = 64
 """Datagrams read for one wake-up; others have their turn then."""
 Batch = Iterator[tuple[bytes, "PeerAddress"]]
 """Datagrams, each with where it came from; not to be kept beyond the call."""
-KNOWN_MAX = 4_096
+KNOWN_MAX: Final = 4_096
 """Peers whose addresses are not made anew for each datagram; nothing else is remembered of them."""
-_DATAGRAM_BYTES_MAX = 2**16
-_ANCILLARY_BYTES = 128
-_IP_PKTINFO = 8
+_DATAGRAM_BYTES_MAX: Final = 2**16
+_ANCILLARY_BYTES: Final = 128
+_IP_PKTINFO: Final = 8
 """ip(7); Python's socket module does not name it."""
-_IN_PKTINFO = struct.Struct("=I4s4s")  # interface, local address, destination of the header
-_RECEIVE_BUFFER_BYTES = 4 << 20
+_IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, destination of the header
+_RECEIVE_BUFFER_BYTES: Final = 4 << 20
 """What a flood would push out of it comes again after a second; the kernel gives what it allows."""
-_SEND_BUFFER_BYTES = 1024 * 1024
-FREE_PORT_TRIES = 20
+_SEND_BUFFER_BYTES: Final = 1024 * 1024
+FREE_PORT_TRIES: Final = 20
 """For one that is free at all of several addresses."""
 
 
-_MAPPED = b"\0" * 10 + b"\xff\xff"
+_MAPPED: Final = b"\0" * 10 + b"\xff\xff"
 """Before an IPv4 address that is written as an IPv6 one (RFC 4291, section 2.5.5.2)."""
 
 

@@ -23,7 +23,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
@@ -42,10 +42,10 @@ from dtls.records import (
 )
 from dtls.session import DtlsSession, SessionState
 
-TOO_MANY = "too many handshakes"
-YOUNG_S = 2.0
+TOO_MANY: Final = "too many handshakes"
+YOUNG_S: Final = 2.0
 """So long a handshake is not given up for another one of its host."""
-DOUBT_S = 5.0
+DOUBT_S: Final = 5.0
 """So long a handshake whose peer has sent an alert may still go on."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-KNOWN_MAX = 4_096
+KNOWN_MAX: Final = 4_096
 """Hosts remembered; that of the longest ago is forgotten."""
 
 

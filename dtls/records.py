@@ -9,26 +9,29 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from dtls.errors import DtlsRecordError
 
-RECORD_HEADER_BYTES = 13
-HANDSHAKE_HEADER_BYTES = 12
-_RECORD = struct.Struct(">BHHIHH")  # type, version, epoch, sequence number (48 bit in two), length
-_RECORD_BYTES_MAX = 2**14 + 2048
+RECORD_HEADER_BYTES: Final = 13
+HANDSHAKE_HEADER_BYTES: Final = 12
+_RECORD: Final = struct.Struct(
+    ">BHHIHH"
+)  # type, version, epoch, sequence number (48 bit in two), length
+_RECORD_BYTES_MAX: Final = 2**14 + 2048
 """RFC 5246, section 6.2.3: no ciphertext is longer."""
-_ALERT_RECORD_BYTES = RECORD_HEADER_BYTES + 2
-_FATAL = 2
-_VERSION_MAJOR = 0xFE
-_RANDOM_BYTES = 32
-_COOKIE_BYTES_MAX = 255
+_ALERT_RECORD_BYTES: Final = RECORD_HEADER_BYTES + 2
+_FATAL: Final = 2
+_VERSION_MAJOR: Final = 0xFE
+_RANDOM_BYTES: Final = 32
+_COOKIE_BYTES_MAX: Final = 255
 
-ALERT = 21
-HANDSHAKE = 22
-CLIENT_HELLO = 1
-_HELLO_VERIFY_REQUEST = 3
+ALERT: Final = 21
+HANDSHAKE: Final = 22
+CLIENT_HELLO: Final = 1
+_HELLO_VERIFY_REQUEST: Final = 3
 _CONTENT_TYPES = range(20, 24)
-PLAIN_INTERNAL_ERROR = b"\x15\xfe\xfd\0\0\x7f\xff\xff\xff\xff\xff\0\2\2\x50"
+PLAIN_INTERNAL_ERROR: Final = b"\x15\xfe\xfd\0\0\x7f\xff\xff\xff\xff\xff\0\2\2\x50"
 """A record with an alert in clear text, for a handshake; no number before it was as high."""
 _ALERTS = {
     0: "close notify",

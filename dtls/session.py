@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import Final
 
 from OpenSSL import SSL
 
@@ -21,9 +22,9 @@ from dtls.errors import IdentityError, MessageTooLargeError, SessionClosedError
 from dtls.identity import ANONYMOUS, PeerIdentity
 from dtls.records import pack_datagrams
 
-MTU_BYTES = 1232
+MTU_BYTES: Final = 1232
 """UDP payload that passes every IPv6 link unfragmented: 1280 - 40 - 8 (RFC 8200, section 5)."""
-_READ_BYTES = 2**16
+_READ_BYTES: Final = 2**16
 
 
 class SessionState(enum.Enum):

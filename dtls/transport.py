@@ -11,7 +11,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
@@ -21,7 +21,7 @@ from dtls.errors import MessageTooLargeError, SessionClosedError
 from dtls.events import Closed, Established, Failed, Received
 from dtls.identity import PeerIdentity
 
-TURN_S = 0.001
+TURN_S: Final = 0.001
 """So long datagrams are taken at one wake-up; then others on the event loop have their turn."""
 
 _log = logging.getLogger(__name__)

@@ -6,19 +6,34 @@ Codes are one byte as CoAP has them, class and detail (RFC 7252, section 3): ``0
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from resource_directory.search import LinkSearch
 
-GET, POST, PUT, DELETE = 0x01, 0x02, 0x03, 0x04
+GET: Final = 0x01
+POST: Final = 0x02
+PUT: Final = 0x03
+DELETE: Final = 0x04
 """Methods (RFC 7252, section 12.1.1)."""
 
-CREATED, DELETED, VALID, CHANGED, CONTENT = 0x41, 0x42, 0x43, 0x44, 0x45
-BAD_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED = 0x80, 0x83, 0x84, 0x85
-NOT_ACCEPTABLE, TOO_LARGE, UNSUPPORTED_FORMAT = 0x86, 0x8D, 0x8F
-BAD_GATEWAY, UNAVAILABLE, GATEWAY_TIMEOUT = 0xA2, 0xA3, 0xA4
+CREATED: Final = 0x41
+DELETED: Final = 0x42
+VALID: Final = 0x43
+CHANGED: Final = 0x44
+CONTENT: Final = 0x45
+BAD_REQUEST: Final = 0x80
+FORBIDDEN: Final = 0x83
+NOT_FOUND: Final = 0x84
+METHOD_NOT_ALLOWED: Final = 0x85
+NOT_ACCEPTABLE: Final = 0x86
+TOO_LARGE: Final = 0x8D
+UNSUPPORTED_FORMAT: Final = 0x8F
+BAD_GATEWAY: Final = 0xA2
+UNAVAILABLE: Final = 0xA3
+GATEWAY_TIMEOUT: Final = 0xA4
 """Responses (RFC 7252, section 12.1.2)."""
 
-LINK_FORMAT = 40
+LINK_FORMAT: Final = 40
 """Content-Format application/link-format (RFC 6690, section 7.4)."""
 
 

@@ -7,8 +7,9 @@ old one comes up, so that renewing costs nothing there.
 from __future__ import annotations
 
 import heapq
+from typing import Final
 
-PUT_OFF_AT_ONCE = 64
+PUT_OFF_AT_ONCE: Final = 64
 """So many keys get a new place in the heap in one call."""
 
 

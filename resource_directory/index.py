@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.sorted_values import SortedValues
 
 Term = tuple[str, str]
 
-_COUNTED_VALUES = 32
+_COUNTED_VALUES: Final = 32
 """Of a prefix, so many values' ids are counted to estimate; of more the values alone."""
 
 

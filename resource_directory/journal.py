@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -22,10 +22,10 @@ from resource_directory.link_format import parse, serialise
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry
 
-MARK = b"\xa5RD1"
+MARK: Final = b"\xa5RD1"
 """Before each record; no UTF-8 text has it."""
-_HEAD = struct.Struct("!4sII")
-_MAX_BYTES = 8 << 20
+_HEAD: Final = struct.Struct("!4sII")
+_MAX_BYTES: Final = 8 << 20
 
 _REGISTERED, _RENEWED, _REMOVED, _CLOCKS = range(4)
 

@@ -9,24 +9,27 @@ from __future__ import annotations
 import string
 import sys
 from collections.abc import Iterable
+from typing import Final
 
-MAX_BYTES = 1 << 20
-MAX_LINKS = 10_000
-MAX_ATTRIBUTES = 64
+MAX_BYTES: Final = 1 << 20
+MAX_LINKS: Final = 10_000
+MAX_ATTRIBUTES: Final = 64
 
-_NAME = frozenset(string.ascii_letters + string.digits + "!#$&+-.^_`|~")  # attr-char, RFC 5987
-_TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
-_SPACE = " \t\r\n"
+_NAME: Final = frozenset(
+    string.ascii_letters + string.digits + "!#$&+-.^_`|~"
+)  # attr-char, RFC 5987
+_TOKEN: Final = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
+_SPACE: Final = " \t\r\n"
 # Surrogates, too: no UTF-8 has them.
-_CONTROL = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
+_CONTROL: Final = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
 _NO_TARGET = _CONTROL | set('<>" \t')
 # RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
-_LONGEST_USUAL = 8
+_LONGEST_USUAL: Final = 8
 # Names that need not be read character by character, which are most.
-_USUAL = frozenset(
+_USUAL: Final = frozenset(
     {"rel", "rt", "if", "ct", "sz", "obs", "title", "anchor", "unit", "domain", "group"}
 )
-_ONCE = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
+_ONCE: Final = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 
 
 LinkAttributes = tuple[tuple[str, str | None], ...]
@@ -34,8 +37,8 @@ LinkAttributes = tuple[tuple[str, str | None], ...]
 
 # The links of a fleet's devices differ in their targets and seldom in their attributes.
 _WRITTEN: dict[LinkAttributes, str] = {}
-_WRITTEN_MAX = 1_024
-_WRITTEN_CHARACTERS = 256
+_WRITTEN_MAX: Final = 1_024
+_WRITTEN_CHARACTERS: Final = 256
 # What was read between the target and the comma behind a link, likewise.
 _READ: dict[str, LinkAttributes] = {}
 

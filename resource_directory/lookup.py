@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, islice
+from typing import Final
 
 from resource_directory.index import Criterion, Index
 from resource_directory.ordered_ids import ChangeCount, each_in_order
@@ -21,14 +22,14 @@ from resource_directory.registration import Registration
 from resource_directory.search import ChecksDone, LinkSearch
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
-IN_ORDER_MAX = 256
-LINKS_AT_ONCE = 32
+IN_ORDER_MAX: Final = 256
+LINKS_AT_ONCE: Final = 32
 """So many links of one registration are looked at, or taken out of the index, in one go."""
-CANDIDATE_CHECKS = 4
+CANDIDATE_CHECKS: Final = 4
 """So much takes a candidate, and each other criterion that it is held to."""
-WRITTEN_CHECKS = 24
+WRITTEN_CHECKS: Final = 24
 """So much takes writing an endpoint's link; those of resources are written."""
-_NOTHING = 0
+_NOTHING: Final = 0
 """No id, where something was looked at and none was found."""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from resource_directory.link_format import WebLink, parse
 
-MAX_PAYLOAD_BYTES = 256 << 10
+MAX_PAYLOAD_BYTES: Final = 256 << 10
 """Of a registration: several thousand links."""
-PARSED_MAX = 256
-PARSED_BYTES = 2_048
+PARSED_MAX: Final = 256
+PARSED_BYTES: Final = 2_048
 """So many payloads, and of such a size, are remembered with their links."""
 
 

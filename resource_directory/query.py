@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion
 
-MAX_CRITERIA = 16
+MAX_CRITERIA: Final = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.registration import Registration
 from resource_directory.representation import Representation
 
-KEPT_MAX = 64
-KEPT_BYTES = 16 << 10
+KEPT_MAX: Final = 64
+KEPT_BYTES: Final = 16 << 10
 """So many, and of such a length, are kept."""
 
 

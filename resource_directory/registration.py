@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from resource_directory.errors import InvalidParameterError, TooLargeError
 from resource_directory.link_format import (
@@ -14,14 +15,16 @@ from resource_directory.link_format import (
 )
 from resource_directory.uri import is_path, resolve, root_of
 
-DEFAULT_LIFETIME_S = 90_000
-MAX_LIFETIME_S = 4_294_967_295
-MAX_NAME_BYTES = 63
-BYTES_ITSELF, BYTES_OF_LINK, BYTES_OF_ATTRIBUTE = 800, 450, 180
+DEFAULT_LIFETIME_S: Final = 90_000
+MAX_LIFETIME_S: Final = 4_294_967_295
+MAX_NAME_BYTES: Final = 63
+BYTES_ITSELF: Final = 800
+BYTES_OF_LINK: Final = 450
+BYTES_OF_ATTRIBUTE: Final = 180
 """What a registration takes besides its characters."""
 
 # RFC 9176, section 9.3: parameters of a look-up, or names of something else in its answer.
-RESERVED = frozenset({"page", "count", "rt", "href", "anchor", "ep", "d", "lt", "base"})
+RESERVED: Final = frozenset({"page", "count", "rt", "href", "anchor", "ep", "d", "lt", "base"})
 
 Attributes = tuple[tuple[str, str], ...]
 

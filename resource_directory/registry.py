@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from resource_directory.errors import (
     DirectoryFullError,
@@ -41,7 +41,7 @@ from resource_directory.search import LinkSearch
 from resource_directory.terms import check_lists
 from resource_directory.uri import checked_base
 
-EXPIRED_PER_SLICE = 16
+EXPIRED_PER_SLICE: Final = 16
 """So many registrations are freed in one call: below a millisecond on a PC."""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Final
 
-ETAG_BYTES = 8
+ETAG_BYTES: Final = 8
 
 
 class Representation:

@@ -7,11 +7,12 @@ came or went may be found or not, and what was registered again is told once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from resource_directory.errors import InvalidParameterError
 from resource_directory.query import LookupQuery
 
-MAX_CHARACTERS = 1 << 20
+MAX_CHARACTERS: Final = 1 << 20
 """Of an answer."""
 
 

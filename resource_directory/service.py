@@ -10,7 +10,7 @@ Who may write at all is decided before a request comes here, and so is whether i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from resource_directory import exchange
 from resource_directory.errors import (
@@ -41,11 +41,11 @@ from resource_directory.search import LinkSearch
 from resource_directory.simple import SimpleRegistration, SimpleRegistrations
 from resource_directory.watches import Watches
 
-CHECKS_AT_ONCE = 4_000
+CHECKS_AT_ONCE: Final = 4_000
 """So much of a look-up is done in one call, some milliseconds on a Pi."""
-RETRY_AFTER_S = 60
+RETRY_AFTER_S: Final = 60
 """What is said where the directory is full."""
-RETRY_FETCH_S = 5
+RETRY_FETCH_S: Final = 5
 """What is said where too many registrants are being asked."""
 
 REGISTER = ("rd",)

@@ -8,17 +8,18 @@ that can't serve while it asks may simply ask again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from resource_directory.errors import BusyError, InvalidParameterError
 from resource_directory.exchange import Fetch
 
-FETCH_S = 30.0
+FETCH_S: Final = 30.0
 """How long a registrant's links are waited for; longer than CoAP's first retransmissions take."""
-FETCHES_MAX = 64
+FETCHES_MAX: Final = 64
 """So many are waited for at once."""
-FRESH_MAX = 10_000
+FRESH_MAX: Final = 10_000
 """Of so many registrants it is remembered how long their links are fresh."""
-DEFAULT_MAX_AGE_S = 60
+DEFAULT_MAX_AGE_S: Final = 60
 """What a response without Max-Age is fresh for (RFC 7252, section 5.10.5)."""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from typing import Final
 
-BLOCK = 256
+BLOCK: Final = 256
 """A block is split when it has twice as many values."""
-_LAST = "\U0010ffff"
+_LAST: Final = "\U0010ffff"
 
 
 class SortedValues:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from resource_directory.errors import TooLargeError
 from resource_directory.index import Criterion, Term
@@ -10,14 +11,14 @@ from resource_directory.link_format import LinkAttributes, WebLink
 from resource_directory.registration import Registration
 
 # RFC 6690, section 3, and RFC 7252, section 7.2.1: lists separated by spaces, of which each counts.
-_LISTS = frozenset({"rel", "rev", "rt", "if", "ct"})
+_LISTS: Final = frozenset({"rel", "rev", "rt", "if", "ct"})
 
 # The links of a fleet's devices differ in their targets and seldom in their attributes.
 _OF_ATTRIBUTES: dict[LinkAttributes, tuple[Term, ...]] = {}
-_REMEMBERED_MAX = 1_024
-_REMEMBERED_CHARACTERS = 256
+_REMEMBERED_MAX: Final = 1_024
+_REMEMBERED_CHARACTERS: Final = 256
 
-MAX_LISTED = 64
+MAX_LISTED: Final = 64
 """Values in one attribute that is a list."""
 EVERY_ENDPOINT = Criterion("rt", "core.rd-ep")
 """What every endpoint's link has (RFC 9176, section 6.4), so that it need not be looked for."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 import socket
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from resource_directory.errors import InvalidParameterError
 
-MAX_BASE_LENGTH = 512
+MAX_BASE_LENGTH: Final = 512
 _LINK_LOCAL = ("fe8", "fe9", "fea", "feb", "169.254.")
 _USUAL = re.compile(
     r"coaps?(?:\+tcp|\+ws)?://"
     r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,4})?\Z"
 )
 """Most bases; the others are taken apart at leisure."""
-_NO_URI = frozenset(' <>"')
+_NO_URI: Final = frozenset(' <>"')
 
 
 def checked_base(base: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from resource_directory.errors import DirectoryFullError
 from resource_directory.index import Criterion, Term
@@ -16,7 +17,7 @@ from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
-WATCHES_MAX = 10_000
+WATCHES_MAX: Final = 10_000
 
 
 @dataclass(slots=True, eq=False)

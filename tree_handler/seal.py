@@ -36,7 +36,7 @@ WORD: Final = "word 1"
 """What is signed; see `tree_handler.proof.context`."""
 ROOT: Final = "root 1"
 """What is signed; see `tree_handler.proof.context`."""
-MAX_VOUCHED = 1_000
+MAX_VOUCHED: Final = 1_000
 """Roots whose seal is not looked at again."""
 LIFE_S: Final = 10 * 365 * 86_400.0
 """For so long after its certificate's end a key counts for the life that began with it: a gateway

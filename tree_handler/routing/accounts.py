@@ -14,18 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.routing.wire import Claimed
 
-CLAIM_AFTER_S = 0.5
+CLAIM_AFTER_S: Final = 0.5
 """An unanswered number is claimed so long after it was sent; then ever more rarely."""
-CLAIM_AT_MOST_S = 10.0
-MAX_STREAMS = 257
+CLAIM_AT_MOST_S: Final = 10.0
+MAX_STREAMS: Final = 257
 """Epochs that are kept: the present one and as many as `epoch_order` tells of."""
-MAX_WANTED_RANGES = 256
+MAX_WANTED_RANGES: Final = 256
 """Ranges kept of one stream for one gateway."""
 
 

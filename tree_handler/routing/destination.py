@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -19,9 +20,9 @@ from tree_handler.routing.actions import Action, Settle
 from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell, before_in
 from tree_handler.seal import is_addressed
 
-MAX_ASKED_NUMBERS = 5_000
+MAX_ASKED_NUMBERS: Final = 5_000
 """Numbers asked for at once; the answer brings up the next."""
-ASK_AGAIN_S = 1.0
+ASK_AGAIN_S: Final = 1.0
 """A request that is not answered, or brought nothing, is repeated so long after, if the origin
 still claims."""
 

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -27,18 +27,18 @@ from tree_handler.own_record import OwnRecord
 from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.routing.topic_filters import collapse, matches, proper
 
-TOPIC = "$hedgerow/interest/"
+TOPIC: Final = "$hedgerow/interest/"
 """A record travels on this and its gateway's id."""
-MAX_FILTERS = 512
+MAX_FILTERS: Final = 512
 """Filters and topics in a record, of each kind; more are cut to prefixes."""
-MAX_FILTER_CHARACTERS = 65_535
-MAX_NEIGHBOURS = 1_000
-MAX_RECORD_BYTES = 4 << 20
-MAX_ADVERTISED = 2_000
+MAX_FILTER_CHARACTERS: Final = 65_535
+MAX_NEIGHBOURS: Final = 1_000
+MAX_RECORD_BYTES: Final = 4 << 20
+MAX_ADVERTISED: Final = 2_000
 """Topics that a gateway remembers to have advertised before they are cut to prefixes."""
-MAX_ROUTES = 20_000
+MAX_ROUTES: Final = 20_000
 """Topics whose destinations are remembered."""
-_LOOKS_MAX = 200_000
+_LOOKS_MAX: Final = 200_000
 """Filters times topics; beyond it all routes are forgotten rather than searched."""
 
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgpack
 
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 
-MAX_EPOCH = 1 << 63
-MAX_BEHIND = 10_000
+MAX_EPOCH: Final = 1 << 63
+MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 
 

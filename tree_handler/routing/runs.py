@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from tree_handler.batch import Row
 from tree_handler.routing.interest import Interests
 
-MAX_RUNS = 64
+MAX_RUNS: Final = 64
 """Batches that the messages of one turn are cut into for the sake of their destinations."""
-_RETAIN = 4
+_RETAIN: Final = 4
 
 
 class Way(Protocol):

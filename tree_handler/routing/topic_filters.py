@@ -9,8 +9,9 @@ for a first level that begins with ``$`` [MQTT-4.7.2-1]. Filters are well-formed
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-_SHARE = "$share/"
+_SHARE: Final = "$share/"
 _ALIKE = {"#": "+/#", "/#": "/+/#"}
 
 

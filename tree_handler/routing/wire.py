@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -21,12 +21,12 @@ from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.routing.locator import MAX_BEHIND
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
-TOPIC = b"$hedgerow/routed"
-MAX_HOPS = 255
+TOPIC: Final = b"$hedgerow/routed"
+MAX_HOPS: Final = 255
 """Gateways that a message passes at most, as a datagram's time to live."""
-MAX_RANGES = 256
+MAX_RANGES: Final = 256
 """Ranges in one message."""
-MAX_NUMBER = (1 << 64) - 1
+MAX_NUMBER: Final = (1 << 64) - 1
 """No number is greater."""
 
 Pairs = tuple[tuple[str, int], ...]
