@@ -27,6 +27,7 @@ from gateway.attachment import Attachment
 from gateway.certificate_files import TlsFileError
 from gateway.certificates import stores
 from gateway.config import ConfigError, LogSection, TreeSection, load
+from gateway.crl import Crl
 from gateway.identity import next_boot_epoch
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
@@ -36,6 +37,7 @@ from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
+from gateway.signing.revocations import Revocations, Revoking
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
@@ -45,6 +47,7 @@ from tree_handler.spanning.spanning_tree import Identity, Parameters
 _log = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S = 1.0
+RETRY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +81,52 @@ class CollectorSettings:
         default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
     )
 
-    def link_tls(self) -> LinkTls | None:
+    def link_tls(self, spread: Sequence[Crl] = ()) -> LinkTls | None:
         """What its links show and ask for; None where they run without TLS.
+
+        Args:
+            spread: revocation lists of neighbours.
 
         Raises:
             ConfigError: a file is missing or not usable.
 
         """
         try:
-            files = self._files()
+            files = self._files(spread)
             return None if files is None else LinkTls(files, self.collector.id)
         except TlsFileError as error:
             raise _config_error(error) from error
 
-    def signing(self) -> SigningFiles | None:
+    def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
         """What it signs and checks with; None where signatures are off.
+
+        Args:
+            spread: revocation lists of neighbours.
 
         Raises:
             ConfigError: a file is missing or not usable.
 
         """
         try:
-            files = None if self.tree.signatures == "off" else self._files()
+            files = None if self.tree.signatures == "off" else self._files(spread)
             return None if files is None else SigningFiles.read(files)
         except TlsFileError as error:
             raise _config_error(error) from error
 
-    def _files(self) -> TlsFiles | None:
+    def revoking(self) -> Revoking:
+        """Whose revocation lists count, and those of the files.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        try:
+            files = self._files(())
+            return Revoking() if files is None else Revoking.read(files)
+        except TlsFileError as error:
+            raise _config_error(error) from error
+
+    def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
         own = self.collector
         if self.tree.tls == "off":
             return None
@@ -119,6 +141,7 @@ class CollectorSettings:
                 ClientCertificate.REQUIRED,
                 own.ca_file,
                 own.crl_file,
+                tuple(spread),
             )
         )
 
@@ -142,8 +165,9 @@ class Collector:
             raise ConfigError("log.durability", "readers of a spool need 'sync'")
         key = tree.key()
         self._settings = settings
-        tls, signing = settings.link_tls(), settings.signing()
-        self._proof = FleetProof(signing, own.spool_dir, tree.name)
+        self._revocations = Revocations(own.spool_dir)
+        tls, signing, revoking = self._secure()
+        self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
         self._spool = MessageLog(
@@ -169,25 +193,38 @@ class Collector:
             self._control, is_there=self._proof.is_there, unproven=self._proof.unproven
         )
         self.node = TreeNode(node, self._spool, receiver)
-        self._proof.ride_on(self.node, own.id, epoch)
+        self._proof.ride_on(self.node, own.id, epoch, revoking)
         self._routed = tree_mode.route(self.node, tree, own.spool_dir, transit=False)
         if self._routed is not None:
             self._routed.begin(["#"])
         self.node.admission.renew(tls)
+        self._proof.tells_of_revocations(self.reload)
         self.node.add_part(NothingRetained())
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
 
-    def reload(self) -> None:
-        """Read the certificates again; if one is wrong, all stay."""
+    def reload(self, peer_id: str = "") -> None:
+        """Read the certificates again; if one is wrong, all stay.
+
+        Args:
+            peer_id: the neighbour whose revocation list is to be gone by; empty if nobody's.
+
+        """
         try:
-            tls, signing = self._settings.link_tls(), self._settings.signing()
+            tls, signing, revoking = self._secure()
         except ConfigError as error:
             _log.error("nothing is read again: %s", error)
+            if peer_id:  # a revocation waits for it
+                asyncio.get_running_loop().call_later(RETRY_S, self.reload, peer_id)
             return
-        self._proof.renew(signing)
+        self._proof.renew(signing, revoking)
         for gateway_id in self.node.admission.renew(tls):
             self.node.drop(gateway_id, "its certificate is no longer accepted")
         _log.info("certificates are read again")
+
+    def _secure(self) -> tuple[LinkTls | None, SigningFiles | None, Revoking]:
+        revoking = self._settings.revoking()
+        lists = (*self._revocations.lists, *revoking.lists)
+        return self._settings.link_tls(lists), self._settings.signing(lists), revoking
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""

@@ -24,6 +24,7 @@ from gateway.audit import AuditTrail
 from gateway.certificate_files import TlsFileError, certificates, revocation_lists
 from gateway.certificates.x509_forms import common_name
 from gateway.config import GatewaySettings
+from gateway.signing.revocations import FILE_NAME as SPREAD
 
 TRAIL, SEEN = "audit.jsonl", "audited.json"
 NAMES_MAX = 50
@@ -102,6 +103,8 @@ def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:
             if path is not None:
                 with contextlib.suppress(OSError, TlsFileError, KeystoreError):
                     yield f"{section}.{name}", way(path)
+    with contextlib.suppress(TlsFileError):
+        yield "revocations of neighbours", _revoked(settings.gateway.state_dir / SPREAD)
 
 
 def _keys(path: Path) -> Names:

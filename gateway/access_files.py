@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dtls.certificates import unusable_key
 from dtls.errors import KeystoreError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway import expiry
+from gateway import secure_files
 from gateway.access_faults import AccessFileError, read_access_file
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
-from gateway.certificate_files import TlsFileError
-from gateway.certificates import stores
-from gateway.config import AccessSection, CoapSection, ConfigError, GatewaySettings, MqttSection
+from gateway.config import AccessSection, ConfigError, GatewaySettings
 from gateway.config_file import Fault
+from gateway.crl import Crl
 from gateway.expiry import Expiring
 from gateway.links.link_tls import LinkTls
 from gateway.policy import policy_file
@@ -27,7 +24,8 @@ from gateway.policy.action import Where
 from gateway.policy.open_policy import OPEN
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.signing.fleet_keys import SigningFiles
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.signing.revocations import Revoking
+from gateway.tls.context import Tls
 
 DEFAULT_ROLES = AccessSection().default_roles
 
@@ -46,6 +44,7 @@ class AccessFiles:
         keystore: the pre-shared keys of CoAP's peers.
         coap_tls: certificates over DTLS, CoAP's own and those that it takes.
         policy: what CoAP's peers may do.
+        revoking: whose revocation lists count, and those of the files.
 
     """
 
@@ -56,10 +55,15 @@ class AccessFiles:
     keystore: Keystore
     coap_tls: Tls | None
     policy: Policy
+    revoking: Revoking
 
 
-def read(settings: GatewaySettings) -> AccessFiles:
+def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
     """Read them all.
+
+    Args:
+        settings: say which.
+        spread: revocation lists from elsewhere, which count where they are newer.
 
     Raises:
         ConfigError: one can't be read, or what it holds is wrong; it names the field.
@@ -68,18 +72,52 @@ def read(settings: GatewaySettings) -> AccessFiles:
     access = settings.access
     told = policy(access)
     topics, others = policies(settings, told)
+    secure = secure_files.read(settings, spread)
     broker = Access(
         None if access.password_file is None else passwords(access.password_file),
         None if topics.told is OPEN else topics,  # as fast as can be
-        broker_tls(settings.mqtt, settings.keys.password_file),
+        secure.broker,
         access.client_ids == "user",
     )
     keys = keystore(settings.coap.psk_file)
     for line in read_alone(settings, told):
         _log.warning("%s", line)
-    links, secure = _links(settings), coap_tls(settings.coap, settings.keys.password_file)
-    signing = None if links is None else _signing(settings)
-    return AccessFiles(broker, links, signing, _expiring(settings), keys, secure, others)
+    return AccessFiles(
+        broker,
+        secure.links,
+        secure.signing,
+        secure.expiring,
+        keys,
+        secure.coap,
+        others,
+        secure.revoking,
+    )
+
+
+def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[Crl]) -> AccessFiles:
+    """The same with other revocation lists: certificates are read again, and nothing else.
+
+    What else the files say now, right or wrong, can't keep a certificate from being revoked.
+
+    Args:
+        settings: say which files.
+        files: as they were read.
+        spread: revocation lists from elsewhere.
+
+    Raises:
+        ConfigError: one can't be read, or what it holds is wrong; it names the field.
+
+    """
+    secure = secure_files.read(settings, spread)
+    return replace(
+        files,
+        broker=replace(files.broker, tls=secure.broker),
+        links=secure.links,
+        signing=secure.signing,
+        expiring=secure.expiring,
+        coap_tls=secure.coap,
+        revoking=secure.revoking,
+    )
 
 
 def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Policy]:
@@ -101,81 +139,6 @@ def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Poli
     return decides, decides if told.is_versioned else everybody
 
 
-def tls_files(mqtt: MqttSection, password_file: Path | None = None) -> TlsFiles | None:
-    """Where the broker's certificates are, which serve links too; None without TLS.
-
-    Args:
-        mqtt: the section.
-        password_file: see `stores.in_the_clear`.
-
-    Raises:
-        TlsFileError: one under a password can't be opened.
-
-    """
-    if mqtt.certificate_file is None or mqtt.key_file is None:
-        return None
-    files = TlsFiles(
-        mqtt.certificate_file,
-        mqtt.key_file,
-        ClientCertificate(mqtt.client_certificate),
-        mqtt.client_ca_file,
-        mqtt.client_crl_file,
-    )
-    return stores.in_the_clear(files, password_file)
-
-
-def broker_tls(mqtt: MqttSection, password_file: Path | None = None) -> Tls | None:
-    """What the broker's listeners over TLS show and ask for; None without TLS.
-
-    Raises:
-        ConfigError: a file is not usable; it names the field.
-
-    """
-    with _naming("mqtt"):
-        files = tls_files(mqtt, password_file)
-        return None if files is None else Tls(files)
-
-
-def coap_files(coap: CoapSection, password_file: Path | None = None) -> TlsFiles | None:
-    """Where CoAP's certificates are; None where it shows none; see `tls_files`."""
-    if coap.certificate_file is None or coap.key_file is None:
-        return None
-    files = TlsFiles(
-        coap.certificate_file,
-        coap.key_file,
-        ClientCertificate.REQUIRED,
-        coap.client_ca_file,
-        coap.client_crl_file,
-    )
-    return stores.in_the_clear(files, password_file)
-
-
-def coap_tls(coap: CoapSection, password_file: Path | None = None) -> Tls | None:
-    """What CoAP over DTLS shows and asks for; None without certificates.
-
-    Raises:
-        ConfigError: a file is not usable; it names the field.
-
-    """
-    with _naming("coap"):
-        if (files := coap_files(coap, password_file)) is None:
-            return None
-        tls = Tls(files)
-        if why := unusable_key(tls.key):
-            raise TlsFileError("key_file", files.key, why)
-        return tls
-
-
-@contextmanager
-def _naming(section: str) -> Iterator[None]:
-    """Have what is wrong with files of certificates name the field."""
-    try:
-        yield
-    except TlsFileError as error:
-        more = (Fault(f"{section}.{other.field}", str(other)) for other in error.more)
-        raise ConfigError(f"{section}.{error.field}", str(error), *more) from error
-
-
 def keystore(path: Path | None) -> Keystore:
     """The pre-shared keys of a file; none if there is no file.
 
@@ -190,41 +153,6 @@ def keystore(path: Path | None) -> Keystore:
     except KeystoreError as error:
         more = (Fault("coap.psk_file", str(other)) for other in error.more)
         raise ConfigError("coap.psk_file", str(error), *more) from error
-
-
-def _expiring(settings: GatewaySettings) -> tuple[Expiring, ...]:
-    found: tuple[Expiring, ...] = ()
-    password = settings.keys.password_file
-    with _naming("mqtt"):
-        if (files := tls_files(settings.mqtt, password)) is not None:
-            found += expiry.read(files)
-    with _naming("coap"):
-        if (files := coap_files(settings.coap, password)) is not None:
-            found += expiry.read(files, "coap.")
-    return found
-
-
-def _links(settings: GatewaySettings) -> LinkTls | None:
-    files = tls_files(settings.mqtt, settings.keys.password_file)
-    if settings.tree.tls == "off" or files is None or not settings.mqtt.has_link_files:
-        return None
-    try:
-        return LinkTls(files, settings.gateway.id)
-    except TlsFileError as error:
-        if settings.tree.has_ways:
-            raise ConfigError(f"mqtt.{error.field}", str(error)) from error
-        _log.warning("no gateway may open a link: %s", error)
-        return None
-
-
-def _signing(settings: GatewaySettings) -> SigningFiles | None:
-    files = tls_files(settings.mqtt, settings.keys.password_file)
-    if files is None or settings.tree.signatures == "off":
-        return None
-    try:
-        return SigningFiles.read(files)
-    except TlsFileError as error:
-        raise ConfigError(f"mqtt.{error.field}", str(error)) from error
 
 
 def passwords(path: Path) -> Passwords:

@@ -6,16 +6,17 @@ a list that was not renewed refuses every client. Both are found too late on the
 
 from __future__ import annotations
 
+import datetime
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from gateway import crl as crls
 from gateway.certificate_files import certificates, revocation_lists
 from gateway.timers import Alarm, Timers
 from gateway.tls.context import TlsFiles
@@ -71,9 +72,10 @@ def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
             each = certificates(field, path)
             ends = ((one.subject, one.not_valid_after_utc.timestamp()) for one in each)
             found += _numbered(section + field, ends)
-    if files.client_crl is not None:
+    if files.client_ca is not None:
         field = "client_crl_file"
-        found += _numbered(section + field, _lists(field, files.client_crl))
+        authorities = certificates("client_ca_file", files.client_ca)
+        found += _numbered(section + field, _lists(field, files, authorities))
     return tuple(found)
 
 
@@ -135,8 +137,13 @@ def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[
         yield Expiring(field, number, _named(name), ends_s)
 
 
-def _lists(field: str, path: Path) -> Iterator[tuple[x509.Name, float]]:
-    for _, one in revocation_lists(field, path):
+def _lists(
+    field: str, files: TlsFiles, authorities: Sequence[x509.Certificate]
+) -> Iterator[tuple[x509.Name, float]]:
+    path = files.client_crl
+    told = None if path is None else [one for _, one in revocation_lists(field, path)]
+    now = datetime.datetime.now(datetime.UTC)
+    for one in crls.united(told, files.spread, authorities, now):
         if one.next_update_utc is not None:
             yield one.issuer, one.next_update_utc.timestamp()
 

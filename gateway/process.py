@@ -19,14 +19,15 @@ from typing import Any
 from dtls.errors import DtlsError
 from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
 from gateway.access_files import AccessFiles
+from gateway.access_in_use import AccessInUse, Faces
 from gateway.addresses import Addresses
 from gateway.attachment import Attachment
 from gateway.broker.access.plugins import PluginConfigError
-from gateway.broker.broker import BrokerSettings, GatewayBroker, Memory, open_broker
+from gateway.broker.broker import GatewayBroker, Memory, open_broker
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.store import StoreError
-from gateway.broker.listeners.listener import Listener, ListenError
-from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.listeners.listener import ListenError
+from gateway.broker_settings import settings_of_broker
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
 from gateway.coap.access import CoapAccess
@@ -54,6 +55,7 @@ from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
 from gateway.membership import Members, MemberWatch
 from gateway.signing.fleet_proof import FleetProof
+from gateway.signing.revocations import Revocations
 from gateway.status import GatewayStatus
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.member import MemberRecord
@@ -125,8 +127,7 @@ class GatewayProcess:
         own = self._settings.gateway
         key = self._settings.tree.key()
         self._readings = state.readings(self._settings, self._accept, self._refused)
-        files = access_files.read(self._settings)
-        self._proof = FleetProof(files.signing, own.state_dir, self._settings.tree.name)
+        files = self._read_access()
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
@@ -140,7 +141,7 @@ class GatewayProcess:
         self._node = self._make_node(key, log, files.links)
         self._stack.push_async_callback(self._node.stop)
         self._stack.callback(self._proof.close)
-        self._proof.ride_on(self._node, own.id, epoch)
+        self._proof.ride_on(self._node, own.id, epoch, files.revoking)
         self._routed = self._make_routed(own.state_dir)
         self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
         self._broker = await self._start_broker(files)
@@ -170,6 +171,9 @@ class GatewayProcess:
         core = self._broker.core
         await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
+        faces = (self._node, self._proof, self._broker, self._coap, self._console, self._expiry)
+        self._access = AccessInUse(self._settings, files, Faces(*faces))
+        self._stack.callback(self._access.close)
         try:
             await self._attachment.start(self._addresses.own, self._link_port())
         except DiscoveryError as error:
@@ -179,6 +183,13 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
         self._expiry.follow(files.expiring)  # not before: a start that fails has one line alone
         await asyncio.to_thread(state.note_access, self._settings, "start")
+
+    def _read_access(self) -> AccessFiles:
+        state_dir, tree = self._settings.gateway.state_dir, self._settings.tree
+        kept = Revocations(state_dir)
+        files = access_files.read(self._settings, kept.lists)
+        self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
+        return files
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -239,25 +250,13 @@ class GatewayProcess:
         return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
 
     async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
-        mqtt, access = self._settings.mqtt, self._settings.access
         own = (self._settings.gateway.id, self._life.epoch)
         state_file = self._settings.gateway.state_dir / "broker.sqlite3"
         client_log = ClientLog(asyncio.get_running_loop())
         self._stack.callback(client_log.close)
-        settings = BrokerSettings(
-            tuple(
-                Listener(scheme, self._addresses.listened[scheme], port)
-                for scheme, port in mqtt.ports.items()
-            ),
-            access.anonymous,
-            self._settings.limits,
-            WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
-            mqtt.plugins,
-            mqtt.sys_interval_s,
-        )
         try:
             broker = await open_broker(
-                settings,
+                settings_of_broker(self._settings, self._addresses.listened),
                 files.broker,
                 tree=self._readings.overhear(self._node),
                 links=self._node,
@@ -290,23 +289,20 @@ class GatewayProcess:
     async def reload(self) -> None:
         """Read neighbours and what is about access again; if anything is wrong, all stays."""
         settings, at_start_alone = self._settings, list[str]()
+        kept = self._proof.revocations
         try:
             if self._read is not None:
                 settings, at_start_alone = config_change.take_over(settings, self._read())
-            files = access_files.read(settings)
+            files = access_files.read(settings, lists := kept.lists)
             await self._attachment.change(settings.tree)
+            if kept.lists is not lists:  # others came meanwhile
+                files = access_files.with_lists(settings, files, kept.lists)
         except (ConfigError, DiscoveryError) as error:
             _log.error("nothing is read again: %s", error)
             return
         self._settings = settings
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
-        self._broker.revise(files.broker)
-        self._expiry.follow(files.expiring)
-        self._proof.renew(files.signing)
-        self._coap.renew(files.keystore, files.coap_tls, files.policy)
-        self._console.follow(files)
-        for gateway_id in self._admission.renew(files.links):
-            self._node.drop(gateway_id, "its certificate is no longer accepted")
+        self._access.follow(settings, files)
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords, keys and policy are read again")
@@ -315,12 +311,10 @@ class GatewayProcess:
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         coap, access = self._settings.coap, CoapAccess(files.policy)
+        seals = self._proof.remote_seals
         oscore = state.oscore_contexts(coap.oscore_file, own.state_dir)
         self._site = GatewaySite(
-            SiteOwner(
-                *(own.id, own.place, self._life.epoch, access, own.state_dir),
-                self._proof.remote_seals,
-            ),
+            SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals),
             self._members.known,
             self._readings.sampler,
             publish=self._publish_query,

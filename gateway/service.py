@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from gateway import access_files, allocator, garbage, sd_notify
+from gateway import allocator, garbage, sd_notify, secure_files
 from gateway.config import GatewaySettings
 from gateway.life import Renewals
 from gateway.process import GatewayProcess
@@ -67,7 +67,7 @@ async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> Non
         return
     from gateway.enrolment.following import FollowedFiles, TrustFollower  # noqa: PLC0415
 
-    tls = access_files.tls_files(mqtt, keys.password_file)
+    tls = secure_files.tls_files(mqtt, keys.password_file)
     if tls is not None and mqtt.client_ca_file is not None:
         # The key alone may be encrypted.
         files = FollowedFiles(

@@ -125,7 +125,7 @@ class Authority:
         """Its certificate."""
         return self._certificate
 
-    def revoke(self, *revoked: Issued, outdated: bool = False) -> bytes:
+    def revoke(self, *revoked: Issued, outdated: bool = False, number: int | None = None) -> bytes:
         """The list of what is revoked, in PEM."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
@@ -134,6 +134,8 @@ class Authority:
             .last_update(now - 3 * DAY)
             .next_update(now - DAY if outdated else now + DAY)
         )
+        if number is not None:
+            builder = builder.add_extension(x509.CRLNumber(number), critical=False)
         for issued in revoked:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder()

@@ -104,11 +104,11 @@ def _own_certificate(own: OwnGateway) -> Path | None:
     mqtt = own.settings.mqtt
     if mqtt.certificate_file is None or mqtt.certificate_file.suffix.lower() == ".pem":
         return mqtt.certificate_file
-    from gateway import access_files  # noqa: PLC0415  # of use with a key store alone
+    from gateway import secure_files  # noqa: PLC0415  # of use with a key store alone
     from gateway.certificate_files import TlsFileError  # noqa: PLC0415
 
     try:
-        files = access_files.tls_files(mqtt, own.settings.keys.password_file)
+        files = secure_files.tls_files(mqtt, own.settings.keys.password_file)
     except TlsFileError as error:
         raise WrongUseError(f"mqtt.{error.field}: {error}") from error
     return None if files is None else files.certificate

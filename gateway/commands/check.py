@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway import access_files, state
+from gateway import access_files, secure_files, state
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.config import ConfigError, GatewaySettings
@@ -164,7 +164,7 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield tree.key
     if (coap := sections["coap"]) is not None:
         yield lambda: access_files.keystore(coap.psk_file)
-        yield lambda: access_files.coap_tls(coap, password)
+        yield lambda: secure_files.coap_tls(coap, password)
         if (devices := coap.oscore_file) is not None:
             yield lambda: state.oscore_devices(devices)
     if (access := sections["access"]) is not None:
@@ -172,7 +172,7 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
             yield lambda: access_files.passwords(passwords)
         yield lambda: access_files.policy(access)
     if (mqtt := sections["mqtt"]) is not None:
-        yield lambda: access_files.broker_tls(mqtt, password)
+        yield lambda: secure_files.broker_tls(mqtt, password)
     if settings is not None:
         yield lambda: access_files.read(settings)  # links too
 

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from gateway import crl as crls
 from gateway.certificate_files import TlsFileError
 from gateway.links.handshake import HandshakeError
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
@@ -42,7 +43,7 @@ class LinkTls:
     def __init__(self, files: TlsFiles, gateway_id: str) -> None:
         self._tls = Tls(files)
         _check_own(files, gateway_id)
-        self.context = _context(files)
+        self.context = _context(files, self._tls)
         self._shown: dict[str, bytes] = {}
         """The newest certificate of each neighbour, by gateway id."""
 
@@ -95,7 +96,7 @@ class LinkTls:
         return ""
 
 
-def _context(files: TlsFiles) -> ssl.SSLContext:
+def _context(files: TlsFiles, tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # see above
@@ -103,9 +104,7 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     if files.client_ca is None:
         raise TlsFileError("client_ca_file", files.certificate, "without an authority of gateways")
     context.load_verify_locations(files.client_ca)
-    if files.client_crl is not None:
-        context.load_verify_locations(files.client_crl)
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    crls.load(context, tls.revoked)
     return context
 
 

@@ -41,10 +41,8 @@ class SigningFiles:
             TlsFileError: one can't be read, or the key is of a kind that does not sign here.
 
         """
-        if files.client_ca is None:
-            raise ValueError("links without an authority")
         own = OwnKey.read(files.certificate, files.key)
-        return cls(own, Trust.read(files.client_ca, files.client_crl))
+        return cls(own, Trust.read(files))
 
 
 class FleetKeys:

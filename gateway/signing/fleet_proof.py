@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.links.node import TreeNode
@@ -10,6 +11,8 @@ from gateway.signing.certificate_part import CertificatePart, NoCertificates
 from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.signing.life_proof import LifeProof
 from gateway.signing.quarantine import Quarantine
+from gateway.signing.revocation_part import RevocationPart
+from gateway.signing.revocations import Revocations, Revoking
 from tree_handler.batch import Entry, Header
 from tree_handler.proof import Verdict
 from tree_handler.remote_seals import RemoteSeals
@@ -25,31 +28,49 @@ class FleetProof:
             and asks for none.
         folder: its state.
         tree: the tree's name.
+        revocations: the revocation lists that it has.
 
     Attributes:
         keys: signs, and knows the keys of all; None where signatures are off.
         seals: of its batches; None there too.
         remote_seals: of the requests that it lets in for others, and of answers; None there too.
+        revocations: as given, or those of the folder.
 
     """
 
-    def __init__(self, files: SigningFiles | None, folder: Path, tree: str) -> None:
+    def __init__(
+        self,
+        files: SigningFiles | None,
+        folder: Path,
+        tree: str,
+        revocations: Revocations | None = None,
+    ) -> None:
         self.keys = keys = None if files is None else FleetKeys(files, folder)
         self.seals = None if keys is None else Seals(keys, keys.ring, tree)
         self.remote_seals = None if keys is None else RemoteSeals(keys, keys.ring, tree)
         self._quarantine = Quarantine(folder)
+        self.revocations = revocations or Revocations(folder)
         self._part: CertificatePart | None = None
+        self._revocation_part: RevocationPart | None = None
+        self._tell_revoked: Callable[[str], None] | None = None
+        self._revoked_by = ""
         self._lives: LifeProof | None = None
 
-    def ride_on(self, node: TreeNode, own_id: str, epoch: int) -> None:
-        """Spread certificates over a node's links; to be called before any is up.
+    def ride_on(
+        self, node: TreeNode, own_id: str, epoch: int, revoking: Revoking | None = None
+    ) -> None:
+        """Spread certificates and revocations over a node's links; to be called before any is up.
 
         Args:
             node: the gateway's part in the tree.
             own_id: its id.
             epoch: its boot epoch.
+            revoking: whose revocation lists count; nobody's if it is not given.
 
         """
+        self.revocations.follow(revoking or Revoking())
+        self._revocation_part = RevocationPart(node, self.revocations, self._revoked)
+        node.add_part(self._revocation_part)
         if self.keys is None:
             node.add_part(NoCertificates())
             return
@@ -77,8 +98,25 @@ class FleetProof:
         if refuse.verdict is Verdict.UNKNOWN and refuse.link is not None and self._part is not None:
             self._part.unknown(refuse.header.origin, refuse.link)
 
-    def renew(self, files: SigningFiles | None) -> None:
+    def tells_of_revocations(self, tell: Callable[[str], None]) -> None:
+        """From now on call this with the neighbour's id when a list of one's is new here.
+
+        It is called at once if that has happened before.
+        """
+        self._tell_revoked = tell
+        if self._revoked_by:
+            tell(self._revoked_by)
+
+    def _revoked(self, peer_id: str) -> None:
+        self._revoked_by = peer_id
+        if self._tell_revoked is not None:
+            self._tell_revoked(peer_id)
+
+    def renew(self, files: SigningFiles | None, revoking: Revoking) -> None:
         """The files were read again."""
+        is_new = self.revocations.follow(revoking)
+        if is_new and self._revocation_part is not None:
+            self._revocation_part.announce()
         if self.keys is not None and files is not None:
             self.keys.renew(files)
             if self._part is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -21,6 +20,7 @@ from OpenSSL import crypto
 from gateway import certificate_files
 from gateway.signing.keys import PublicKey, is_for_signing
 from gateway.tls.certificates import CertificateError, identify
+from gateway.tls.context import TlsFiles, revocations
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 
@@ -75,25 +75,22 @@ class Trust:
         self._store = store = crypto.X509Store()
         for authority in authorities:
             store.add_cert(crypto.X509.from_cryptography(authority))
-        for revocations in revoked:
-            store.add_crl(revocations)
+        for crl in revoked:
+            store.add_crl(crl)
         store.set_flags(_NO_CHECK_TIME | (crypto.X509StoreFlags.CRL_CHECK if revoked else 0))
 
     @classmethod
-    def read(cls, authorities: Path, revoked: Path | None) -> Trust:
-        """As files in PEM have it.
+    def read(cls, files: TlsFiles) -> Trust:
+        """As the files of a link have it.
 
         Raises:
             TlsFileError: one can't be read.
 
         """
-        lists = (
-            []
-            if revoked is None
-            else certificate_files.revocation_lists("client_crl_file", revoked)
-        )
-        trusted = certificate_files.certificates("client_ca_file", authorities)
-        return cls(trusted, [one for _, one in lists])
+        if files.client_ca is None:
+            raise ValueError("links without an authority")
+        trusted = certificate_files.certificates("client_ca_file", files.client_ca)
+        return cls(trusted, revocations(files, trusted))
 
     def check(self, chain: Chain, now_s: float) -> Vouched:
         """What a chain proves.

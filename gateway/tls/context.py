@@ -14,18 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.types import (
-    CertificateIssuerPublicKeyTypes,
-    PrivateKeyTypes,
-)
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dtls import private_file
+from gateway import crl as crls
 from gateway.certificate_files import (
     TlsFaults,
     TlsFileError,
@@ -33,6 +30,7 @@ from gateway.certificate_files import (
     read,
     revocation_lists,
 )
+from gateway.crl import Crl
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +53,7 @@ class TlsFiles:
         client_certificate: whether clients show one.
         client_ca: the authorities whose certificates clients may show.
         client_crl: what those have revoked.
+        spread: lists of them that neighbours handed over: `gateway.crl.united`.
 
     Raises:
         ValueError: clients show certificates, and there are no authorities.
@@ -66,6 +65,7 @@ class TlsFiles:
     client_certificate: ClientCertificate = ClientCertificate.NONE
     client_ca: Path | None = None
     client_crl: Path | None = None
+    spread: tuple[Crl, ...] = ()
 
     def __post_init__(self) -> None:
         if self.client_ca is None and self.client_certificate is not ClientCertificate.NONE:
@@ -99,15 +99,14 @@ class Tls:
         with faults.noting():
             self.key = _checked_key(files, self.own)
         self.authorities: list[x509.Certificate] = []
-        self.revoked: list[x509.CertificateRevocationList] = []
+        self.revoked: list[Crl] = []
         if files.client_ca is not None and files.client_certificate is not ClientCertificate.NONE:
             with faults.noting():
                 self.authorities = _authorities(files.client_ca)
-            if files.client_crl is not None:
-                with faults.noting():
-                    self.revoked = _revocations(files.client_crl, self.authorities)
+            with faults.noting():
+                self.revoked = revocations(files, self.authorities)
         faults.hold()
-        self.context = _context(files)
+        self.context = _context(files, self.revoked)
 
     def still_accepts(self, der: bytes, before: Tls) -> bool:
         """Whether a certificate that was verified before would be again.
@@ -138,7 +137,7 @@ class Tls:
         return self.own, self.authorities, self.revoked
 
 
-def _context(files: TlsFiles) -> ssl.SSLContext:
+def _context(files: TlsFiles, revoked: Sequence[Crl]) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -152,10 +151,8 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     context.num_tickets = 0
     with _naming("client_ca_file", files.client_ca):
         context.load_verify_locations(files.client_ca)
-    if files.client_crl is not None:
-        with _naming("client_crl_file", files.client_crl):
-            context.load_verify_locations(files.client_crl)
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    with _naming("client_crl_file", files.client_crl or files.client_ca):
+        crls.load(context, revoked)
     is_required = files.client_certificate is ClientCertificate.REQUIRED
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context
@@ -194,41 +191,44 @@ def _authorities(path: Path) -> list[x509.Certificate]:
     return found
 
 
-def _revocations(
-    path: Path, authorities: list[x509.Certificate]
-) -> list[x509.CertificateRevocationList]:
+def revocations(files: TlsFiles, authorities: Sequence[x509.Certificate]) -> list[Crl]:
+    """The lists to go by: those of the file and those that are spread, the newer ones.
+
+    Args:
+        files: of a listener.
+        authorities: of them; what is wrong with a list is not looked for if there are none.
+
+    Raises:
+        TlsFileError: the file is not usable.
+
+    """
+    path = files.client_crl
+    if path is None:
+        return crls.united(None, files.spread, authorities, _now())
     found = revocation_lists("client_crl_file", path)
     if not found:
         raise TlsFileError("client_crl_file", path, "no certificate revocation list in PEM")
+    lists = crls.united([crl for _, crl in found], files.spread, authorities, _now())
+    told = [crl for _, crl in found]
     faults = TlsFaults()
-    for line, crl in found:
+    for line, crl in (*found, *((0, one) for one in lists if one not in told)):
         with faults.noting():
-            _check_list(path, line, crl, authorities)
+            _check_list(path, line, crl, authorities, counts=crl in lists)
     faults.hold()
-    return [crl for _, crl in found]
+    return lists
 
 
 def _check_list(
-    path: Path,
-    line: int,
-    crl: x509.CertificateRevocationList,
-    authorities: list[x509.Certificate],
+    path: Path, line: int, crl: Crl, authorities: Sequence[x509.Certificate], *, counts: bool
 ) -> None:
     # Without authorities these are at fault.
-    if authorities and not any(_signed(crl, authority) for authority in authorities):
+    if authorities and not any(crls.has_signed(one, crl) for one in authorities):
         raise TlsFileError("client_crl_file", path, "signed by none of client_ca_file", line)
     # OpenSSL would refuse every client's certificate.
-    if crl.next_update_utc is not None and crl.next_update_utc < _now():
+    if counts and crls.has_ended(crl, _now()):
         when = f"{crl.next_update_utc:%Y-%m-%d %H:%M} UTC"
-        raise TlsFileError("client_crl_file", path, f"was to be renewed until {when}", line)
-
-
-def _signed(crl: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
-    key = cast(CertificateIssuerPublicKeyTypes, authority.public_key())
-    try:
-        return crl.issuer == authority.subject and crl.is_signature_valid(key)
-    except (TypeError, UnsupportedAlgorithm):  # a key that signs nothing
-        return False
+        whence = "" if line else "the newer list that a neighbour handed over "
+        raise TlsFileError("client_crl_file", path, f"{whence}was to be renewed until {when}", line)
 
 
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

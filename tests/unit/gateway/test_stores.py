@@ -157,7 +157,7 @@ def test_a_store_goes_there_and_back(folder: Path) -> None:
 
 def test_an_authority_that_was_made_elsewhere_is_taken_over(folder: Path) -> None:
     (key,) = private_keys.load((folder / "ca" / "ca.key.pem").read_bytes())
-    certificate = access_files.stores.read("ca", folder / "ca" / "ca.pem")
+    certificate = stores.read("ca", folder / "ca" / "ca.pem")
     own = pkcs12_files.x509.load_pem_x509_certificate(certificate)
     data = pkcs12_files.pack(pkcs12_files.KeystoreContent(key, own, []), b"open sesame")
     (folder / "corporate.p12").write_bytes(data)
