@@ -14,6 +14,8 @@ from gateway import secure_files
 from gateway.access_faults import AccessFileError, read_access_file
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
+from gateway.coap import oscore_keys
+from gateway.coap.oscore_keys import OscoreKeys
 from gateway.config import AccessSection, ConfigError, GatewaySettings
 from gateway.config_file import Fault
 from gateway.crl import Crl
@@ -45,6 +47,7 @@ class AccessFiles:
         coap_tls: certificates over DTLS, CoAP's own and those that it takes.
         policy: what CoAP's peers may do.
         revoking: whose revocation lists count, and those of the files.
+        oscore: of devices that protect their requests themselves.
 
     """
 
@@ -56,6 +59,7 @@ class AccessFiles:
     coap_tls: Tls | None
     policy: Policy
     revoking: Revoking
+    oscore: tuple[OscoreKeys, ...]
 
 
 def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
@@ -91,6 +95,7 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
         secure.coap,
         others,
         secure.revoking,
+        oscore_keys_of(settings.coap.oscore_file),
     )
 
 
@@ -153,6 +158,21 @@ def keystore(path: Path | None) -> Keystore:
     except KeystoreError as error:
         more = (Fault("coap.psk_file", str(other)) for other in error.more)
         raise ConfigError("coap.psk_file", str(error), *more) from error
+
+
+def oscore_keys_of(path: Path | None) -> tuple[OscoreKeys, ...]:
+    """What a file says of devices that use OSCORE; nothing if there is no file.
+
+    Raises:
+        ConfigError: it is not usable.
+
+    """
+    if path is None:
+        return ()
+    try:
+        return tuple(oscore_keys.load(path))
+    except oscore_keys.OscoreKeysError as error:
+        raise ConfigError("coap.oscore_file", str(error)) from error
 
 
 def passwords(path: Path) -> Passwords:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gateway import access_files, state
 from gateway.access_files import AccessFiles
 from gateway.broker.broker import GatewayBroker
+from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.server import CoapServer
 from gateway.config import ConfigError, GatewaySettings
 from gateway.console_part import ConsolePart
@@ -30,6 +31,7 @@ class Faces:
     proof: FleetProof
     broker: GatewayBroker
     coap: CoapServer
+    oscore: OscoreDevices
     console: ConsolePart
     expiry: ExpiryWatch
 
@@ -61,7 +63,8 @@ class AccessInUse:
         faces.broker.revise(files.broker)
         faces.expiry.follow(files.expiring)
         faces.proof.renew(files.signing, files.revoking)
-        faces.coap.renew(files.keystore, files.coap_tls, files.policy)
+        contexts = faces.oscore.contexts
+        faces.coap.renew(files.keystore, files.coap_tls, files.policy, contexts)
         faces.console.follow(files)
         for gateway_id in faces.node.admission.renew(files.links):
             faces.node.drop(gateway_id, "its certificate is no longer accepted")

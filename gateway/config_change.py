@@ -7,18 +7,22 @@ from typing import Any
 
 from gateway.config import ConfigError, GatewaySettings
 
-RELOADED = (
-    "neighbours",
-    "discovery",
-    "discovery_interface",
-    "discovery_interfaces",
-    "discovery_group",
-    "discovery_port",
-    "dns_sd",
-    "replicate",
-    "keep_local",
-)
-"""Fields of ``[tree]``; all else is read at the start alone."""
+RELOADED = {
+    "tree": (
+        "neighbours",
+        "discovery",
+        "discovery_interface",
+        "discovery_interfaces",
+        "discovery_group",
+        "discovery_port",
+        "dns_sd",
+        "replicate",
+        "keep_local",
+    ),
+    "access": ("default_roles",),
+    "coap": ("public",),
+}
+"""Fields by section; all else is read at the start alone."""
 
 
 def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewaySettings, list[str]]:
@@ -28,13 +32,16 @@ def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewayS
         ConfigError: what is taken over does not fit to what stays; it names the field.
 
     """
-    taken = {name: getattr(after.tree, name) for name in RELOADED}
+    sections = {}
+    for section, names in RELOADED.items():
+        mine, theirs = getattr(before, section), getattr(after, section)
+        try:
+            taken = {name: getattr(theirs, name) for name in names}
+            sections[section] = dataclasses.replace(mine, **taken)
+        except ConfigError as error:
+            raise ConfigError(f"{section}.{error.where}", error.why) from error
     try:
-        tree = dataclasses.replace(before.tree, **taken)
-    except ConfigError as error:
-        raise ConfigError(f"tree.{error.where}", error.why) from error
-    try:
-        settings = dataclasses.replace(before, tree=tree)
+        settings = dataclasses.replace(before, **sections)
     except ConfigError as error:
         raise ConfigError(error.where, f"{error.why}: it takes a restart") from error
     return settings, _differences("", settings, after)

@@ -21,7 +21,7 @@ import msgpack
 from gateway import replaced_file
 from gateway.access_audit import TRAIL as AUDIT
 from gateway.audit import AuditTrail
-from gateway.config import TreeSection
+from gateway.config import GatewaySection, TreeSection
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -52,6 +52,25 @@ class _Told:
     node: TreeNode
     record: MemberRecord
     in_log: OwnRecord
+
+
+def record_of(
+    own: GatewaySection, epoch: int, address: str, ports: Mapping[str, int], capability: float
+) -> MemberRecord:
+    """What a gateway tells of itself when it starts.
+
+    Args:
+        own: its section of the configuration.
+        epoch: its boot epoch.
+        address: where others reach it.
+        ports: that are open, by scheme.
+        capability: to be root.
+
+    """
+    mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
+    return MemberRecord(
+        own.id, epoch, 0, own.domain, own.group, address, mqtt, coap, coaps, capability
+    )
 
 
 class Members:

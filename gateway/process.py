@@ -31,6 +31,7 @@ from gateway.broker_settings import settings_of_broker
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
 from gateway.coap.access import CoapAccess
+from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import ConfigError, GatewaySettings
@@ -53,7 +54,7 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
-from gateway.membership import Members, MemberWatch
+from gateway.membership import Members, MemberWatch, record_of
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.status import GatewayStatus
@@ -171,9 +172,7 @@ class GatewayProcess:
         core = self._broker.core
         await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
-        faces = (self._node, self._proof, self._broker, self._coap, self._console, self._expiry)
-        self._access = AccessInUse(self._settings, files, Faces(*faces))
-        self._stack.callback(self._access.close)
+        self._use(files)
         try:
             await self._attachment.start(self._addresses.own, self._link_port())
         except DiscoveryError as error:
@@ -183,6 +182,12 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
         self._expiry.follow(files.expiring)  # not before: a start that fails has one line alone
         await asyncio.to_thread(state.note_access, self._settings, "start")
+
+    def _use(self, files: AccessFiles) -> None:
+        coap = (self._coap, self._oscore)
+        faces = Faces(self._node, self._proof, self._broker, *coap, self._console, self._expiry)
+        self._access = AccessInUse(self._settings, files, faces)
+        self._stack.callback(self._access.close)
 
     def _read_access(self) -> AccessFiles:
         state_dir, tree = self._settings.gateway.state_dir, self._settings.tree
@@ -297,6 +302,7 @@ class GatewayProcess:
             await self._attachment.change(settings.tree)
             if kept.lists is not lists:  # others came meanwhile
                 files = access_files.with_lists(settings, files, kept.lists)
+            state.follow_oscore(self._oscore, files.oscore)
         except (ConfigError, DiscoveryError) as error:
             _log.error("nothing is read again: %s", error)
             return
@@ -311,8 +317,9 @@ class GatewayProcess:
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, listened = self._settings.gateway, self._addresses.listened
         coap, access = self._settings.coap, CoapAccess(files.policy)
-        seals = self._proof.remote_seals
-        oscore = state.oscore_contexts(coap.oscore_file, own.state_dir)
+        limits, seals = coap.limits, self._proof.remote_seals
+        self._oscore = OscoreDevices(own.state_dir)
+        state.follow_oscore(self._oscore, files.oscore)
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals),
             self._members.known,
@@ -331,7 +338,7 @@ class GatewayProcess:
             coaps=at.get("coaps"),
             keystore=files.keystore,
             access=access,
-            rules=CoapRules(coap.limits.engine, coap.limits.dtls, oscore, files.coap_tls),
+            rules=CoapRules(limits.engine, limits.dtls, self._oscore.contexts, files.coap_tls),
             at_hand=self._site.at_hand,
         )
         try:
@@ -343,19 +350,8 @@ class GatewayProcess:
         return server
 
     def _record(self) -> MemberRecord:
-        own = self._settings.gateway
-        return MemberRecord(
-            own.id,
-            self._life.epoch,
-            0,
-            own.domain,
-            own.group,
-            self._addresses.own,
-            self._broker.ports.get("mqtt", 0),
-            self._coap.coap_port or 0,
-            self._coap.coaps_port or 0,
-            self._capability,
-        )
+        own, ports = self._settings.gateway, self._broker.ports | self._coap.ports
+        return record_of(own, self._life.epoch, self._addresses.own, ports, self._capability)
 
     def _tell_listeners(self, state_dir: Path) -> None:
         listeners = self._addresses.at(self._broker.ports | self._coap.ports)

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gateway import access_audit
-from gateway.coap import oscore_keys
+from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.oscore_keys import OscoreKeys
-from gateway.coap.oscore_numbers import NAME as NUMBERS
-from gateway.coap.oscore_numbers import SenderNumbers
 from gateway.config import ConfigError, GatewaySection, GatewaySettings
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
@@ -29,52 +25,20 @@ from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 from tree_handler.batch import Entry
 
-if TYPE_CHECKING:
-    from gateway.coap.oscore_context import OscoreContext
-
-    OscoreContexts = Mapping[tuple[bytes, bytes | None], OscoreContext]
-
-ECHO_BYTES = 8
-"""By which a device proves after a start that its request is new."""
-
 _log = logging.getLogger(__name__)
 
 
-def oscore_contexts(path: Path | None, state_dir: Path) -> OscoreContexts:
-    """The OSCORE contexts of a file, ready to be used; none if there is no file.
+def follow_oscore(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> None:
+    """Have contexts for these devices; see `OscoreDevices.follow`.
 
     Raises:
-        ConfigError: the file is not usable, or the numbers of an earlier start are not.
+        ConfigError: the numbers of an earlier start are not usable, or can't be kept.
 
     """
-    if path is None:
-        return {}
-    found = oscore_devices(path)
-    # aiocoap's OSCORE takes a while to load, and is needed only here.
-    from gateway.coap.oscore_context import OscoreContext  # noqa: PLC0415  # as it says
-
-    names = [keys.name for keys in found]
     try:
-        numbers = SenderNumbers(state_dir / NUMBERS, names, secrets.randbelow)
+        devices.follow(found)
     except (OSError, ValueError) as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
-    return {
-        keys.known_by: OscoreContext(keys, numbers, secrets.token_bytes(ECHO_BYTES))
-        for keys in found
-    }
-
-
-def oscore_devices(path: Path) -> list[OscoreKeys]:
-    """What a file says of devices that use OSCORE.
-
-    Raises:
-        ConfigError: it is not usable.
-
-    """
-    try:
-        return oscore_keys.load(path)
-    except oscore_keys.OscoreKeysError as error:
-        raise ConfigError("coap.oscore_file", str(error)) from error
 
 
 def readings(

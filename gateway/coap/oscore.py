@@ -32,6 +32,7 @@ from gateway.coap.peers import OscoreAddress
 
 _BODIES: Final = BodyLimits(size_exponent=5)
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
+_UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
 
 _log = logging.getLogger(__name__)
@@ -54,14 +55,25 @@ class OscoreAnswers:
         clock: Callable[[], float],
     ) -> None:
         self._contexts = contexts
+        self._exchanges: dict[int, tuple[OscoreContext, Respond]] = {}
         self._clock = clock
         self._answers = answers
         shares = Shares()
         self._request_bodies = RequestBodies(shares, _BODIES)
         self._response_bodies = ResponseBodies(shares, _BODIES)
 
+    def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
+        """Go by other contexts from now on: what is open of those that are gone ends."""
+        self._contexts = contexts
+        stay = set(map(id, contexts.values()))
+        for exchange, (context, respond) in list(self._exchanges.items()):
+            if id(context) not in stay:
+                self.ended(exchange)
+                respond(exchange, _refusal(codes.UNAUTHORIZED, _UNKNOWN).response, True)
+
     def ended(self, exchange: int) -> None:
         """See `RequestAnswers`."""
+        self._exchanges.pop(exchange, None)
         self._answers.ended(exchange)
 
     def refusals(self) -> dict[str, int]:
@@ -119,7 +131,7 @@ class OscoreAnswers:
         kid = named.get(oscore.COSE_KID)
         context = self._contexts.get((kid, named.get(oscore.COSE_KID_CONTEXT)))
         if context is None:
-            raise _refusal(codes.UNAUTHORIZED, "Security context not found")
+            raise _refusal(codes.UNAUTHORIZED, _UNKNOWN)
         return context
 
     def _serve(
@@ -154,12 +166,18 @@ class OscoreAnswers:
             return opened.protect(response, is_notification=observe and not is_last)
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
+            if is_last:
+                self._exchanges.pop(exchange, None)
             respond(exchange, closed(response, is_last, self._clock()), is_last)
 
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
-        answer = self._answers.asked(Asked(asked.exchange, peer, request), now, tell, _ask_nobody)
+        exchange = asked.exchange
+        self._exchanges[exchange] = opened.context, respond
+        answer = self._answers.asked(Asked(exchange, peer, request), now, tell, _ask_nobody)
         if answer is None:
             return None
+        if answer[1]:
+            self._exchanges.pop(exchange, None)
         return closed(*answer, now), answer[1]
 
 
@@ -180,7 +198,7 @@ class _Opened:
     """A request that was protected, and how to protect its answers."""
 
     def __init__(self, context: OscoreContext, request_id: Any, inner: Any) -> None:
-        self._context = context
+        self.context = context
         self._request_id = request_id
         self.name = context.keys.name
         self.code = int(inner.code)
@@ -194,7 +212,7 @@ class _Opened:
             add_option(message, number, value)
         if is_notification and codes.is_success(response.code):
             message.opt.observe = 0
-        outer, _ = self._context.protect(message, self._request_id)
+        outer, _ = self.context.protect(message, self._request_id)
         return _raw(outer)
 
 

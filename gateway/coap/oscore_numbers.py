@@ -38,11 +38,28 @@ class SenderNumbers:
         # A context that is taken out may come back.
         self._reserved = _read(path)
         self._first: dict[str, int] = {}
+        self._drawn = drawn
+        self.begin(names)
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Have first numbers for contexts that begin now, maybe not for the first time.
+
+        Raises:
+            OSError: the file can't be written; nothing has changed.
+
+        """
+        before, begun = dict(self._reserved), dict[str, int]()
+        # Who is new here may be another one's keys under a new name.
+        highest = max(before.values(), default=0)
         for name in names:
-            first = self._reserved.get(name, 0) + drawn(GAP)
-            self._first[name] = first
-            self._reserved[name] = first + STEP
-        self._write()
+            begun[name] = before.get(name, highest) + self._drawn(GAP)
+            self._reserved[name] = begun[name] + STEP
+        try:
+            self._write()
+        except OSError:
+            self._reserved = before
+            raise
+        self._first |= begun
 
     def first(self, name: str) -> int:
         """The first number of this start for a context."""

@@ -39,7 +39,10 @@ from gateway.policy.policy import Policy
 from gateway.tls.context import Tls
 
 if TYPE_CHECKING:
+    from gateway.coap.oscore import OscoreAnswers
     from gateway.coap.oscore_context import OscoreContext
+
+    OscoreContexts = Mapping[tuple[bytes, bytes | None], OscoreContext]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class CoapRules:
 
     engine: EngineLimits = ENGINE_LIMITS
     dtls: EndpointLimits = DTLS_LIMITS
-    oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
+    oscore: OscoreContexts = field(default_factory=dict)
     tls: Tls | None = None
 
 
@@ -204,6 +207,7 @@ class CoapServer:
         self._asked = (coap, coaps)
         self._keystore = keystore
         self._rules = rules
+        self._oscore: OscoreAnswers | None = None
         self._peers = UdpPeers()
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
@@ -266,7 +270,7 @@ class CoapServer:
             raise
         shell = EngineShell(
             Engine(secrets.token_bytes, self._rules.engine),
-            self._with_oscore(),
+            self._with_oscore(self._rules.oscore),
             self._transmit,
             self._flush,
         )
@@ -277,14 +281,22 @@ class CoapServer:
             self._sessions = _Sessions(secure, credentials, self._rules.dtls, shell)
         self._shell = shell
 
-    def renew(self, keystore: Keystore, tls: Tls | None, policy: Policy) -> None:
-        """Go by other keys, certificates and another policy from now on.
+    def renew(
+        self,
+        keystore: Keystore,
+        tls: Tls | None,
+        policy: Policy,
+        oscore: OscoreContexts | None = None,
+    ) -> None:
+        """Go by other keys, certificates, contexts and another policy from now on.
 
         Who began with what is not accepted any more is disconnected; what is open and may be no
         more ends.
         """
         if self._sessions is not None:
             self._sessions.renew(DtlsCredentials(keystore, tls))
+        if self._shell is not None:
+            self._shell.answer_by(self._with_oscore(oscore or {}))
         self._access.follow(policy)
         self._answers.revise()
 
@@ -301,13 +313,15 @@ class CoapServer:
             self._sessions.close()
         self._udp = self._sessions = None
 
-    def _with_oscore(self) -> RequestAnswers:
-        if not self._rules.oscore:
-            return self._answers
-        from gateway.coap.oscore import OscoreAnswers  # noqa: PLC0415  # only where it is used
+    def _with_oscore(self, contexts: OscoreContexts) -> RequestAnswers:
+        if self._oscore is not None:
+            self._oscore.follow(contexts)
+        elif contexts:
+            from gateway.coap.oscore import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
-        clock = asyncio.get_running_loop().time
-        return OscoreAnswers(self._rules.oscore, self._answers, clock)
+            clock = asyncio.get_running_loop().time
+            self._oscore = OscoreAnswers(contexts, self._answers, clock)
+        return self._oscore or self._answers
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
         if self._shell is not None:

@@ -62,6 +62,10 @@ class EngineShell:
         self._awaited: dict[int, Callable[[CoapResponse | None], None]] = {}
         self._closed = False
 
+    def answer_by(self, answers: RequestAnswers) -> None:
+        """From now on requests are answered by another one, who answers what is open, too."""
+        self._answers = answers
+
     def refusals(self) -> dict[str, int]:
         """What peers were refused since the start, how often, by kind."""
         return (

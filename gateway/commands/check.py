@@ -166,7 +166,7 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield lambda: access_files.keystore(coap.psk_file)
         yield lambda: secure_files.coap_tls(coap, password)
         if (devices := coap.oscore_file) is not None:
-            yield lambda: state.oscore_devices(devices)
+            yield lambda: access_files.oscore_keys_of(devices)
     if (access := sections["access"]) is not None:
         if (passwords := access.password_file) is not None:
             yield lambda: access_files.passwords(passwords)

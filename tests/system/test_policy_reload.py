@@ -41,11 +41,12 @@ class Served:
     def __init__(self, folder: Path) -> None:
         self.policy = folder / "access.toml"
         self.policy.write_text(READERS)
-        for name, text in (("tree.key", "ab" * 32), ("psk", f"anna:{KEY.hex()}\n")):
+        keys = (("tree.key", "ab" * 32), ("psk", f"anna:{KEY.hex()}\n"), ("oscore.toml", ""))
+        self.path, self.oscore = folder / "gateway.toml", folder / "oscore.toml"
+        for name, text in keys:
             (folder / name).touch(mode=0o600)
             (folder / name).write_text(text)
-        path = folder / "gateway.toml"
-        path.write_text(
+        self.path.write_text(
             """
 [gateway]
 id = "gw"
@@ -56,6 +57,7 @@ port = 0
 port = 0
 dtls_port = 0
 psk_file = "psk"
+oscore_file = "oscore.toml"
 [tree]
 key_file = "tree.key"
 tls = "off"
@@ -72,7 +74,7 @@ name = "yard/camera"
         )
 
         def read() -> config.GatewaySettings:
-            return config.load(path, config.GatewaySettings)
+            return config.load(self.path, config.GatewaySettings)
 
         self.process = GatewayProcess(read(), read=read)
 
@@ -124,6 +126,15 @@ class Local(asyncio.DatagramProtocol):
         self._transport.sendto(message.encode())
         return await self.next()
 
+    async def protected(self, kid: int) -> bytes:
+        """What a request is told that a device has protected, with a key that nobody has."""
+        message = aiocoap.Message(code=Code.POST, payload=b"x" * 20)
+        message.mid, message.mtype, message.token = next(self._numbers), aiocoap.CON, b"o"
+        message.opt.oscore = bytes((0x09, 0, kid))
+        self._transport.sendto(message.encode())
+        payload: bytes = (await self.next()).payload
+        return payload
+
     async def next(self) -> Any:
         async with asyncio.timeout(LIMIT_S):
             return await self._answers.get()
@@ -173,6 +184,52 @@ async def test_another_policy_holds_at_once_and_a_wrong_one_not_at_all(
     await served.reload("version = 2\n")
     assert "nothing is read again" in caplog.text
     assert (await anna.request("PUT", valve, **put)).code == "2.04"
+
+
+async def test_what_all_may_and_who_has_a_role_unsaid_are_read_again(
+    served: Served, anna: CoapClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a policy of nobody: `access.default_roles` and `coap.public` alone decide."""
+    served.policy.write_text("version = 1\n[principals]\nlocal = []\n")
+    await served.process.reload()
+    text = served.path.read_text()
+    served.path.write_text(
+        text.replace("psk_file", "public = []\npsk_file").replace(
+            "[access]", '[access]\ndefault_roles = ["operator"]'
+        )
+    )
+    valve = f"coaps://127.0.0.1:{served.process._coap.coaps_port}/sensors/valve"
+    put: dict[str, Any] = {"payload": b"1", "content_format": 0}
+    plain = f"coap://127.0.0.1:{served.plain_port}/sensors/valve"
+    async with CoapClient() as stranger:
+        assert (await stranger.request("GET", plain)).ok
+        assert (await anna.request("PUT", valve, **put)).code == "4.03"
+        await served.process.reload()
+        assert (await stranger.request("GET", plain)).code == "4.01"
+        assert (await anna.request("PUT", valve, **put)).code == "2.04"
+        served.path.write_text(text.replace("psk_file", 'public = ["/sensors"]\npsk_file'))
+        await served.process.reload()
+        assert (await stranger.request("GET", plain)).ok
+        assert (await anna.request("PUT", valve, **put)).code == "4.03"
+    assert "takes a restart" not in caplog.text
+
+
+async def test_devices_with_oscore_come_and_go_while_the_gateway_runs(
+    served: Served, local: Local, caplog: pytest.LogCaptureFixture
+) -> None:
+    unknown, known = b"Security context not found", b"Decryption failed"
+    assert await local.protected(2) == b"option 9 is not understood"
+    secret = 'master_secret = "0102030405060708090a0b0c0d0e0f10"\nsender_id = "01"\n'
+    served.oscore.write_text(f'[meter]\n{secret}recipient_id = "02"\n')
+    await served.process.reload()
+    assert (await local.protected(2), await local.protected(3)) == (known, unknown)
+    served.oscore.write_text(f'[valve]\n{secret}recipient_id = "03"\n')
+    await served.process.reload()
+    assert (await local.protected(2), await local.protected(3)) == (unknown, known)
+    served.oscore.write_text("[valve]\n")
+    await served.process.reload()
+    assert "nothing is read again" in caplog.text
+    assert await local.protected(3) == known
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from coap_engine import codes, option_numbers
 from coap_engine.engine import Engine
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from gateway import replaced_file
 from gateway.coap.oscore import OscoreAnswers
 from gateway.coap.oscore_context import OscoreContext
+from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.oscore_keys import OscoreKeys
-from gateway.coap.oscore_numbers import SenderNumbers
+from gateway.coap.oscore_numbers import STEP, SenderNumbers
 
 SECRET = bytes.fromhex("0102030405060708090a0b0c0d0e0f10")
 SALT = bytes.fromhex("9e7ca92223786340")
@@ -303,3 +305,56 @@ def test_secrets_are_not_shown() -> None:
     world = World()
     assert SECRET.hex() not in repr(world.context) + repr(THERMOMETER)
     assert str(SECRET) not in repr(THERMOMETER)
+
+
+def test_what_is_open_of_a_device_that_is_taken_out_ends_and_it_is_unknown() -> None:
+    world = World()
+    world.begin()
+    request, _ = world.protect(observe=0)
+    world.send(request)
+    world.answers.follow({THERMOMETER.known_by: world.context})
+    assert world.told == []
+    world.answers.follow({})
+    (told,) = world.told
+    unknown = (codes.UNAUTHORIZED, b"Security context not found")
+    assert refused(told) == refused(world.send(world.protect()[0])) == unknown
+
+
+def other(name: str, secret: bytes = SECRET, recipient_id: bytes = b"\x02") -> OscoreKeys:
+    return OscoreKeys(name, secret, b"\x01", recipient_id, SALT)
+
+
+def test_a_context_whose_keys_stay_goes_on_and_one_that_comes_back_uses_no_number_again(
+    tmp_path: Path,
+) -> None:
+    devices = OscoreDevices(tmp_path)
+    devices.follow([THERMOMETER])
+    (first,) = devices.contexts.values()
+    devices.follow([THERMOMETER, other("valve", bytes(16), b"\x03")])
+    assert devices.contexts[THERMOMETER.known_by] is first
+    used = first.sender_sequence_number + 3 * STEP
+    first._numbers.use_below("thermometer", used)
+    devices.follow([])
+    assert not devices.contexts
+    devices.follow([THERMOMETER])
+    (again,) = devices.contexts.values()
+    assert again is not first and again.sender_sequence_number >= used
+    devices.follow([other("renamed")])  # the same keys
+    (renamed,) = devices.contexts.values()
+    assert renamed.sender_sequence_number >= again.sender_sequence_number + STEP
+
+
+def test_numbers_that_cannot_be_kept_leave_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = OscoreDevices(tmp_path)
+    devices.follow([THERMOMETER])
+    before = devices.contexts
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(replaced_file, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        devices.follow([other("valve", recipient_id=b"\x03")])
+    assert devices.contexts is before
