@@ -22,6 +22,7 @@ from gateway.commands import (
     directory,
     init,
     keys,
+    members,
     messages,
     output,
     policy,
@@ -182,6 +183,7 @@ def command_line() -> argparse.ArgumentParser:
         add(commands)
     policy.add(commands, _add_config)
     clients.add(commands, _add_gateway, _asks("clients"))
+    members.add(commands, _add_gateway, _asks("members"))
     directory.add(commands, _add_host, _asks("rd"))
     messages.add(commands)
     keys.add(commands)

@@ -162,6 +162,19 @@ class Members:
         except ProtocolError as error:
             _log.warning("%s from %s: %s", entry.topic, header.origin, error)
 
+    def take_out(self, node: TreeNode, notice: AbsenceNotice, who: str) -> None:
+        """Drop a gateway's record, and have all others drop it.
+
+        Args:
+            node: this gateway's.
+            notice: whose, and up to which one.
+            who: says so, for the audit trail.
+
+        """
+        self.known.is_absent(notice)
+        self.note(who, "member taken out", notice.id)
+        node.publish(Entry(ABSENT_TOPIC + notice.id, notice.encode(), qos=1), control=True)
+
     def note(self, who: str, what: str, gateway_id: str) -> None:
         """Have a change of the fleet's members in the audit trail, as far as there are not many."""
         if self._noted.allow("", time.monotonic()):
@@ -240,8 +253,5 @@ class MemberWatch:
             {own_id, *self._node.locator.reached} if self._node.tree.root_id == own_id else None
         )
         for notice in self._absence.look(self._members.known, present, now):
-            self._members.known.is_absent(notice)
             _log.warning("%s is out of reach: it is taken out of the fleet's records", notice.id)
-            self._members.note(own_id, "member taken out", notice.id)
-            entry = Entry(ABSENT_TOPIC + notice.id, notice.encode(), qos=1)
-            self._node.publish(entry, control=True)
+            self._members.take_out(self._node, notice, own_id)

@@ -54,6 +54,7 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
+from gateway.member_roll import MemberRoll
 from gateway.membership import Members, MemberWatch, record_of
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
@@ -322,7 +323,7 @@ class GatewayProcess:
         state.follow_oscore(self._oscore, files.oscore)
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals),
-            self._members.known,
+            MemberRoll(self._members, self._node),
             self._readings.sampler,
             publish=self._publish_query,
             status=self.status,

@@ -38,6 +38,7 @@ class FleetGateway:
         self.plain_port = 0
         self.mqtt = ""
         self.coap = ""
+        self.access = ""
         self.key_file = folder / "tree.key"
         self._issued = issued
         self._authority = authority
@@ -92,6 +93,7 @@ hello_s = 0.05
 {chr(10).join(f"{key} = {_toml(value)}" for key, value in rows.items())}
 [access]
 anonymous = true
+{self.access}
 """
         )
 

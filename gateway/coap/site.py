@@ -13,6 +13,7 @@ from aiocoap import resource
 from gateway.clients import ClientRoll
 from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
+from gateway.coap import members as members_resource
 from gateway.coap import remote
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand
@@ -27,11 +28,11 @@ from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource, StatusSummary
 from gateway.coap.well_known import CountedSite, WellKnownCore
+from gateway.member_roll import MemberRoll
 from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
-from tree_handler.hierarchy import Membership
 from tree_handler.member import Place
 from tree_handler.remote_query import QueryCounters, RemoteQueries
 from tree_handler.remote_seals import RemoteSeals
@@ -64,7 +65,7 @@ class GatewaySite:
 
     Args:
         owner: this gateway.
-        members: who there is; remote queries find their targets in it.
+        members: who there is: remote queries find their targets in it, ``/members`` tells.
         sampler: reads the sensors.
         publish: takes (topic, payload) to the other gateways.
         status: what ``/status`` says.
@@ -76,7 +77,7 @@ class GatewaySite:
     def __init__(
         self,
         owner: SiteOwner,
-        members: Membership,
+        members: MemberRoll,
         sampler: Sampler,
         *,
         publish: Callable[[str, bytes], None],
@@ -102,11 +103,13 @@ class GatewaySite:
         self._serve_resources(StatusResource(status, self._tells_all))
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
+        fleet = members_resource.MembersResource(members, owner.access)
+        self.site.add_resource(members_resource.PATH, fleet)
         self.site.add_resource(
             remote.PATH,
             remote.RemoteResource(
                 gateway_id,
-                members,
+                members.known,
                 execute=execute,
                 exchange=self._exchange,
                 introduce=self._introduced,

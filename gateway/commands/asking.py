@@ -1,4 +1,4 @@
-"""Commands that ask running gateways over CoAP: get, put, status, tree, clients, rd and drain."""
+"""Commands that ask running gateways over CoAP, from `hedgerow get` to `hedgerow drain`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from dtls import keystore
 from dtls.datagrams import join_host_port
@@ -147,6 +148,26 @@ def _kick(options: argparse.Namespace, query: str) -> int:
     if not options.json:
         done = ["disconnected"] * told["was_connected"] + ["forgotten"] * told["is_forgotten"]
         sys.stdout.write(f"{options.kick!r} is {' and '.join(done)}\n")
+    return 0
+
+
+def members(options: argparse.Namespace) -> int:
+    """List the gateways of the fleet, or take one out."""
+    from gateway.commands import members as form  # noqa: PLC0415  # `hedgerow get` shows no table
+
+    uri, gone = f"{_gateway(options)}/members", options.forget
+    if gone is None:
+        told = json.loads(_good(_run(_ask(options, "GET", uri), options)))["members"]
+        if options.json:
+            print_json(told)
+        else:
+            sys.stdout.write(form.as_table(told) + "\n")
+        return 0
+    _good(_run(_ask(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
+    if options.json:
+        print_json({"forgotten": gone})
+    else:
+        sys.stdout.write(f"{printable(gone)} is taken out of the fleet's records\n")
     return 0
 
 

@@ -42,6 +42,7 @@ NOWHERE: Final = "-"
 _QUERY: Final = b"q"
 _DRAIN: Final = b"drain"
 _CLIENTS: Final = b"clients"
+_MEMBERS: Final = b"members"
 
 
 class ActionError(ValueError):
@@ -165,6 +166,8 @@ def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> 
         return Action(DRAIN, "", where)
     if first == _CLIENTS:
         return Action(CLIENTS if method in READS else DISCONNECT, "", where)
+    if first == _MEMBERS and method not in READS:
+        return Action(MEMBERSHIP, "", where)
     return Action(method, path_text(segments), where)
 
 
