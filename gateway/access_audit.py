@@ -97,7 +97,7 @@ def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:
         "client_ca_file": _certificates,
         "client_crl_file": _revoked,
     }
-    for section in ("mqtt", "coap", "access"):
+    for section in ("mqtt", "coap", "console", "access"):
         for name, way in ways.items():
             path = getattr(getattr(settings, section), name, None)
             if path is not None:

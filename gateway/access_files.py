@@ -48,6 +48,7 @@ class AccessFiles:
         policy: what CoAP's peers may do.
         revoking: whose revocation lists count, and those of the files.
         oscore: of devices that protect their requests themselves.
+        console_tls: certificates over HTTPS, the console's own and those that it takes.
 
     """
 
@@ -60,6 +61,7 @@ class AccessFiles:
     policy: Policy
     revoking: Revoking
     oscore: tuple[OscoreKeys, ...]
+    console_tls: Tls | None
 
 
 def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
@@ -96,6 +98,7 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
         others,
         secure.revoking,
         oscore_keys_of(settings.coap.oscore_file),
+        secure.console,
     )
 
 
@@ -121,6 +124,7 @@ def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[C
         signing=secure.signing,
         expiring=secure.expiring,
         coap_tls=secure.coap,
+        console_tls=secure.console,
         revoking=secure.revoking,
     )
 

@@ -203,11 +203,19 @@ class LogSection:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSection:
-    """The HTTP listener for metrics and health; port 0 takes a free one, printed at start."""
+    """The HTTP listener for metrics and health; port 0 takes a free one, printed at start.
+
+    With ``certificate_file`` and ``key_file`` it speaks HTTPS. Who shows a certificate of
+    ``client_ca_file`` that is not in ``client_crl_file`` needs no password.
+    """
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 0
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    client_ca_file: Path | None = None
+    client_crl_file: Path | None = None
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -215,6 +223,14 @@ class ConsoleSection:
     def _faults(self) -> Iterator[Fault]:
         yield from checks.address("host", self.host)
         yield from checks.port("port", self.port)
+        needs = ("certificate_file", "key_file"), ("key_file", "certificate_file")
+        for name, other in (
+            *needs,
+            ("client_ca_file", "certificate_file"),
+            ("client_crl_file", "client_ca_file"),
+        ):
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                yield Fault(other, f"missing, and {name} is given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +289,7 @@ class GatewaySettings:
             why = f"'required', and mqtt.{lacks} is missing (docs/access.md, \"Links\")"
             yield Fault("tree.tls", why)
 
+        yield from self._console_faults()
         if self.keys.service is not None and not self.mqtt.has_link_files:
             yield Fault("keys.service", "needs mqtt.certificate_file and mqtt.client_ca_file")
         if self.keys.service is not None:
@@ -280,6 +297,13 @@ class GatewaySettings:
                 path: Path | None = getattr(self.mqtt, name)
                 if path is not None and path.suffix.lower() in (".p12", ".pfx"):
                     yield Fault(f"mqtt.{name}", "keys.service renews certificates in PEM alone")
+
+    def _console_faults(self) -> Iterator[Fault]:
+        own = self.console
+        is_seen = own.enabled and not checks.is_loopback(own.host)
+        if is_seen and own.certificate_file is None and self.access.password_file is not None:
+            why = "passwords of access.password_file would pass in the clear"
+            yield Fault("console.certificate_file", f"missing, and at {own.host} {why}")
 
     @property
     def sensors_dir(self) -> Path | None:

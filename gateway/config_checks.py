@@ -52,6 +52,14 @@ def is_wildcard(host: str) -> bool:
         return False
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _is_host_name(value: str) -> bool:
     labels = value.removesuffix(".").split(".")
     # A last label of digits is an address that was mistyped.

@@ -58,13 +58,15 @@ class ConsolePart:
         from gateway.console.visitors import Visitors  # noqa: PLC0415  # as above
 
         visitors = Visitors(files.policy, files.broker.passwords, settings.limits)
-        self._open = await open_console(own, core, node, routed, edge, visitors)
+        console = (visitors, files.console_tls)
+        self._open = await open_console(own, core, node, routed, edge, *console)
         self.address = join_host_port(own.host, self._open.port)
 
     def follow(self, files: AccessFiles) -> None:
         """Go by files that were read again."""
         if self._open is not None:
             self._open.visitors.follow(files.policy, files.broker.passwords)
+            self._open.console.follow(files.console_tls)
 
     async def stop(self) -> None:
         """Listen no more."""

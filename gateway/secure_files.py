@@ -13,7 +13,7 @@ from dtls.certificates import unusable_key
 from gateway import expiry
 from gateway.certificate_files import TlsFileError
 from gateway.certificates import stores
-from gateway.config import CoapSection, ConfigError, GatewaySettings, MqttSection
+from gateway.config import CoapSection, ConfigError, ConsoleSection, GatewaySettings, MqttSection
 from gateway.config_file import Fault
 from gateway.crl import Crl
 from gateway.expiry import Expiring
@@ -35,6 +35,7 @@ class SecureFiles:
         signing: of signatures, where links use TLS and signatures are on.
         expiring: when the certificates in them end.
         coap: of CoAP over DTLS.
+        console: of the console, where it speaks HTTPS.
         revoking: whose revocation lists count, and those of the files.
 
     """
@@ -44,6 +45,7 @@ class SecureFiles:
     signing: SigningFiles | None
     expiring: tuple[Expiring, ...]
     coap: Tls | None
+    console: Tls | None
     revoking: Revoking
 
 
@@ -69,6 +71,7 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> SecureFiles:
         None if links is None else _signing(settings, lists),
         _expiring(settings, lists),
         coap_tls(settings.coap, password, lists),
+        console_tls(settings.console, password, lists),
         revoking,
     )
 
@@ -149,6 +152,38 @@ def coap_tls(
         return tls
 
 
+def console_files(
+    console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> TlsFiles | None:
+    """Where the console's certificates are; None where it speaks HTTP; see `tls_files`."""
+    if not console.enabled or console.certificate_file is None or console.key_file is None:
+        return None
+    takes = ClientCertificate.NONE if console.client_ca_file is None else ClientCertificate.OPTIONAL
+    files = TlsFiles(
+        console.certificate_file,
+        console.key_file,
+        takes,
+        console.client_ca_file,
+        console.client_crl_file,
+        tuple(spread),
+    )
+    return stores.in_the_clear(files, password_file)
+
+
+def console_tls(
+    console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> Tls | None:
+    """What the console shows and takes; None where it speaks HTTP.
+
+    Raises:
+        ConfigError: a file is not usable; it names the field.
+
+    """
+    with _naming("console"):
+        files = console_files(console, password_file, spread)
+        return None if files is None else Tls(files)
+
+
 @contextmanager
 def _naming(section: str) -> Iterator[None]:
     """Have what is wrong with files of certificates name the field."""
@@ -168,6 +203,9 @@ def _expiring(settings: GatewaySettings, spread: Sequence[Crl]) -> tuple[Expirin
     with _naming("coap"):
         if (files := coap_files(settings.coap, password, spread)) is not None:
             found += expiry.read(files, "coap.")
+    with _naming("console"):
+        if (files := console_files(settings.console, password, spread)) is not None:
+            found += expiry.read(files, "console.")
     return found
 
 
@@ -199,6 +237,8 @@ def _revoking(settings: GatewaySettings) -> Revoking:
     password = settings.keys.password_file
     with contextlib.suppress(TlsFileError):
         return Revoking.read(
-            tls_files(settings.mqtt, password), coap_files(settings.coap, password)
+            tls_files(settings.mqtt, password),
+            coap_files(settings.coap, password),
+            console_files(settings.console, password),
         )
     return Revoking()

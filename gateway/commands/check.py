@@ -173,6 +173,8 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield lambda: access_files.policy(access)
     if (mqtt := sections["mqtt"]) is not None:
         yield lambda: secure_files.broker_tls(mqtt, password)
+    if (console := sections["console"]) is not None:
+        yield lambda: secure_files.console_tls(console, password)
     if settings is not None:
         yield lambda: access_files.read(settings)  # links too
 

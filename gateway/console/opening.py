@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gateway.edge import GatewayEdge
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
+    from gateway.tls.context import Tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ async def open_console(
     routed: RoutedPart | None,
     edge: GatewayEdge,
     visitors: Visitors,
+    tls: Tls | None = None,
 ) -> OpenConsole:
     """Listen.
 
@@ -52,6 +54,7 @@ async def open_console(
         routed: routed mode, None in mode ``flood``,
         edge: and all else.
         visitors: decide who may see them.
+        tls: what it shows and takes; None for HTTP.
 
     Raises:
         ConfigError: the address is in use, or not this machine's.
@@ -63,6 +66,7 @@ async def open_console(
             "/healthz": lambda: health.page(node.log),
         },
         visitors,
+        tls,
     )
     try:
         port = await console.start(own.host, own.port)

@@ -1,4 +1,4 @@
-"""A small HTTP listener for ``/metrics`` and ``/healthz``.
+"""A small HTTP listener for ``/metrics`` and ``/healthz``, over TLS where there is a certificate.
 
 It answers one request a connection, with pages that are made within the call. Connections, the
 size of a request and the time for all of it are bounded.
@@ -7,16 +7,22 @@ size of a request and the time for all of it are bounded.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
 
 from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
 from gateway.console.visitors import Refusal, Visitors
+from gateway.tls.certificates import CertificateError, PeerCertificate, identify
+from gateway.tls.context import Tls
+from gateway.tls.layer import TlsLayer
 
 CONNECTIONS_MAX = 16
 TIME_S = 5.0
 """From the connection to the last byte of the answer."""
+
+_log = logging.getLogger(__name__)
 
 Pages = Mapping[str, Callable[[], Page]]
 
@@ -27,12 +33,16 @@ class Console:
     Args:
         pages: makes the page of each path.
         visitors: decide who may see which; None where everybody may.
+        tls: what it shows, and whose certificates it takes; None for HTTP without TLS.
 
     """
 
-    def __init__(self, pages: Pages, visitors: Visitors | None = None) -> None:
+    def __init__(
+        self, pages: Pages, visitors: Visitors | None = None, tls: Tls | None = None
+    ) -> None:
         self._pages = pages
         self._visitors = visitors
+        self._tls = tls
         self._open: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self.refused = 0
@@ -63,8 +73,22 @@ class Console:
         for connection in list(self._open):
             connection.abort()
 
+    def follow(self, tls: Tls | None) -> None:
+        """Go by other certificates from the next connection on; TLS neither comes nor goes."""
+        if self._tls is not None and tls is not None:
+            self._tls = tls
+
     def _accept(self) -> asyncio.Protocol:
-        return _Connection(self)
+        connection = _Connection(self)
+        if self._tls is None:
+            return connection
+        return TlsLayer(
+            connection,
+            self._tls.context,
+            accepted=connection.accepted,
+            secured=connection.secured,
+            failed=connection.failed,
+        )
 
     def opened(self, connection: _Connection) -> bool:
         """Count a connection that has come, and return whether it is served."""
@@ -78,9 +102,13 @@ class Console:
         """Forget a connection that has gone."""
         self._open.discard(connection)
 
-    def refusal(self, request: HttpRequest, host: str) -> Refusal | Awaitable[Refusal]:
+    def refusal(
+        self, request: HttpRequest, host: str, certificate: PeerCertificate | None
+    ) -> Refusal | Awaitable[Refusal]:
         """See `Visitors.refusal`."""
-        return None if self._visitors is None else self._visitors.refusal(request, host)
+        if self._visitors is None:
+            return None
+        return self._visitors.refusal(request, host, certificate)
 
     def page(self, path: str) -> Page:
         """Return the page at a path, or one that says that there is none."""
@@ -94,15 +122,35 @@ class _Connection(asyncio.Protocol):
         self._exchange = HttpExchange()
         self._is_asked = False
         self._answering: asyncio.Task[None] | None = None
+        self._raw: asyncio.Transport | None = None
         self._transport: asyncio.Transport | None = None
+        self._certificate: PeerCertificate | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+    def accepted(self, transport: asyncio.Transport) -> bool:
+        self._raw = transport
         if not self._console.opened(self):
-            self._transport.abort()
-            return
+            transport.abort()
+            return False
         self._deadline = asyncio.get_running_loop().call_later(TIME_S, self.abort)
+        return True
+
+    def secured(self, der: bytes | None) -> bool:
+        if der is not None:
+            try:
+                self._certificate = identify(der)
+            except CertificateError as error:
+                _log.debug("a visitor of the console: %s", error)
+                return False
+        return True
+
+    def failed(self, error: Exception) -> None:
+        _log.debug("a visitor of the console: TLS handshake failed: %s", error)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        made = cast(asyncio.Transport, transport)
+        if self._raw is not None or self.accepted(made):
+            self._transport = made
 
     def data_received(self, data: bytes) -> None:
         if self._is_asked or self._transport is None:
@@ -117,7 +165,7 @@ class _Connection(asyncio.Protocol):
             self._serve(request, str(self._transport.get_extra_info("peername")[0]))
 
     def _serve(self, request: HttpRequest, host: str) -> None:
-        refusal = self._console.refusal(request, host)
+        refusal = self._console.refusal(request, host, self._certificate)
         if refusal is None or isinstance(refusal, HTTPStatus):
             self._answer(self._page(request, refusal))
         else:
@@ -143,5 +191,5 @@ class _Connection(asyncio.Protocol):
         self._console.closed(self)
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        if self._raw is not None:
+            self._raw.abort()

@@ -1,8 +1,8 @@
 """Who asks the console, and which pages it may see.
 
 Who is on this machine needs no proof. Others name a user of the password file and its password
-(Basic, RFC 7617), which nothing hides on the way: the console listens on loopback unless the
-configuration says otherwise.
+(Basic, RFC 7617), which TLS hides on the way unless only this machine reaches the console; or they
+show a certificate there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from gateway.console.exchange import HttpRequest
 from gateway.failed_attempts import FailedAttempts
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
+from gateway.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGER, Principal
 from gateway.policy.principal import CONSOLE as CONSOLE_USER
-from gateway.policy.principal import LOCAL, NAMELESS, STRANGER, Principal
 from gateway.shares.password_checks import PasswordChecks
+from gateway.tls.certificates import PeerCertificate
 
 LIVENESS: Final = "/healthz"
 """Anybody is told that the gateway can do its work, and no more."""
@@ -59,16 +60,22 @@ class Visitors:
         self._passwords = passwords
         self._proved.clear()
 
-    def refusal(self, request: HttpRequest, host: str) -> Refusal | Awaitable[Refusal]:
+    def refusal(
+        self, request: HttpRequest, host: str, certificate: PeerCertificate | None = None
+    ) -> Refusal | Awaitable[Refusal]:
         """What a visitor is answered with that may not see a page.
 
         Args:
-            request: what it asks for.
+            request: what it asks for; a password in it counts before a certificate.
             host: its address.
+            certificate: what it has shown, verified.
 
         """
         if request.path == LIVENESS:
             return None
+        if not request.authorization and certificate is not None:
+            shown = self._policy.principal(CERTIFICATE, certificate.name, certificate.roles)
+            return self._decided(shown, request)
         if not request.authorization:
             kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
             return self._decided(self._policy.principal(kind), request)

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from inspect import isawaitable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
+from authority import Authority, Issued
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
+from gateway.config import (
+    AccessSection,
+    ConfigError,
+    ConsoleSection,
+    GatewaySection,
+    GatewaySettings,
+    TreeSection,
+)
 from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError
 from gateway.console.server import Console
 from gateway.console.visitors import Visitors
 from gateway.policy import policy_file
 from gateway.policy.open_policy import OPEN
 from gateway.policy.policy import Policy
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 SECRET = b"open: sesame"
 PASSWORDS = Passwords({"alice": PasswordHasher(1, 8, 1).hash(SECRET)})
@@ -28,6 +41,7 @@ POLICY = """version = 1
 [roles.dashboards]
 allow = ["console /metrics"]
 """
+DENIED = '[[rules]]\nwho = ["local"]\ndeny = ["console /#"]\n'
 HERE, ELSEWHERE = "127.0.0.1", "192.0.2.7"
 OK = None
 
@@ -128,8 +142,8 @@ def test_two_proofs_in_one_request_are_none() -> None:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    denied = policy(POLICY + '[[rules]]\nwho = ["local"]\ndeny = ["console /#"]\n')
-    console = Console({"/metrics": lambda: Page("text/plain", b"up 1\n")}, visitors(denied))
+    door = visitors(policy(POLICY + DENIED))
+    console = Console({"/metrics": lambda: Page("text/plain", b"up 1\n")}, door)
     yield await console.start("127.0.0.1", 0)
     await console.stop()
 
@@ -148,3 +162,98 @@ async def test_over_http_a_browser_is_told_what_it_takes(port: int) -> None:
     assert b'\r\nWWW-Authenticate: Basic realm="hedgerow", charset="UTF-8"\r\n' in refused
     proof = b"Authorization: " + request(user="alice").authorization.encode() + b"\r\n"
     assert (await ask(proof)).endswith(b"\r\n\r\nup 1\n")
+
+
+class Secure:
+    """A console over HTTPS that takes certificates of a test's authority."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self._own = self.authority.issue("gw", is_server=True)
+        self._crl = folder / "crl.pem"
+        pages = {"/metrics": lambda: Page("text/plain", b"up 1\n")}
+        rules = '"cert:scraper" = ["dashboards"]\n[roles.dash'
+        decides = policy(POLICY.replace("[roles.dash", rules) + DENIED)
+        self.console = Console(pages, visitors(decides), self.revoke())
+        self.port = 0
+
+    def revoke(self, *issued: Issued) -> Tls:
+        self._crl.write_bytes(self.authority.revoke(*issued))
+        own = (self._own.certificate, self._own.key, ClientCertificate.OPTIONAL)
+        return Tls(TlsFiles(*own, self.authority.file, self._crl))
+
+    async def ask(self, issued: Issued | None = None, proof: bytes = b"") -> bytes:
+        context = self.authority.client_context(issued)
+        reader, writer = await asyncio.open_connection("localhost", self.port, ssl=context)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + proof + b"\r\n")
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@pytest.fixture
+async def secure(tmp_path: Path) -> AsyncIterator[Secure]:
+    made = Secure(tmp_path)
+    made.port = await made.console.start("127.0.0.1", 0)
+    yield made
+    await made.console.stop()
+
+
+async def test_over_https_a_password_or_a_certificate_opens_a_page(secure: Secure) -> None:
+    proof = b"Authorization: " + request(user="alice").authorization.encode() + b"\r\n"
+    scraper = secure.authority.issue("scraper")
+    assert (await secure.ask(proof=proof)).endswith(b"up 1\n")
+    assert (await secure.ask(scraper)).endswith(b"up 1\n")
+    assert (await secure.ask()).startswith(b"HTTP/1.1 401 ")
+    assert (await secure.ask(secure.authority.issue("other"))).startswith(b"HTTP/1.1 403 ")
+
+    secure.console.follow(secure.revoke(scraper))
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await secure.ask(scraper)
+    assert (await secure.ask(proof=proof)).endswith(b"up 1\n")
+
+
+async def test_over_https_nothing_is_told_in_the_clear(secure: Secure) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", secure.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(20):
+        assert b"HTTP" not in await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("console", "fault"),
+    [
+        ({"host": "0.0.0.0"}, "console.certificate_file"),  # what is refused
+        ({"host": "192.0.2.7"}, "console.certificate_file"),
+        ({"host": "192.0.2.7", "enabled": False}, ""),
+        ({"host": "127.0.0.2"}, ""),
+        ({"host": "::1"}, ""),
+        ({"host": "::", "certificate_file": Path("c"), "key_file": Path("k")}, ""),
+        ({"certificate_file": Path("c")}, "console.key_file"),
+        ({"key_file": Path("k")}, "console.certificate_file"),
+        ({"client_ca_file": Path("a")}, "console.certificate_file"),
+    ],
+)
+def test_passwords_are_taken_over_tls_or_on_this_machine_alone(
+    console: dict[str, Any], fault: str
+) -> None:
+    own = GatewaySection(id="gw", state_dir=Path("state"))
+    tree = TreeSection(key_file=Path("key"), tls="off", discovery=False)
+    passwords = AccessSection(password_file=Path("passwords"))
+
+    def settings(access: AccessSection) -> str:
+        try:
+            section = ConsoleSection(**console)
+        except ConfigError as error:
+            return f"console.{error.where}"
+        try:
+            GatewaySettings(own, tree, console=section, access=access)
+        except ConfigError as error:
+            return error.where
+        return ""
+
+    assert settings(passwords) == fault
+    if "host" in console:
+        assert settings(AccessSection()) == ""
