@@ -163,7 +163,8 @@ async def open_broker(
     )
     permissions = guard if guard.has_rules else None
     told = [each for each in (plugins.events, events) if each is not None]
-    hooks = Hooks(guard.authentication, tree, links, permissions, told, interest)
+    ranks = guard if access.policy is not None else None
+    hooks = Hooks(guard.authentication, tree, links, permissions, told, interest, ranks)
     durable = None if memory is None else _durable(memory)
     core = DataPlane(hooks, settings.limits, durable, refusals)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)

@@ -105,6 +105,13 @@ class TopicPermissions(Protocol):
         """Whether it isn't told why it may not subscribe to a filter (section 3.9.3)."""
 
 
+class Ranks(Protocol):
+    """Knows for whom room is kept free."""
+
+    def is_operator(self, client: Client) -> bool:
+        """Whether a client that has proved who it is has a role that includes the operator's."""
+
+
 class Tree(Protocol):
     """Takes what clients publish into the log and to other gateways."""
 
@@ -187,6 +194,7 @@ class Hooks:
         permissions: decides which topics a client may use; None for all.
         events: are told of clients, one after the other.
         interest: is told what all sessions together want; None where nobody asks.
+        ranks: knows who the operators are; None where nobody is one, and no room kept free.
 
     """
 
@@ -196,3 +204,4 @@ class Hooks:
     permissions: TopicPermissions | None = None
     events: Sequence[Events] = ()
     interest: Demand | None = None
+    ranks: Ranks | None = None

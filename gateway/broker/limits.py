@@ -32,6 +32,7 @@ class Limits:
     """The broker's limits; sizes in bytes, times in seconds."""
 
     connections: int = 1_000
+    """Of them one in 32 is for operators, and for those who have not said yet who they are."""
     connections_per_address: int = 1_000
     connections_per_user: int = 800
     """Clients of one user that are connected; of all without a user name as well."""

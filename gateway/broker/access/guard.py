@@ -12,8 +12,9 @@ from gateway.broker.hooks import Client, Verdict
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import ReasonCode
+from gateway.policy.built_in import OPERATOR
 from gateway.policy.policy import Policy
-from gateway.policy.principal import CERTIFICATE, STRANGER, USER
+from gateway.policy.principal import CERTIFICATE, STRANGER, USER, Principal
 from gateway.policy.rights import Rights
 from gateway.tls.context import Tls
 from tree_handler.routing.topic_filters import proper
@@ -50,7 +51,9 @@ class Access:
 
 
 class Guard:
-    """Decides for the broker: `hooks.TopicPermissions`, and has its `hooks.Authenticator`.
+    """Decides for the broker: `hooks.TopicPermissions` and `hooks.Ranks`.
+
+    It has its `hooks.Authenticator`.
 
     A topic must be allowed by the policy and by the plugins.
 
@@ -133,17 +136,23 @@ class Guard:
         rules = self._rules_of(client)
         return rules is not None and rules.is_concealed(topic_filter)
 
+    def is_operator(self, client: Client) -> bool:
+        """See `hooks.Ranks`."""
+        policy = self._access.policy
+        return policy is None or OPERATOR in policy.all_roles(self._known(client, policy).roles)
+
     def _rules_of(self, client: Client) -> Rights | None:
         policy = self._access.policy
         if policy is None:
             return None
+        return policy.rights(self._known(client, policy), client.client_id)
+
+    def _known(self, client: Client, policy: Policy) -> Principal:
         if client.certificate is not None:
-            known = policy.principal(CERTIFICATE, client.certificate.name, client.certificate.roles)
-        elif user := self.authentication.user(client):
-            known = policy.principal(USER, user)
-        else:
-            known = policy.principal(STRANGER)
-        return policy.rights(known, client.client_id)
+            return policy.principal(CERTIFICATE, client.certificate.name, client.certificate.roles)
+        if user := self.authentication.user(client):
+            return policy.principal(USER, user)
+        return policy.principal(STRANGER)
 
 
 def _restrict(core: DataPlane, session: Session, access: Rights) -> None:

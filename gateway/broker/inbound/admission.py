@@ -183,7 +183,9 @@ class Admission:
         if sessions.comes_too_often(client):
             self.refuse(peer, ReasonCode.CONNECTION_RATE_EXCEEDED, "comes again too often", client)
             return
-        if why_full := sessions.why_full(client, old):
+        ranks = self._hooks.ranks
+        is_operator = ranks is None or ranks.is_operator(client)
+        if why_full := sessions.why_full(client, old, is_operator=is_operator):
             self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, why_full, client)
             return
         expiry_s = self._expiry_s(connect)

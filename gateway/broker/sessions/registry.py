@@ -17,6 +17,8 @@ from gateway.broker.sessions.wills import Wills
 from gateway.mqtt import Will
 from tree_handler.rate_limit import RateLimit
 
+KEPT_FREE: Final = 32
+"""One in so many connections takes none but operators, and who has not said yet who it is."""
 MOST_REMEMBERED: Final = 10_000
 """Clients of which it is remembered how often they came."""
 
@@ -73,12 +75,13 @@ class Sessions:
         """How many there are."""
         return len(self._by_client)
 
-    def why_full(self, client: Client, session: Session | None) -> str:
+    def why_full(self, client: Client, session: Session | None, *, is_operator: bool = True) -> str:
         """Why a client may not come in for want of room; empty if it may.
 
         Args:
             client: who comes.
             session: that it has already.
+            is_operator: whether room is kept free for such as it is.
 
         """
         limits, owner = self._budget.limits, client.owner
@@ -87,6 +90,9 @@ class Sessions:
         if session is None and self._of_owner[owner] >= limits.sessions_per_user:
             return "too many sessions of this user"
         is_one_more = session is None or session.channel is None
+        most = limits.connections - limits.connections // KEPT_FREE
+        if is_one_more and not is_operator and self.connected >= most:
+            return "too many connections, but for operators"
         if is_one_more and self._connected_of[owner] >= limits.connections_per_user:
             return "too many connections of this user"
         return ""

@@ -15,6 +15,7 @@ from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.mqtt import Disconnect, PingReq, PingResp, Publish, ReasonCode, Version, Will
+from gateway.policy import policy_file
 from gateway.policy.older import AccessPolicy, Rules
 from gateway.policy.policy import Policy
 from tree_handler.batch import Entry
@@ -31,8 +32,8 @@ Start = Callable[..., Awaitable[Bench]]
 async def start() -> Any:
     async with AsyncExitStack() as stack:
 
-        async def started(policy: AccessPolicy | None = None, **options: Any) -> Bench:
-            control = None if policy is None else Policy(policy.told())
+        async def started(policy: AccessPolicy | Policy | None = None, **options: Any) -> Bench:
+            control = Policy(policy.told()) if isinstance(policy, AccessPolicy) else policy
             bench = Bench(**{"passwords": PASSWORDS, "policy": control, **options})
             await bench.start()
             stack.push_async_callback(bench.stop)
@@ -131,6 +132,38 @@ async def test_right_passwords_are_never_held_back(start: Start) -> None:
     bench = await start(limits=Limits(failures_at_once=3, failures_per_s=0.001))
     for i in range(10):
         await bench.connect(f"c{i}", **who("alice"))
+
+
+CHIEF = """version = 1
+[principals]
+"user:alice" = ["chief"]
+[roles.chief]
+includes = ["admin"]
+"""
+FLOODED = Limits(connections=32, connections_per_user=32)
+
+
+async def test_where_connections_are_full_an_operator_still_gets_in(start: Start) -> None:
+    """One of 32 is for operators; who has said nothing yet makes room for them."""
+    told = (
+        'version = 1\n[principals]\n"user:alice" = ["chief"]\n[roles.chief]\nincludes = ["admin"]\n'
+    )
+    bench = await start(Policy(policy_file.parse(told, "access.toml")), limits=FLOODED)
+    flood = [await bench.connect(f"b{number}", **who("bob")) for number in range(31)]
+    one_more = await bench.open()
+    assert await one_more.connect("b31", **who("bob")) == ReasonCode.QUOTA_EXCEEDED
+    await gone(bench, 31)
+    silent = await bench.open()
+    await bench.connect("a", **who("alice"))
+    assert await silent.next() is None
+    assert await (await bench.open()).next() is None  # now there is none for anybody
+    assert len(flood) == bench.broker.client_count - 1
+
+
+async def test_where_nobody_is_an_operator_no_room_is_kept_free(start: Start) -> None:
+    bench = await start(limits=FLOODED, anonymous=True)
+    for number in range(32):
+        await bench.connect(f"c{number}")
 
 
 # -- publish, subscribe, delivery ------------------------------------------------------------------
