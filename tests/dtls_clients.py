@@ -86,6 +86,7 @@ class DtlsPeer:
         self.session = DtlsSession(context)
         self._context = context
         self._limit_s = limit_s
+        self._received: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -133,6 +134,21 @@ class DtlsPeer:
                         raise ConnectionResetError(self.session.reason)
                     if found := self.session.received():
                         return found[0]
+
+    def send(self, datagram: bytes) -> None:
+        """Send a message."""
+        self.session.send(datagram)
+        self._flush()
+
+    async def next(self) -> bytes:
+        """Wait for a message."""
+        async with asyncio.timeout(self._limit_s):
+            while not (found := self._received):
+                await self._turn()
+                if self.session.state is SessionState.CLOSED:
+                    raise ConnectionResetError(self.session.reason)
+                found += self.session.received()
+        return found.pop(0)
 
     async def closed(self) -> str:
         """Wait until the server ends the session."""

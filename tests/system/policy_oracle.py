@@ -58,6 +58,8 @@ OF_ALL = (
     Line("psk:device", ALLOW, "PUT", "/sensors/valve", "campus/south/gw-b"),
     Line("oscore:reader", DENY, "GET", "/rd-lookup/#"),
     Line("valves", DENY, "publish", "water/#", "campus/south"),
+    Line("cert:operator", DENY, "clients"),
+    Line("cert:device", ALLOW, "GET", "/status", "campus/south"),
     Line("stranger", ALLOW, "GET", "/rd-lookup/ep"),
     Line("*", DENY, "GET", "/sensors/secret"),
     Line("*", DENY, "subscribe", "hidden/#"),
@@ -65,8 +67,8 @@ OF_ALL = (
 
 
 def file() -> str:
-    """The policy as TOML."""
-    text = "version = 1\n[principals]\n"
+    """The policy as TOML; certificates name their roles themselves."""
+    text = 'version = 1\n[principals]\n"cert:nobody" = []\n'
     for name in NAMES:
         roles = "[]" if name == "nobody" else f'["{name}"]'
         text += "".join(
@@ -197,5 +199,6 @@ def everybody() -> Iterator[tuple[str, str]]:
     for name in NAMES:
         yield "psk", name
         yield "oscore", name
+        yield "cert", name
     yield "local", ""
     yield "stranger", ""

@@ -18,6 +18,8 @@ import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
 from argon2 import PasswordHasher
+from authority import Authority, Issued
+from dtls_clients import CertificateClientContext, DtlsPeer
 from mqtt_peer import Peer
 from policy_oracle import NAMES, PLACES, PUBLIC, everybody, file, may
 
@@ -68,6 +70,7 @@ COAP_ACTIONS = (
     CoapAction("POST", "/rd", "POST", "/rd?ep=e#&base=coap://e.example&lt=60", LINKS, ("2.01",)),
     CoapAction("clients", "", "GET", "/clients"),
     CoapAction("disconnect", "", "POST", "/clients?id=nobody", b"", ("4.04",)),
+    CoapAction("membership", "", "DELETE", "/members?id=nobody", b"", ("4.04",)),
     CoapAction("drain", "", "POST", "/drain", b"", ("2.04",)),
 )
 TOPICS = ("water/1", "secret/1", "hidden/1", *(f"campus/south/{name}/t" for name in NAMES))
@@ -79,6 +82,8 @@ class Pair:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.authority = Authority(folder)
+        self._issued = self.authority.issue("localhost", is_server=True)
         hasher = PasswordHasher(1, 8, 1)
         oscore = "".join(
             f'[{name}]\nmaster_secret = "{KEY.hex()}"\nsender_id = "01"\n'
@@ -114,6 +119,9 @@ port = 0
 dtls_port = 0
 psk_file = "psk"
 oscore_file = "oscore.toml"
+certificate_file = "{self._issued.certificate}"
+key_file = "{self._issued.key}"
+client_ca_file = "{self.authority.file}"
 public = {list(PUBLIC)!r}
 [tree]
 key_file = "tree.key"
@@ -264,7 +272,38 @@ class PskPeer:
         await self._client.close()
 
 
-AnyPeer = OscoreDevice | PlainPeer | PskPeer
+class CertificatePeer:
+    """A peer with a certificate, over one DTLS session."""
+
+    def __init__(self, shown: Issued, authority: Authority, at: str) -> None:
+        self._numbers = itertools.count(1)
+        port = int(at.rpartition(":")[2])
+        self._peer = DtlsPeer(CertificateClientContext(shown, authority), port)
+
+    async def open(self) -> None:
+        await self._peer.handshake()
+
+    async def ask(self, method: str, path: str, payload: bytes, content_format: int) -> str:
+        number = next(self._numbers)
+        message = aiocoap.Message(code=getattr(Code, method), payload=payload)
+        message.set_request_uri(f"coaps://x{path}", set_uri_host=False)
+        message.opt.content_format = content_format if payload else None
+        message.mid, message.mtype, message.token = number, aiocoap.CON, bytes([number])
+        self._peer.send(message.encode())
+        while True:
+            answer = aiocoap.Message.decode(await self._peer.next())
+            if answer.mtype is aiocoap.CON:
+                taken = aiocoap.Message(code=aiocoap.EMPTY)
+                taken.mid, taken.mtype = answer.mid, aiocoap.ACK
+                self._peer.send(taken.encode())
+            if answer.token == message.token:
+                return str(answer.code.dotted)
+
+    async def close(self) -> None:
+        self._peer.close()
+
+
+AnyPeer = OscoreDevice | PlainPeer | PskPeer | CertificatePeer
 
 
 async def peer_of(pair: Pair, kind: str, name: str, gateway: str) -> AnyPeer:
@@ -272,6 +311,12 @@ async def peer_of(pair: Pair, kind: str, name: str, gateway: str) -> AnyPeer:
     host, _, port = at["coap"].rpartition(":")
     if kind == "psk":
         return PskPeer(name, at["coaps"])
+    if kind == "cert":
+        roles = [] if name == "nobody" else [name]
+        shown = pair.authority.issue(name, roles=roles)
+        shower = CertificatePeer(shown, pair.authority, at["coaps"])
+        await shower.open()
+        return shower
     if kind == "oscore":
         device = OscoreDevice(pair.folder / f"numbers-{gateway}-{name}", name, int(port))
         await device.open()
@@ -306,7 +351,7 @@ async def test_over_coap_here_and_through_another_gateway(pair: Pair, drained: l
             await peer.close()
     assert not wrong, "\n".join(wrong)
     assert len(drained) == drains > 0
-    assert tried == 16 * 3 * len(COAP_ACTIONS)
+    assert tried == (3 * len(NAMES) + 2) * 3 * len(COAP_ACTIONS)
 
 
 # -- MQTT ------------------------------------------------------------------------------------------
