@@ -248,12 +248,13 @@ class _Story:
 
 def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
     """Whether all gateways agree on the root, are linked to each other and form one tree."""
-    edges = {
-        frozenset((name, neighbour["id"]))
+    ways = {
+        (name, neighbour["id"])
         for name, status in statuses.items()
         for neighbour in status["neighbours"]
         if neighbour["forwarding"] and neighbour["id"] in statuses
     }
+    edges = {frozenset((one, other)) for one, other in ways if (other, one) in ways}
     linked = all(
         len({n["id"] for n in status["neighbours"]} & statuses.keys()) == gateways - 1
         for status in statuses.values()
