@@ -15,17 +15,17 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgpack
 
 from gateway import replaced_file
 from gateway.access_audit import TRAIL as AUDIT
 from gateway.audit import AuditTrail
-from gateway.config import GatewaySection, TreeSection
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
-from tree_handler.absence import Absence, AbsenceNotice
+from tree_handler.absence import AbsenceNotice
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
@@ -36,9 +36,6 @@ from tree_handler.rate_limit import RateLimit
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
 FILE_NAME = "members"
-LOOKS = 4
-"""So often in the time-out of a member its root looks for it."""
-
 NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
 """Changes of members in the audit trail: a member that comes and goes can't fill it."""
 
@@ -52,25 +49,6 @@ class _Told:
     node: TreeNode
     record: MemberRecord
     in_log: OwnRecord
-
-
-def record_of(
-    own: GatewaySection, epoch: int, address: str, ports: Mapping[str, int], capability: float
-) -> MemberRecord:
-    """What a gateway tells of itself when it starts.
-
-    Args:
-        own: its section of the configuration.
-        epoch: its boot epoch.
-        address: where others reach it.
-        ports: that are open, by scheme.
-        capability: to be root.
-
-    """
-    mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
-    return MemberRecord(
-        own.id, epoch, 0, own.domain, own.group, address, mqtt, coap, coaps, capability
-    )
 
 
 class Members:
@@ -114,6 +92,12 @@ class Members:
         logged = node.publish(entry, control=True)
         if logged is not None:
             logged.add_done_callback(partial(self._is_logged, told, record, first))
+
+    def change(self, **fields: Any) -> None:
+        """Tell the fleet what is another one now of this gateway's record; see `MemberRecord`."""
+        told = self._told
+        if told is not None:
+            self.publish(told.node, dataclasses.replace(told.record, **fields))
 
     @staticmethod
     def _is_logged(
@@ -193,8 +177,11 @@ class Members:
 
     def _absence(self, notice: AbsenceNotice, header: Header, *, is_news: bool) -> None:
         was_known = self.known.get(notice.id) is not None
-        self.known.is_absent(notice)
         told = self._told
+        if not is_news or (told is not None and notice.id == told.record.id):
+            self.known.is_absent(notice)
+        else:
+            self.known.is_said_absent(notice)
         if told is None or notice.id != told.record.id:
             # One of an earlier life, or out of the log, says nothing of who is there now.
             if is_news and was_known and self.known.get(notice.id) is None:
@@ -207,51 +194,3 @@ class Members:
             version = notice.version if notice.epoch == own.epoch else own.version
             told.record = dataclasses.replace(own, version=version)
             self.publish(told.node, told.record)
-
-
-class MemberWatch:
-    """Tells the fleet, at the root, who is absent: a `Part` without messages between neighbours.
-
-    Args:
-        node: this gateway's.
-        members: whose records are looked at.
-        tree: the configuration's section.
-
-    """
-
-    topics: frozenset[bytes] = frozenset()
-
-    def __init__(self, node: TreeNode, members: Members, tree: TreeSection) -> None:
-        self._node = node
-        self._members = members
-        self._absence = Absence(tree.member_timeout_s)
-        self._interval_s = tree.member_timeout_s / LOOKS
-        self._look_at_s = 0.0
-
-    def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
-
-    def link_down(self, link: int, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
-
-    def tree_changed(self, now: float) -> None:
-        """See `Part`: this gateway may be the root now, or no longer."""
-        self.handle_timer(now)
-
-    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
-
-    def next_timer(self) -> float:
-        """See `Part`."""
-        return self._look_at_s
-
-    def handle_timer(self, now: float) -> None:
-        """See `Part`."""
-        self._look_at_s = now + self._interval_s
-        own_id = self._node.tree.identity.gateway_id
-        present = (
-            {own_id, *self._node.locator.reached} if self._node.tree.root_id == own_id else None
-        )
-        for notice in self._absence.look(self._members.known, present, now):
-            _log.warning("%s is out of reach: it is taken out of the fleet's records", notice.id)
-            self._members.take_out(self._node, notice, own_id)

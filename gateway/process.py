@@ -8,7 +8,6 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -55,7 +54,8 @@ from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
 from gateway.member_roll import MemberRoll
-from gateway.membership import Members, MemberWatch, record_of
+from gateway.member_watch import MemberWatch
+from gateway.membership import Members
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.status import GatewayStatus
@@ -145,7 +145,8 @@ class GatewayProcess:
         self._stack.callback(self._proof.close)
         self._proof.ride_on(self._node, own.id, epoch, files.revoking)
         self._routed = self._make_routed(own.state_dir)
-        self._node.add_part(MemberWatch(self._node, self._members, self._settings.tree))
+        self._watch = MemberWatch(self._node, self._members, self._settings.tree)
+        self._node.add_part(self._watch)
         self._broker = await self._start_broker(files)
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
@@ -170,8 +171,8 @@ class GatewayProcess:
             drain=self._drain,
             edge=edge,
         )
-        core = self._broker.core
-        await self._console.start(self._settings, files, core, self._node, self._routed, edge)
+        about = self._broker.core, self._node, self._routed, edge
+        await self._console.start(self._settings, files, *about)
         self._stack.push_async_callback(self._console.stop)
         self._use(files)
         try:
@@ -351,8 +352,9 @@ class GatewayProcess:
         return server
 
     def _record(self) -> MemberRecord:
-        own, ports = self._settings.gateway, self._broker.ports | self._coap.ports
-        return record_of(own, self._life.epoch, self._addresses.own, ports, self._capability)
+        ports = self._broker.ports | self._coap.ports
+        life = self._life.epoch, self._capability
+        return state.record(self._settings.gateway, *life, self._addresses.own, ports)
 
     def _tell_listeners(self, state_dir: Path) -> None:
         listeners = self._addresses.at(self._broker.ports | self._coap.ports)
@@ -376,6 +378,7 @@ class GatewayProcess:
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)
+        self._watch.hear(entry, header)
         self._copied_card.receive(entry, header)
         self._proof.receive(entry, header)
         self._site.receive(entry.topic, entry.payload)
@@ -386,6 +389,5 @@ class GatewayProcess:
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""
         self._readings.end()
-        record = dataclasses.replace(self._record(), draining=True)
-        self._members.publish(self._node, record)
+        self._members.change(draining=True)
         _log.info("%s is draining", self._settings.gateway.id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 from tree_handler.batch import Entry
+from tree_handler.member import MemberRecord
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +101,27 @@ def open_log(settings: GatewaySettings) -> MessageLog:
     if log.cut_bytes:
         _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
     return log
+
+
+def record(
+    own: GatewaySection, epoch: int, capability: float, address: str, ports: Mapping[str, int]
+) -> MemberRecord:
+    """What a gateway tells the fleet of itself at its start.
+
+    Args:
+        own: who it is, and its place.
+        epoch: its boot epoch.
+        capability: what it is elected by.
+        address: where others reach it.
+        ports: that are open, by scheme.
+
+    """
+    mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
+    return MemberRecord(
+        *(own.id, epoch, 0, own.domain, own.group),
+        *(address, mqtt, coap, coaps),
+        capability,
+    )
 
 
 def count_start(state_dir: Path) -> int:

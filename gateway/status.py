@@ -100,4 +100,5 @@ class GatewayStatus:
             "parent": hierarchy.parents[own_id],
             "substitutes": hierarchy.substitutes(own_id),
             "children": hierarchy.children[own_id],
+            "suspects": sorted(self.members.suspects),
         }

@@ -12,7 +12,8 @@ The rule, stated here and nowhere else:
 - the first of a group in this order is the head of the group, the first of a domain and its
   groups is the head of the domain, the first of all is the root. So heads nest: a head of a
   domain that belongs to a group is the head of that group too;
-- a gateway of capability 0 (a collector) heads nothing;
+- a gateway of capability 0 (a collector) heads nothing, and neither does a suspect: one that
+  the tree has lost (`tree_handler.suspicion`). Gateways that see the same tree suspect the same;
 - a gateway's parent is the head of its group, else of its domain, else the root: the first
   of these that is not itself. Its substitutes are those that would be its parent in turn if
   each one before them were gone.
@@ -21,7 +22,7 @@ The rule, stated here and nowhere else:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_handler.absence import AbsenceNotice
@@ -63,12 +64,19 @@ class Hierarchy:
     _all: list[MemberRecord]
     _domains: Mapping[str, list[MemberRecord]]
     _groups: Mapping[_Group, list[MemberRecord]]
+    _suspects: Collection[str]
 
     @classmethod
-    def of(cls, records: Iterable[MemberRecord]) -> Hierarchy:
-        """Compute the hierarchy of a set of records, one for each gateway."""
+    def of(cls, records: Iterable[MemberRecord], suspects: Collection[str] = ()) -> Hierarchy:
+        """Compute the hierarchy of a set of records, one for each gateway.
+
+        Args:
+            records: of all.
+            suspects: ids of those that head nothing now.
+
+        """
         ordered = sorted(records, key=_order)
-        heads = [record for record in ordered if record.capability > 0]
+        heads = [r for r in ordered if r.capability > 0 and r.id not in suspects]
         domains: dict[str, list[MemberRecord]] = {}
         groups: dict[_Group, list[MemberRecord]] = {}
         for record in heads:
@@ -88,6 +96,7 @@ class Hierarchy:
             _all=heads,
             _domains=domains,
             _groups=groups,
+            _suspects=suspects,
         )
         found: dict[str, list[str]] = {}
         for record in ordered:
@@ -115,8 +124,9 @@ class Hierarchy:
             self._all,
         )
         order = _order(record)
+        heads_nothing = record.capability == 0 or record.id in self._suspects
         for other in itertools.chain.from_iterable(
-            itertools.takewhile(lambda other: record.capability == 0 or _order(other) < order, pool)
+            itertools.takewhile(lambda other: heads_nothing or _order(other) < order, pool)
             for pool in pools
         ):
             if other.id not in given:
@@ -137,6 +147,41 @@ class Membership:
     _absent: dict[str, tuple[int, int]] = field(default_factory=dict)
     _records: dict[str, MemberRecord] = field(default_factory=dict)
     _hierarchy: Hierarchy | None = None
+    _suspects: frozenset[str] | None = None
+    _claimed: dict[str, AbsenceNotice] = field(default_factory=dict)
+    _listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """Ids of those that head nothing, since the tree has lost them."""
+        return self._suspects or frozenset()
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call this after each change of what `hierarchy` follows from."""
+        self._listeners.append(changed)
+
+    def suspect(self, suspects: frozenset[str]) -> None:
+        """These head nothing from now on, and all others may; see `tree_handler.suspicion`."""
+        if suspects != self._suspects:
+            self._suspects = suspects
+            self._changed()
+        for gateway_id in self._claimed.keys() & suspects:
+            self.is_absent(self._claimed[gateway_id])
+
+    def is_said_absent(self, notice: AbsenceNotice) -> bool:
+        """Take another gateway's word for an absence; tell whether it is news and counts.
+
+        Of one that is there, as far as this gateway knows, it counts only when it is suspect: it
+        has been told as well, and tells its record anew.
+        """
+        if self._suspects is None or notice.id in self._suspects or notice.id not in self._records:
+            return self.is_absent(notice)
+        claimed = self._claimed.get(notice.id)
+        if notice.mark > self._absent.get(notice.id, _NEVER) and (
+            claimed is None or notice.mark > claimed.mark
+        ):
+            self._claimed[notice.id] = notice
+        return False
 
     def update(self, record: MemberRecord) -> bool:
         """Take a record; tell whether it is news.
@@ -157,7 +202,11 @@ class Membership:
         ):
             return False
         self._records[record.id] = record
-        self._hierarchy = None
+        claimed = self._claimed.get(record.id)
+        if claimed is not None and (record.epoch, record.version) > claimed.mark:
+            # Everywhere else it is void as well, whatever comes first.
+            self._absent[record.id] = self._claimed.pop(record.id).mark
+        self._changed()
         return True
 
     def is_absent(self, notice: AbsenceNotice) -> bool:
@@ -168,10 +217,11 @@ class Membership:
             self.refused += 1
             return False
         self._absent[notice.id] = notice.mark
+        self._claimed.pop(notice.id, None)
         known = self._records.get(notice.id)
         if known is not None and (known.epoch, known.version) <= notice.mark:
             del self._records[notice.id]
-            self._hierarchy = None
+            self._changed()
         return True
 
     def get(self, gateway_id: str) -> MemberRecord | None:
@@ -213,8 +263,13 @@ class Membership:
     def hierarchy(self) -> Hierarchy:
         """The hierarchy of the records; computed once for each change of the set."""
         if self._hierarchy is None:
-            self._hierarchy = Hierarchy.of(self._records.values())
+            self._hierarchy = Hierarchy.of(self._records.values(), self.suspects)
         return self._hierarchy
+
+    def _changed(self) -> None:
+        self._hierarchy = None
+        for changed in self._listeners:
+            changed()
 
 
 def is_wildcard(*segments: str) -> bool:

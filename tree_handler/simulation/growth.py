@@ -65,7 +65,7 @@ class _Meadow:
         self.watch = Watch()
         self.parameters = Parameters()
         self.gateways: dict[str, Gateway] = {}
-        self.edges = _regular(gateways, degree, seed)
+        self.edges = regular_network(gateways, degree, seed)
         self._network = Network(self.clock, random.Random(seed))
         chance = random.Random(f"gateways {seed}")
         for number in range(gateways):
@@ -179,7 +179,7 @@ def deep_bytes(thing: object) -> int:
     return total
 
 
-def _regular(gateways: int, degree: int, seed: int) -> list[tuple[int, int]]:
+def regular_network(gateways: int, degree: int, seed: int) -> list[tuple[int, int]]:
     """A connected random network in which nearly each gateway has so many links.
 
     A ring through all of them, in a drawn order, and further rings until the degree is reached:

@@ -352,3 +352,85 @@ def test_a_substitute_is_the_parent_once_those_before_it_are_gone(
         for gone in range(len(line) + 1):
             left = Hierarchy.of([r for r in fleet if r.id not in line[:gone]])
             assert left.parents[record.id] == next(itertools.islice(line, gone, None), None)
+
+
+# -- suspects ------------------------------------------------------------------------------------
+
+
+def a_group() -> Membership:
+    members = Membership()
+    for gateway_id, place, capability in (
+        ("gw-head", "campus/north", 9.0),
+        ("gw-next", "campus/north", 5.0),
+        ("gw-leaf", "campus/north", 1.0),
+        ("gw-campus", "campus/-", 2.0),
+    ):
+        members.update(member(gateway_id, place, capability))
+    return members
+
+
+def test_a_suspect_heads_nothing_and_keeps_its_place_below_its_substitute() -> None:
+    members = a_group()
+    members.suspect(frozenset({"gw-head"}))
+    hierarchy = members.hierarchy()
+    assert hierarchy.group_heads == {("campus", "north"): "gw-next"}
+    assert hierarchy.parents["gw-leaf"] == hierarchy.parents["gw-head"] == "gw-next"
+    assert hierarchy.substitutes("gw-leaf")[0] == "gw-campus"
+    assert members.get("gw-head") is not None
+    members.suspect(frozenset())
+    assert members.hierarchy().group_heads == {("campus", "north"): "gw-head"}
+
+
+def test_a_group_of_suspects_alone_has_no_head() -> None:
+    members = a_group()
+    members.suspect(frozenset({"gw-head", "gw-next", "gw-leaf"}))
+    hierarchy = members.hierarchy()
+    assert hierarchy.group_heads == {}
+    assert hierarchy.parents["gw-leaf"] == "gw-campus"
+
+
+@given(fleets(), st.data())
+def test_no_suspect_heads_anything_and_the_others_are_as_if_it_were_gone(
+    fleet: list[MemberRecord], data: st.DataObject
+) -> None:
+    suspects = {one.id for one in fleet if data.draw(st.booleans())}
+    hierarchy = Hierarchy.of(fleet, suspects)
+    without = Hierarchy.of([one for one in fleet if one.id not in suspects])
+    assert hierarchy.root == without.root
+    assert hierarchy.domain_heads == without.domain_heads
+    assert hierarchy.group_heads == without.group_heads
+    for one in fleet:
+        if one.id in suspects:
+            assert hierarchy.children[one.id] == ()
+            assert hierarchy.parents[one.id] not in suspects
+        else:
+            assert hierarchy.parents[one.id] == without.parents[one.id]
+            assert hierarchy.substitutes(one.id) == without.substitutes(one.id)
+
+
+def test_the_word_of_another_takes_nobody_out_who_is_there() -> None:
+    members = a_group()
+    members.suspect(frozenset())
+    assert not members.is_said_absent(AbsenceNotice("gw-head", 1, 1))
+    assert members.hierarchy().group_heads == {("campus", "north"): "gw-head"}
+    assert members.update(member("gw-head", "campus/north", 9.0, version=2))
+    members.suspect(frozenset({"gw-head"}))
+    assert members.get("gw-head") is not None, "it told its record anew"
+
+
+def test_an_absence_that_was_said_counts_once_its_gateway_is_suspect() -> None:
+    members = a_group()
+    members.suspect(frozenset())
+    members.is_said_absent(AbsenceNotice("gw-head", 1, 1))
+    members.suspect(frozenset({"gw-head"}))
+    assert members.get("gw-head") is None
+
+
+def test_listeners_are_told_of_each_change_and_of_nothing_else() -> None:
+    members, told = a_group(), []
+    members.listen(lambda: told.append(members.hierarchy().root))
+    members.suspect(frozenset({"gw-campus"}))
+    members.suspect(frozenset({"gw-campus"}))
+    members.suspect(frozenset())
+    members.update(member("gw-head", "campus/north", 9.0))
+    assert told == ["gw-head", "gw-campus"]

@@ -1,0 +1,120 @@
+"""A gateway follows the tree: it asks, it answers for itself, and says who is suspect or absent."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from gateway.config import TreeSection
+from gateway.links.node import TreeNode
+from gateway.member_watch import ANSWER_TOPIC, ASK_TOPIC, MemberWatch
+from gateway.membership import ABSENT_TOPIC, Members
+from tree_handler.batch import Entry, Header
+from tree_handler.member import MemberRecord
+from tree_handler.suspicion import Question
+
+OWN = "gw-a"
+
+
+class Standing:
+    """A node whose tree is as a test says, the members that it knows, and what was sent."""
+
+    def __init__(self, folder: Path, root: str = OWN) -> None:
+        self.reached: frozenset[str] = frozenset()
+        self.sent: list[Entry] = []
+        self.locator = self
+        self.tree = SimpleNamespace(identity=SimpleNamespace(gateway_id=OWN), root_id=root)
+        self.members = Members(folder)
+        for gateway_id in (OWN, "gw-b", "gw-c"):
+            self.members.known.update(
+                MemberRecord(gateway_id, 1, 1, "", "", "10.0.0.1", 1883, capability=1.0)
+            )
+        tree = TreeSection(key_file=folder / "key", member_timeout_s=60.0)
+        self.now = 1_000.0
+        self.watch = MemberWatch(cast(TreeNode, self), self.members, tree, lambda: self.now)
+
+    def tell_of_moves(self, told: Any) -> None:
+        self.moved = told
+
+    def reschedule(self) -> None:
+        assert self.watch.next_timer() < math.inf
+
+    def publish(self, entry: Entry, *, control: bool) -> None:
+        assert control
+        self.sent.append(entry)
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now + seconds
+        while (due := self.watch.next_timer()) <= until:
+            self.now = max(self.now, due)
+            self.watch.handle_timer(self.now)
+        self.now = until
+
+    def hear(self, topic: str, origin: str, payload: bytes = b"") -> None:
+        header = SimpleNamespace(origin=origin, epoch=1)
+        self.watch.hear(Entry(topic, payload), cast(Header, header))
+
+    @property
+    def topics(self) -> list[str]:
+        return [entry.topic for entry in self.sent]
+
+
+def test_who_leaves_the_tree_is_asked_then_suspect_and_absent_in_the_end(
+    tmp_path: Path,
+) -> None:
+    at = Standing(tmp_path)
+    at.reached = frozenset({"gw-b", "gw-c"})
+    at.moved(at.now)
+    at.pass_time(10.0)
+    assert at.sent == []
+    at.reached = frozenset({"gw-b"})
+    at.moved(at.now)
+    at.pass_time(5.0)
+    assert at.topics == [ASK_TOPIC]
+    assert Question.decode(at.sent[0].payload).ids == ("gw-c",)
+    assert at.members.known.suspects == {"gw-c"}
+    assert at.members.known.get("gw-c") is not None
+    at.pass_time(80.0)
+    assert at.topics == [ASK_TOPIC, ABSENT_TOPIC + "gw-c"]
+    assert at.members.known.get("gw-c") is None
+    assert at.members.known.suspects == frozenset()
+
+
+def test_who_answers_for_itself_is_neither_suspect_nor_absent(tmp_path: Path) -> None:
+    at = Standing(tmp_path)
+    at.reached = frozenset({"gw-b"})
+    at.moved(at.now)
+    for _ in range(60):
+        at.pass_time(3.0)
+        at.hear(ANSWER_TOPIC, "gw-c")
+    assert at.members.known.suspects == frozenset()
+    assert ABSENT_TOPIC + "gw-c" not in at.topics
+
+
+def test_a_gateway_that_is_asked_for_answers_a_few_times_a_second_at_most(
+    tmp_path: Path,
+) -> None:
+    at = Standing(tmp_path)
+    at.hear(ASK_TOPIC, "gw-b", Question(("gw-c",)).encode())
+    assert at.sent == []
+    for _ in range(100):
+        at.hear(ASK_TOPIC, "gw-b", Question(("gw-c", OWN)).encode())
+    assert set(at.topics) == {ANSWER_TOPIC}
+    assert len(at.sent) < 10
+
+
+def test_bytes_that_are_no_question_are_nobodys(tmp_path: Path) -> None:
+    at = Standing(tmp_path)
+    at.hear(ASK_TOPIC, "gw-b", b"\xc1")
+    assert at.sent == []
+
+
+def test_only_the_root_says_who_is_absent(tmp_path: Path) -> None:
+    at = Standing(tmp_path, root="gw-b")
+    at.reached = frozenset({"gw-b"})
+    at.moved(at.now)
+    at.pass_time(300.0)
+    assert at.members.known.suspects == {"gw-c"}
+    assert at.topics == [ASK_TOPIC]

@@ -1,0 +1,232 @@
+"""How a fleet replaces heads: trees, locators, membership and suspicion, in virtual time.
+
+What a fleet's control messages do is modelled as they are: a question or an answer floods over the
+links that carry, and a gateway passes on what it has not seen. Records are known to all from the
+start. A liar may stand among them, which tells its neighbours that it reaches nobody behind it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from tree_handler.hierarchy import Membership
+from tree_handler.member import MemberRecord
+from tree_handler.routing.locator import Behind, Locator
+from tree_handler.simulation.gateway import Gateway, Start, Watch
+from tree_handler.simulation.growth import regular_network
+from tree_handler.simulation.network import DATA, Clock, Edge, End, Network
+from tree_handler.spanning.spanning_tree import Identity, Parameters, SpanningTree
+from tree_handler.suspicion import Patience, Question, Suspicion
+
+DELAY_S, JITTER_S = 0.002, 0.0002
+LINKED_WITHIN_S = 0.2
+SETTLE_S = 0.05
+REDIAL_S = 0.5
+GROUPS, DOMAINS = 4, 3
+PATIENCE = Patience(believed_s=20.0, last_hold_s=8.0, forget_s=40.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flooded:
+    """A control message of one gateway's life."""
+
+    origin: str
+    serial: tuple[int, int]
+    question: Question | None
+
+
+class HeadedGateway(Gateway):
+    """A gateway that knows who heads what.
+
+    Args:
+        start: what it starts with.
+        records: of all gateways.
+        patience: of its suspicion.
+
+    Attributes:
+        members: the records, and who is suspect.
+        said: messages that it made or passed on.
+
+    """
+
+    def __init__(self, start: Start, records: Collection[MemberRecord], patience: Patience) -> None:
+        super().__init__(start)
+        self.members = Membership()
+        for record in records:
+            self.members.update(record)
+        self._ids = tuple(record.id for record in records)
+        self.locator = Locator(self.gateway_id, self.boot_epoch)
+        self.suspicion = Suspicion(self.gateway_id, patience)
+        self.said = 0
+        self.asked = 0
+        self._serial = 0
+        self._seen: set[tuple[str, tuple[int, int]]] = set()
+        self._located: set[int] = set()
+        self._look_at_s = 0.0
+        self._timer = self.timer(self._due)
+
+    def changed(self) -> None:
+        """See `Gateway`."""
+        forwarding = {link for link, end in self.ends.items() if end.forwards}
+        for gone in self.locator._heard.keys() - self.ends.keys():  # as a shell does
+            self._tell(self.locator.link_down(gone))
+        self._tell(self.locator.forwards(forwarding))
+
+    def take(self, end: End, message: object) -> None:
+        """See `Gateway`."""
+        if isinstance(message, Behind):
+            self._tell(self.locator.receive(end.link, self.heard(end, message)))
+        elif isinstance(message, _Flooded):
+            self._hear(end, message)
+
+    def heard(self, end: End, behind: Behind) -> Behind:
+        """What is taken from a neighbour of those behind it; a test lets it lie."""
+        return behind
+
+    def _hear(self, end: End, message: _Flooded) -> None:
+        key = (message.origin, message.serial)
+        if key in self._seen or not end.forwards:
+            return
+        self._seen.add(key)
+        self._flood(message, end.link)
+        if message.question is None:
+            self.suspicion.answered(message.origin, self.now)
+            self._soon()
+            return
+        self.suspicion.asked(message.origin, message.question, self.now)
+        if self.gateway_id in message.question.ids:
+            self._say(None)
+
+    def _say(self, question: Question | None) -> None:
+        self._serial += 1
+        self.asked += question is not None
+        message = _Flooded(self.gateway_id, (self.boot_epoch, self._serial), question)
+        self._seen.add((message.origin, message.serial))
+        self._flood(message, None)
+
+    def _flood(self, message: _Flooded, came_by: int | None) -> None:
+        self.said += 1
+        for link, end in self.ends.items():
+            if link != came_by and end.forwards:
+                self._network.send(end, message, DATA)
+
+    def _tell(self, news: dict[int, Behind]) -> None:
+        for link, behind in news.items():
+            if link in self.ends:
+                self._network.send(self.ends[link], behind, DATA)
+        self._soon()
+
+    def _soon(self) -> None:
+        self._look_at_s = min(self._look_at_s, self.now + SETTLE_S)
+        self._timer.set(self._look_at_s)
+
+    def _due(self, now: float) -> None:
+        for question in self.suspicion.look(self._ids, self.locator.reached, now):
+            self._say(question)
+        self.members.suspect(self.suspicion.suspects)
+        self._look_at_s = self.suspicion.next_timer()
+        self._timer.set(self._look_at_s)
+
+
+class HeadedFleet:
+    """A fleet whose heads die and come back.
+
+    Args:
+        gateways: how many.
+        seed: of the network and of who is what.
+        degree: links of each.
+        patience: of all.
+        kind: makes them; `HeadedGateway` but in tests of liars.
+
+    """
+
+    def __init__(
+        self,
+        gateways: int,
+        seed: int,
+        degree: int = 4,
+        patience: Patience = PATIENCE,
+        kind: type[HeadedGateway] = HeadedGateway,
+    ) -> None:
+        self.clock = Clock()
+        self.gateways: dict[str, HeadedGateway] = {}
+        self.patience = patience
+        self.chance = random.Random(f"heads {seed}")
+        self._kind = kind
+        self._lives = 0
+        self._network = Network(self.clock, random.Random(seed))
+        self.records = {record.id: record for record in map(self._record, range(gateways))}
+        self._edges = [
+            Edge((f"gw-{first}", f"gw-{second}"), DELAY_S, JITTER_S)
+            for first, second in regular_network(gateways, degree, seed)
+        ]
+        self._network.edges.extend(self._edges)
+        for gateway_id in self.records:
+            self.start(gateway_id)
+
+    def _record(self, number: int) -> MemberRecord:
+        domain = f"d{number % DOMAINS}" if number else ""
+        group = f"g{number % GROUPS}" if number % 7 and domain else ""
+        capability = float(
+            self.chance.choice((1, 2, 2, 3, 5) if number < 8 else (0, 1, 2, 2, 3, 5))
+        )
+        at = f"10.0.{number >> 8}.{number & 255}"
+        return MemberRecord(f"gw-{number}", 1, 0, domain, group, at, 1883, capability=capability)
+
+    def start(self, gateway_id: str) -> None:
+        """Let a gateway live, once more if it was dead."""
+        self._lives += 1
+        record = self.records[gateway_id]
+        identity = Identity(gateway_id, self._lives, record.capability or 0.5, record.address)
+        tree = SpanningTree(identity, Parameters(), self.clock.now)
+        start = Start(tree, self.clock, self._network, Watch())
+        gateway = self._kind(start, self.records.values(), self.patience)
+        self.gateways[gateway_id] = gateway
+        gateway.begin()
+        for edge in self._edges:
+            if gateway_id in edge.ids:
+                wait_s = self.chance.uniform(0, LINKED_WITHIN_S)
+                self.clock.at(self.clock.now + wait_s, partial(self._dial, edge, gateway))
+
+    def _dial(self, edge: Edge, gateway: HeadedGateway) -> None:
+        """Keep an edge linked, as `Neighbours` does, while this life of the dialler lasts."""
+        if not gateway.alive:
+            return
+        if not gateway.is_linked(edge):
+            other_id = edge.ids[1 - edge.ids.index(gateway.gateway_id)]
+            self._network.dial(edge, gateway, partial(self.gateways.get, other_id))
+        wait_s = REDIAL_S * self.chance.uniform(0.8, 1.2)
+        self.clock.at(self.clock.now + wait_s, partial(self._dial, edge, gateway))
+
+    def kill(self, gateway_id: str) -> None:
+        """Let a gateway's power fail: nobody is told."""
+        self.gateways.pop(gateway_id).stop(silently=True)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.run(self.clock.now + seconds)
+
+    def heads(self) -> set[str]:
+        """Who heads something in anybody's view."""
+        one = next(iter(self.gateways.values())).members.hierarchy()
+        return {*one.domain_heads.values(), *one.group_heads.values(), *filter(None, (one.root,))}
+
+    def disagreements(self) -> Iterator[str]:
+        """What is wrong once all is at peace: nothing, if the protocol holds."""
+        alive = self.gateways.keys()
+        expected = Membership()
+        for record in self.records.values():
+            expected.update(record)
+        expected.suspect(frozenset(self.records.keys() - alive))
+        right = expected.hierarchy()
+        for gateway_id, gateway in self.gateways.items():
+            seen = gateway.members.hierarchy()
+            for what in ("root", "domain_heads", "group_heads", "parents", "children"):
+                if getattr(seen, what) != getattr(right, what):
+                    yield f"{gateway_id}: {what} differ; it suspects {gateway.members.suspects}"
+        heads = {*right.domain_heads.values(), *right.group_heads.values()}
+        for gone in heads - alive:
+            yield f"a head is gone: {gone}"
