@@ -8,6 +8,7 @@ from typing import Any
 from gateway.config import ConfigError, GatewaySettings
 
 RELOADED = {
+    "gateway": ("domain", "group"),
     "tree": (
         "neighbours",
         "discovery",

@@ -8,6 +8,7 @@ goes backwards. A part that can't start stops those before it and names what is 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -56,6 +57,7 @@ from gateway.log.message_log import MessageLog
 from gateway.member_roll import MemberRoll
 from gateway.member_watch import MemberWatch
 from gateway.membership import Members
+from gateway.relocation import relocate
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.status import GatewayStatus
@@ -308,9 +310,13 @@ class GatewayProcess:
         except (ConfigError, DiscoveryError) as error:
             _log.error("nothing is read again: %s", error)
             return
-        self._settings = settings
+        moved_from, self._settings = self._settings.gateway, settings
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._access.follow(settings, files)
+        if settings.gateway.place != moved_from.place:
+            around = self._members, self._readings, self._site, self._routed
+            relocate(settings, *around, self._broker.core.retention)
+            self._status = dataclasses.replace(self._status, own=settings.gateway)
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, certificates, passwords, keys and policy are read again")

@@ -35,6 +35,7 @@ class Readings:
         refused: is told of a command that was not carried out: its kind, and topic with reason.
 
     Attributes:
+        configured: what is read, and how it is published.
         sensors: what is read.
         sampler: reads them.
 
@@ -57,6 +58,7 @@ class Readings:
         self._again: asyncio.TimerHandle | None = None
         self._accept = accept
         self._sampling: asyncio.Task[None] | None = None
+        self.configured = sensors
         self.sensors = [each.sensor for each in sensors]
         self.sampler = Sampler(self._publish)
         self._commands = Commands(
@@ -114,6 +116,33 @@ class Readings:
             self._accept(entry)
         self.sampler.add_all(self.sensors)
         self._sampling = asyncio.create_task(self.sampler.run(), name="sensors")
+
+    def move(
+        self,
+        prefix: str,
+        announcements: Announcements,
+        retained: Callable[[Sequence[str]], Mapping[str, bytes]],
+    ) -> None:
+        """Publish elsewhere from now on; what is retained at the old topics is cleared.
+
+        Args:
+            prefix: what its topics begin with from now on.
+            announcements: what Home Assistant is told of the sensors there.
+            retained: finds the payloads that are retained on topics that filters match.
+
+        """
+        left = [f"{self._prefix}/{name}" for name, form in self._forms.items() if form.retain]
+        kept = retained(left)
+        for entry in self._announcements.leave():
+            self._accept(entry)
+        for topic in left:
+            if topic in kept:
+                self._accept(Entry(topic, b"", qos=1, retain=True))
+        self._prefix, self._announcements = prefix, announcements
+        self._commands.follow(announcements.actuators)
+        if self._is_reading:
+            for entry in announcements.begin(retained(announcements.filters)):
+                self._accept(entry)
 
     @property
     def _is_reading(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -55,9 +55,21 @@ def readings(
     """
     own = settings.gateway
     configured = sensors(settings)
-    announcements = Announcements(settings.home_assistant, announcing(own), configured)
     prefix = own.place.prefix(own.id)
-    return Readings(own.id, prefix, configured, announcements, accept, refused)
+    told = announcements(settings, configured)
+    return Readings(own.id, prefix, configured, told, accept, refused)
+
+
+def announcements(
+    settings: GatewaySettings, configured: Sequence[ConfiguredSensor]
+) -> Announcements:
+    """What Home Assistant is told of sensors.
+
+    Raises:
+        ConfigError: one of them can't be announced as it is configured.
+
+    """
+    return Announcements(settings.home_assistant, announcing(settings.gateway), configured)
 
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:

@@ -39,6 +39,7 @@ class FleetGateway:
         self.mqtt = ""
         self.coap = ""
         self.access = ""
+        self.place = ""
         self.key_file = folder / "tree.key"
         self._issued = issued
         self._authority = authority
@@ -80,6 +81,7 @@ class FleetGateway:
 [gateway]
 id = "{self.name}"
 state_dir = "{self.folder}/state"
+{self.place}
 [mqtt]
 port = {self.plain_port}
 {secure}

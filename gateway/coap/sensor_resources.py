@@ -76,6 +76,12 @@ class SensorResources:
         self._site.remove_resource(_path(name))
         self.answers.removed(name, CoapResponse(int(Code.NOT_FOUND), (), _REMOVED))
 
+    def move(self, place: Place) -> None:
+        """Tell another domain and group in each link from now on; `register` is to follow."""
+        self._place = place
+        for served in self._resources.values():
+            served.describe(self._attributes(served.sensor))
+
     def links(self) -> list[WebLink]:
         """A link for each sensor that is served."""
         return [
@@ -183,6 +189,10 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
             "obs": None,
             **self._attributes,
         }
+
+    def describe(self, attributes: dict[str, str]) -> None:
+        """Tell other attributes in its link from now on."""
+        self._attributes = attributes
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes]:
         """A reading in one of `FORMATS`, after the number of that format."""

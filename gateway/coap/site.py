@@ -136,8 +136,16 @@ class GatewaySite:
         """
         for sensor in sensors:
             self._sensors.add(sensor)
+        self._base = base
         self._sensors.register(self.registry, base, self.directory.now())
         self.directory.start()
+
+    def move(self, place: Place) -> None:
+        """Stand in another domain or group from now on: in each link, and in the directory."""
+        self._sensors.move(place)
+        self.site.touch()
+        self._sensors.register(self.registry, self._base, self.directory.now())
+        self._lookups.changed()
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Take a control message from another gateway, if it is a remote query's."""

@@ -41,6 +41,10 @@ class CountedSite(resource.Site):  # type: ignore[misc]  # aiocoap is untyped
         super().add_resource(path, added)
         self.changes += 1
 
+    def touch(self) -> None:
+        """Count a change of the links of resources that stay."""
+        self.changes += 1
+
     def remove_resource(self, path: Sequence[str]) -> None:
         """As aiocoap's."""
         super().remove_resource(path)

@@ -103,6 +103,10 @@ class Announcements:
         here = self._gateway.availability_topic
         return self._configs | ({here: ONLINE} if self._is_on else {})
 
+    def leave(self) -> list[Entry]:
+        """What to publish when the gateway's topics are others from now on."""
+        return [_retained(self._gateway.availability_topic, b"")] if self._is_on else []
+
     def end(self) -> list[Entry]:
         """What to publish when the gateway stops."""
         return [_retained(self._gateway.availability_topic, OFFLINE)] if self._is_on else []

@@ -49,6 +49,10 @@ class Commands:
         """The command topics."""
         return list(self._actuators)
 
+    def follow(self, actuators: Mapping[str, Actuator]) -> None:
+        """Go by other command topics from now on."""
+        self._actuators = actuators
+
     def hear(self, rows: Iterable[Row]) -> None:
         """Take the messages on a command topic; others are not this module's."""
         actuators = self._actuators
