@@ -173,6 +173,7 @@ def command_line() -> argparse.ArgumentParser:
         _add_check,
         _add_status,
         _add_tree,
+        _add_hierarchy,
         _add_drain,
         _add_get,
         _add_put,
@@ -237,6 +238,19 @@ def _add_tree(commands: _Commands) -> None:
     _add_gateway(tree)
     clients.add_watch(tree)
     tree.set_defaults(command=_asks("tree"))
+
+
+def _add_hierarchy(commands: _Commands) -> None:
+    hierarchy = commands.add_parser(
+        "hierarchy",
+        help="show domains, groups and who heads them",
+        description="Ask a running gateway who heads the fleet, its domains and its groups, and "
+        "draw it from the root down: whose child each gateway is, whose it would be next, and who "
+        "is out of reach.",
+    )
+    _add_gateway(hierarchy)
+    clients.add_watch(hierarchy)
+    hierarchy.set_defaults(command=_asks("hierarchy"))
 
 
 def _add_drain(commands: _Commands) -> None:

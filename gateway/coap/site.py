@@ -20,6 +20,8 @@ from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
+from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
+from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
 from gateway.coap.remote import Introduction
 from gateway.coap.remote_exchange import RemoteExchange
@@ -88,7 +90,8 @@ class GatewaySite:
         gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
-        turns = LookUpTurns(asyncio.get_running_loop().call_later)
+        call_later = asyncio.get_running_loop().call_later
+        turns = LookUpTurns(call_later)
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
         self._access = owner.access
@@ -100,7 +103,12 @@ class GatewaySite:
             self.directory.service, self._owner, clock=self.directory.now
         )
         self._summary = StatusSummary(status, owner.access)
-        self._serve_resources(StatusResource(status, self._tells_all))
+        self._serve_resources(StatusResource(status, self._tells_all_of(STATUS_PATH)))
+        view = HierarchyView(gateway_id, members.known)
+        self._hierarchy = HierarchyAnswers(view, members.known, owner.access, call_later)
+        self.site.add_resource(
+            HIERARCHY_PATH, HierarchyResource(view, self._tells_all_of(HIERARCHY_PATH))
+        )
         self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
         fleet = members_resource.MembersResource(members, owner.access)
@@ -119,7 +127,10 @@ class GatewaySite:
     @property
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
-        return (self._sensors.answers, self._summary, WellKnownCore(self.site), self._lookups)
+        return (
+            *(self._sensors.answers, self._summary, self._hierarchy),
+            *(WellKnownCore(self.site), self._lookups),
+        )
 
     @property
     def queries(self) -> QueryCounters:
@@ -175,9 +186,12 @@ class GatewaySite:
         path = (SENSORS_PATH, *sensor.split("/"))
         return self._access.may(self._access.principal_of(peer), "GET", path).is_allowed
 
-    def _tells_all(self, peer: Any) -> bool:
-        principal = self._access.principal_of(peer)
-        return not self._access.may(principal, "GET", STATUS_PATH).is_public
+    def _tells_all_of(self, path: tuple[str, ...]) -> Callable[[Any], bool]:
+        def tells_all(peer: Any) -> bool:
+            principal = self._access.principal_of(peer)
+            return not self._access.may(principal, "GET", path).is_public
+
+        return tells_all
 
     def _owner(self, request: Any) -> str | None:
         """Who registers; what another gateway calls somebody is no name here."""

@@ -32,7 +32,6 @@ _TEXT = 0
 """The content format text/plain (RFC 7252, section 12.3)."""
 
 _UNAUTHORIZED = "4.01"
-
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
 
@@ -103,6 +102,19 @@ def tree(options: argparse.Namespace) -> int:
             return await collect(one)
 
     return _show(options, ask_all, TreeView.as_text, TreeView.as_json)
+
+
+def hierarchy(options: argparse.Namespace) -> int:
+    """Show who heads what, as one gateway sees it."""
+    from gateway.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
+
+    async def ask() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(
+            _good(await _ask(options, "GET", _gateway(options) + "/hierarchy"))
+        )
+        return told
+
+    return _show(options, ask, lambda told: DrawnHierarchy(told).as_text(), lambda told: told)
 
 
 def clients(options: argparse.Namespace) -> int:
