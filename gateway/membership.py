@@ -99,6 +99,10 @@ class Members:
         if told is not None:
             self.publish(told.node, dataclasses.replace(told.record, **fields))
 
+    def offer(self, offers: bytes) -> None:
+        """Tell the fleet another digest of what this gateway's directory has."""
+        self.change(offers=offers)
+
     @staticmethod
     def _is_logged(
         told: _Told, record: MemberRecord, first: int, done: asyncio.Future[None]

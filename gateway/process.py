@@ -16,8 +16,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from dtls.errors import DtlsError
-from gateway import access_files, config_change, listeners_file, sd_notify, state, tree_mode
+from gateway import (
+    access_files,
+    coap_part,
+    config_change,
+    listeners_file,
+    sd_notify,
+    state,
+    tree_mode,
+)
 from gateway.access_files import AccessFiles
 from gateway.access_in_use import AccessInUse, Faces
 from gateway.addresses import Addresses
@@ -32,7 +39,7 @@ from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore_devices import OscoreDevices
-from gateway.coap.server import CoapListener, CoapRules, CoapServer
+from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.config import ConfigError, GatewaySettings
 from gateway.console_part import ConsolePart
@@ -323,9 +330,8 @@ class GatewayProcess:
         await asyncio.to_thread(state.note_access, settings, "reload")
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
-        own, listened = self._settings.gateway, self._addresses.listened
-        coap, access = self._settings.coap, CoapAccess(files.policy)
-        limits, seals = coap.limits, self._proof.remote_seals
+        own, seals = self._settings.gateway, self._proof.remote_seals
+        access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
         state.follow_oscore(self._oscore, files.oscore)
         self._site = GatewaySite(
@@ -339,28 +345,18 @@ class GatewayProcess:
         )
         self._stack.push_async_callback(self._site.stop)
         await self._site.directory.recall()
-        at = {scheme: CoapListener(listened[scheme], port) for scheme, port in coap.ports.items()}
-        server = CoapServer(
-            self._site.site,
-            coap=at.get("coap"),
-            coaps=at.get("coaps"),
-            keystore=files.keystore,
-            access=access,
-            rules=CoapRules(limits.engine, limits.dtls, self._oscore.contexts, files.coap_tls),
-            at_hand=self._site.at_hand,
-        )
-        try:
-            await server.start()
-        except DtlsError as error:
-            raise ConfigError("coap.port", str(error)) from error
+        around = self._addresses, files, access, self._oscore
+        server = await coap_part.serve(self._site, self._settings.coap, *around)
         self._stack.push_async_callback(server.stop)
-        self._site.start(self._readings.sensors, self._addresses.uri(server.ports))
+        base = self._addresses.uri(server.ports)
+        self._site.start(self._readings.sensors, base, self._members.offer)
         return server
 
     def _record(self) -> MemberRecord:
         ports = self._broker.ports | self._coap.ports
         life = self._life.epoch, self._capability
-        return state.record(self._settings.gateway, *life, self._addresses.own, ports)
+        record = state.record(self._settings.gateway, *life, self._addresses.own, ports)
+        return dataclasses.replace(record, offers=self._site.directory.offers)
 
     def _tell_listeners(self, state_dir: Path) -> None:
         listeners = self._addresses.at(self._broker.ports | self._coap.ports)

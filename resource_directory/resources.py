@@ -43,12 +43,13 @@ class ResourceDirectory:
         self._identify = identify
         self._clock = clock
 
-    def add_to(self, site: resource.Site, *, are_observed: bool = False) -> None:
+    def add_to(self, site: resource.Site, *, are_observed: bool = False, scopes: str = "") -> None:
         """Put the interfaces on a site.
 
         Args:
             site: where.
             are_observed: who serves the site lets look-ups be observed; their links say so.
+            scopes: which directories it can look into; the look-ups' links say so.
 
         """
         described = {link.href: dict(link.attributes) for link in DISCOVERY}
@@ -56,6 +57,8 @@ class ResourceDirectory:
             attributes = described["/" + "/".join(path)]
             if not are_observed:
                 attributes.pop("obs", None)
+            if scopes and path != REGISTER:
+                attributes["scope"] = scopes
             site.add_resource(path, _Interface(self.respond, path, attributes))
         site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
 

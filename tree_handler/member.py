@@ -20,6 +20,9 @@ NONE = "-"
 """Written for "no domain" and "no group" in paths and topics; no name can be it."""
 MAX_RECORD_BYTES = 2_048
 MAX_ADDRESS_CHARACTERS = 255
+MAX_OFFERS_BYTES = 512
+_LATER = frozenset({"offers"})
+"""Fields that records of earlier versions do not have."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -89,6 +92,8 @@ class MemberRecord:
         coaps_port: UDP port with DTLS; 0 if it has none.
         capability: see tree election; 0 for a collector, which heads nothing.
         draining: it is about to leave and shall head nothing if another one can.
+        offers: a digest of what its directory has (`resource_directory.digest`); empty if it tells
+            none, as earlier versions do.
 
     Raises:
         ProtocolError: a field of a wrong type or out of range; the message names it.
@@ -106,6 +111,7 @@ class MemberRecord:
     coaps_port: int = 0
     capability: float = 0.0
     draining: bool = False
+    offers: bytes = b""
 
     def __post_init__(self) -> None:
         check_name("member id", self.id)
@@ -131,6 +137,8 @@ class MemberRecord:
             raise ProtocolError("member capability", self.capability)
         if not isinstance(self.draining, bool):
             raise ProtocolError("member draining", self.draining)
+        if not isinstance(self.offers, bytes) or len(self.offers) > MAX_OFFERS_BYTES:
+            raise ProtocolError("member offers", self.offers)
 
     @property
     def place(self) -> Place:
@@ -166,6 +174,8 @@ class MemberRecord:
             raise ProtocolError("member record", fields)
         values: dict[str, Any] = {}
         for name in cls.__slots__:
+            if name not in fields and name in _LATER:
+                continue
             if name not in fields:
                 raise ProtocolError(f"member record without {name}")
             values[name] = fields[name]

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import Clocks, KernelClocks, LastingClock
 from gateway.coap.directory_file import NAME, DirectoryFile
+from resource_directory.digest import DirectoryDigest
 from resource_directory.journal import RegistrationJournal
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
+OFFERS_AFTER_S, OFFERS_EVERY_S = 3.0, 30.0
+"""How soon others are told that there is something new here, and how often at most."""
 SWEEP_S = 10.0
 """Longest pause between two looks at what has expired; look-ups do not depend on it."""
 
@@ -44,7 +47,9 @@ class GatewayDirectory:
         self._clock = LastingClock(clocks or KernelClocks(), epoch)
         self._expired = expired
         watches, changes = Watches(), RegistrationJournal()
-        self.registry = Registry(f"/rd/{epoch}-", listeners=(watches, changes))
+        self._digest = DirectoryDigest()
+        listeners = (watches, changes, self._digest)
+        self.registry = Registry(f"/rd/{epoch}-", listeners=listeners)
         self.service = DirectoryService(self.registry, watches)
         self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)
         self._tasks: list[asyncio.Task[None]] = []
@@ -57,10 +62,21 @@ class GatewayDirectory:
         """Take up what the last life registered; to be called before anybody asks."""
         await self._file.recall()
 
-    def start(self) -> None:
-        """Expire and write from now on."""
+    @property
+    def offers(self) -> bytes:
+        """A digest of what it has."""
+        return self._digest.take(self.registry.registrations())
+
+    def start(self, told: Callable[[bytes], None] = lambda _offers: None) -> None:
+        """Expire and write from now on.
+
+        Args:
+            told: takes the digest when there is something new.
+
+        """
         self._tasks = [
             asyncio.create_task(self._expire(), name="directory expiry"),
+            asyncio.create_task(self._tell_offers(told), name="directory digest"),
             asyncio.create_task(self._file.run(), name="directory file"),
         ]
 
@@ -68,9 +84,16 @@ class GatewayDirectory:
         """Write what is left, and end."""
         tasks, self._tasks = self._tasks, []
         self._file.end()
-        for task in tasks[:1]:
+        for task in tasks[:2]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tell_offers(self, told: Callable[[bytes], None]) -> None:
+        while True:
+            await asyncio.sleep(OFFERS_AFTER_S)
+            if self._digest.is_news:
+                told(self.offers)
+                await asyncio.sleep(OFFERS_EVERY_S)
 
     async def _expire(self) -> None:
         """Free what has expired, in slices (A12)."""

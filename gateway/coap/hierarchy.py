@@ -159,6 +159,7 @@ class HierarchyAnswers:
         self._access = access
         self._call_later = call_later
         self._observers: dict[int, tuple[CoapRequest, Respond]] = {}
+        self._told: tuple[int, bytes] | None = None
         self._is_due = False
         members.listen(self._changed)
 
@@ -172,6 +173,8 @@ class HierarchyAnswers:
         """See `gateway.coap.at_hand.AtHand`."""
         if not _is_meant(request):
             return False
+        if not self._observers:
+            self._told = self._view.rendered(None)
         self._observers[exchange] = request, respond
         return True
 
@@ -186,6 +189,10 @@ class HierarchyAnswers:
 
     def _tell(self) -> None:
         self._is_due = False
+        told = self._view.rendered(None)
+        if told == self._told:  # what changed of a record does not stand there
+            return
+        self._told = told
         for exchange, (request, respond) in list(self._observers.items()):
             response = self._response(request)
             if response is not None:

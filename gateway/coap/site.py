@@ -20,6 +20,7 @@ from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
+from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
@@ -35,7 +36,8 @@ from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
-from tree_handler.member import Place
+from tree_handler.member import MemberRecord, Place
+from tree_handler.remote_message import ResourceRequest, ResourceResponse
 from tree_handler.remote_query import QueryCounters, RemoteQueries
 from tree_handler.remote_seals import RemoteSeals
 
@@ -99,6 +101,13 @@ class GatewaySite:
         execute = LocalExecution(self.site, gateway_id, owner.access)
         queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
         self._exchange = RemoteExchange(queries, publish, execute)
+
+        async def ask(record: MemberRecord, request: ResourceRequest) -> ResourceResponse:
+            if record.id == gateway_id:
+                return await execute(request)
+            return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
+
+        self._fleet = FleetLookUps(gateway_id, members.known, owner.access, ask, self._lookups)
         self._interfaces = ResourceDirectory(
             self.directory.service, self._owner, clock=self.directory.now
         )
@@ -129,7 +138,7 @@ class GatewaySite:
         """What can be answered without asking a resource."""
         return (
             *(self._sensors.answers, self._summary, self._hierarchy),
-            *(WellKnownCore(self.site), self._lookups),
+            *(WellKnownCore(self.site), self._fleet, self._lookups),
         )
 
     @property
@@ -137,19 +146,22 @@ class GatewaySite:
         """What became of requests to and from other gateways."""
         return self._exchange.queries.counters
 
-    def start(self, sensors: Iterable[Sensor], base: str) -> None:
+    def start(
+        self, sensors: Iterable[Sensor], base: str, told: Callable[[bytes], None] = lambda _: None
+    ) -> None:
         """Serve sensors and register them in the directory.
 
         Args:
             sensors: of this gateway.
             base: URI of this gateway's CoAP server.
+            told: takes a digest of the directory when it has something new.
 
         """
         for sensor in sensors:
             self._sensors.add(sensor)
         self._base = base
         self._sensors.register(self.registry, base, self.directory.now())
-        self.directory.start()
+        self.directory.start(told)
 
     def move(self, place: Place) -> None:
         """Stand in another domain or group from now on: in each link, and in the directory."""
@@ -165,6 +177,7 @@ class GatewaySite:
 
     async def stop(self) -> None:
         """End what is under way."""
+        await self._fleet.stop()
         await self._exchange.stop()
         await self.directory.stop()
 
@@ -174,7 +187,7 @@ class GatewaySite:
             resource.WKCResource(self.site.get_resources_as_linkheader, impl_info=None),
         )
         self.site.add_resource(STATUS_PATH, status)
-        self._interfaces.add_to(self.site, are_observed=True)
+        self._interfaces.add_to(self.site, are_observed=True, scopes=SCOPES)
 
     def _expired(self) -> None:
         self._lookups.changed()

@@ -434,3 +434,20 @@ def test_listeners_are_told_of_each_change_and_of_nothing_else() -> None:
     members.suspect(frozenset())
     members.update(member("gw-head", "campus/north", 9.0))
     assert told == ["gw-head", "gw-campus"]
+
+
+# -- what a directory has ------------------------------------------------------------------------
+
+
+def test_a_record_carries_a_digest_and_one_of_an_earlier_version_has_none() -> None:
+    told = member("gw-1", offers=b"\x01" * 256)
+    assert MemberRecord.decode(told.encode()) == told
+    fields = msgpack.unpackb(told.encode())
+    del fields["offers"]
+    assert MemberRecord.decode(msgpack.packb(fields)) == member("gw-1")
+
+
+@pytest.mark.parametrize("offers", ["text", b"\x01" * 513, None])
+def test_a_digest_that_is_none_or_too_long_is_refused(offers: object) -> None:
+    with pytest.raises(ProtocolError, match="member offers"):
+        member("gw-1", offers=offers)

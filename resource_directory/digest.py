@@ -1,0 +1,101 @@
+"""What a directory has, in 256 bytes: enough to know that it does not have something.
+
+A Bloom filter of the terms that look-ups ask for. Who has the digest of a directory need not ask
+it for what it can't have. What says where things are (`NOT_TOLD`) differs in each link and is left
+out, and a prefix can't be looked for: then the answer is that it may have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Final
+
+from resource_directory.index import Criterion, Term
+from resource_directory.registration import Registration
+from resource_directory.terms import EVERY_ENDPOINT, attribute_terms, endpoint_terms
+
+DIGEST_BYTES: Final = 256
+NOT_TOLD: Final = frozenset({"href", "anchor", "base", "lt"})
+"""Attributes of which a digest says nothing."""
+_BITS = DIGEST_BYTES * 8
+_MARKS = 3
+"""Bits of a term; with 400 terms one in eleven that is not there looks as if it were."""
+
+
+def terms_of(registration: Registration) -> set[Term]:
+    """The terms of a registration that digests tell."""
+    found = {term for term in endpoint_terms(registration) if term[0] not in NOT_TOLD}
+    for attributes in set(registration.link_attributes):
+        found.update(term for term in attribute_terms(attributes) if term[0] not in NOT_TOLD)
+    return found
+
+
+def may_have(digest: bytes, criterion: Criterion) -> bool:
+    """Whether a directory may have what meets a criterion.
+
+    Args:
+        digest: of the directory; one of another length says nothing, and so it may.
+        criterion: of a look-up.
+
+    """
+    if len(digest) != DIGEST_BYTES or criterion.is_prefix or criterion == EVERY_ENDPOINT:
+        return True
+    if criterion.name in NOT_TOLD:
+        return True
+    return all(digest[bit >> 3] >> (bit & 7) & 1 for bit in _marks(criterion.name, criterion.value))
+
+
+class DirectoryDigest:
+    """The digest of one directory, kept as registrations come; a `RegistryListener`.
+
+    What has gone stays in it until something else comes: one asks in vain then, and misses nothing.
+
+    Attributes:
+        is_news: something came since `take` that the digest did not have.
+
+    """
+
+    def __init__(self) -> None:
+        self.is_news = False
+        self._told = bytearray(DIGEST_BYTES)
+        self._has_gone = False
+
+    def changed(self, before: Registration | None, after: Registration | None) -> None:
+        """See `resource_directory.registry.RegistryListener`."""
+        self._has_gone = self._has_gone or before is not None
+        if after is not None and self._add(terms_of(after)):
+            self.is_news = True
+
+    def renewed(self, registration: Registration) -> None:
+        """See `resource_directory.registry.RegistryListener`."""
+
+    def take(self, registrations: Iterable[Registration]) -> bytes:
+        """The digest now.
+
+        Args:
+            registrations: all there are; looked at only if some have gone since.
+
+        """
+        self.is_news = False
+        if self._has_gone:
+            self._has_gone = False
+            self._told = bytearray(DIGEST_BYTES)
+            for registration in registrations:
+                self._add(terms_of(registration))
+        return bytes(self._told)
+
+    def _add(self, terms: Iterable[Term]) -> bool:
+        is_news = False
+        for name, value in terms:
+            for bit in _marks(name, value):
+                if not self._told[bit >> 3] >> (bit & 7) & 1:
+                    self._told[bit >> 3] |= 1 << (bit & 7)
+                    is_news = True
+        return is_news
+
+
+def _marks(name: str, value: str) -> Iterator[int]:
+    hashed = blake2b(f"{name}={value}".encode(errors="replace"), digest_size=2 * _MARKS).digest()
+    for at in range(0, 2 * _MARKS, 2):
+        yield int.from_bytes(hashed[at : at + 2]) % _BITS

@@ -1,0 +1,268 @@
+"""Look-ups in the directories of others: who is asked, what is told, and what of those who are
+silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from fleet_gateway import Fleet, FleetGateway, until
+
+from coap_engine import codes
+from coap_engine.message import CoapRequest, CoapResponse
+from dtls.datagrams import PeerAddress
+from gateway.coap.access import CoapAccess
+from gateway.coap.client import Response, request
+from gateway.coap.fleet_lookup import ASKED_MAX, PER_HOST, FleetLookUps
+from gateway.coap.peers import UdpPeers
+from resource_directory.digest import DirectoryDigest
+from resource_directory.link_format import WebLink, parse
+from resource_directory.registry import Registry
+from tests.policies import keys_may_all, open_access
+from tree_handler.hierarchy import Membership
+from tree_handler.member import MemberRecord
+from tree_handler.remote_message import ResourceRequest, ResourceResponse
+
+PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PLACES = {
+    "gw-here": "campus/north",
+    "gw-b": "campus/north",
+    "gw-c": "campus/south",
+    "gw-d": "harbour/-",
+}
+
+
+class Directories:
+    """A fleet's directories as one gateway sees them: each has a thermometer, and gw-c a valve."""
+
+    def __init__(self, places: dict[str, str], access: CoapAccess | None = None) -> None:
+        self.members = Membership()
+        self.asked: list[tuple[str, ResourceRequest]] = []
+        self.silent: set[str] = set()
+        self.refusing: set[str] = set()
+        self.links: dict[str, str] = {}
+        for number, (gateway_id, place) in enumerate(places.items()):
+            self._add(gateway_id, place, f"10.0.0.{number % 250}")
+        self.lookups = FleetLookUps(
+            "gw-here", self.members, access or open_access(), self._ask, self
+        )
+
+    def _add(self, gateway_id: str, place: str, address: str) -> None:
+        domain, group = ("" if part == "-" else part for part in place.split("/"))
+        digest = DirectoryDigest()
+        registry = Registry(listeners=(digest,))
+        kinds = ["temperature", *(["valve"] if gateway_id == "gw-c" else [])]
+        links = [WebLink(f"/sensors/{kind}", (("rt", kind),)) for kind in kinds]
+        registry.register(gateway_id, links, 0.0, base=f"coap://{address}")
+        told = (f'<coap://{address}/sensors/{kind}>;rt="{kind}"' for kind in kinds)
+        self.links[gateway_id] = ",".join(told)
+        self.members.update(
+            MemberRecord(
+                *(gateway_id, 1, 1, domain, group, address, 1883),
+                coap_port=5683,
+                capability=1.0,
+                offers=digest.take(registry.registrations()),
+            )
+        )
+
+    async def _ask(self, record: MemberRecord, asked: ResourceRequest) -> ResourceResponse:
+        self.asked.append((record.id, asked))
+        await asyncio.sleep(0)
+        if record.id in self.silent:
+            raise TimeoutError
+        if record.id in self.refusing:
+            return ResourceResponse(codes.FORBIDDEN, b"not you")
+        return ResourceResponse(codes.CONTENT, self.links[record.id].encode(), 40)
+
+    def answer(self, asked: CoapRequest, *_: object) -> CoapResponse:
+        """What the own directory says."""
+        return CoapResponse(codes.CONTENT, (), repr(asked.values(15)).encode())
+
+    async def look_up(self, *parameters: str, kind: str = "res") -> CoapResponse:
+        options = [(11, b"rd-lookup"), (11, kind.encode())]
+        options += [(15, one.encode()) for one in parameters]
+        asked = CoapRequest(codes.GET, tuple(options))
+        answer = self.lookups.answer(asked, PEER, 0.0)
+        assert answer is not None
+        if isinstance(answer, CoapResponse):
+            return answer
+        told: asyncio.Future[CoapResponse] = asyncio.get_running_loop().create_future()
+        answer.begin(told.set_result, lambda *_: None)
+        return await told
+
+    async def found(self, *parameters: str) -> dict[str, str]:
+        """What is found, by the gateway and the path where it is."""
+        answer = await self.look_up(*parameters)
+        assert answer.code == codes.CONTENT, answer.payload
+        return {
+            f"{link.get('gw')} {link.href}": link.get("stale") or ""
+            for link in parse(answer.payload)
+        }
+
+    @property
+    def who(self) -> list[str]:
+        return sorted(gateway_id for gateway_id, _ in self.asked)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "who"),
+    [
+        (["scope=group"], ["gw-b", "gw-here"]),
+        (["scope=domain"], ["gw-b", "gw-c", "gw-here"]),
+        (["scope=all"], ["gw-b", "gw-c", "gw-d", "gw-here"]),
+        (["scope=all", "d=campus", "gp=south"], ["gw-c"]),
+        (["scope=domain", "gp=south"], ["gw-c"]),
+        (["gw=gw-d"], ["gw-d"]),
+        (["scope=group", "gw=gw-d"], []),
+        (["scope=all", "rt=valve"], ["gw-c"]),
+        (["scope=all", "rt=v*"], ["gw-b", "gw-c", "gw-d", "gw-here"]),
+        (["scope=all", "rt=humidity"], []),
+    ],
+)
+async def test_only_those_are_asked_that_are_meant_and_may_have_it(
+    parameters: list[str], who: list[str]
+) -> None:
+    fleet = Directories(PLACES)
+    assert (await fleet.look_up(*parameters)).code == codes.CONTENT
+    assert fleet.who == who
+    for _, asked in fleet.asked:
+        assert not any(one.startswith(("scope", "d=", "gp=", "gw=")) for one in asked.query)
+
+
+async def test_each_link_says_where_it_lives_and_how_it_is_reached_from_here() -> None:
+    fleet = Directories(PLACES)
+    found = await fleet.found("scope=domain", "rt=temperature")
+    assert list(found) == [
+        "gw-b /q/campus/north/gw-b/sensors/temperature",
+        "gw-c /q/campus/south/gw-c/sensors/temperature",
+        "gw-c /q/campus/south/gw-c/sensors/valve",
+        "gw-here /sensors/temperature",
+    ]
+
+
+async def test_who_asks_again_soon_costs_nobody_anything() -> None:
+    fleet = Directories(PLACES)
+    first = await fleet.look_up("scope=all")
+    asked = len(fleet.asked)
+    assert (await fleet.look_up("scope=all")).payload == first.payload
+    assert len(fleet.asked) == asked
+
+
+async def test_of_a_gateway_that_is_silent_the_last_known_is_told_and_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.coap.kept_lookups.FRESH_S", -1.0)
+    fleet = Directories(PLACES)
+    before = await fleet.found("scope=all")
+    assert set(before.values()) == {""}
+    fleet.silent = {"gw-b"}
+    fleet.members.suspect(frozenset({"gw-d"}))
+    fleet.asked.clear()
+    now = await fleet.found("scope=all")
+    assert now.keys() == before.keys()
+    assert {one.split()[0] for one, stale in now.items() if stale} == {"gw-b", "gw-d"}
+    assert "gw-d" not in fleet.who, "a suspect is not waited for"
+
+
+async def test_what_a_policy_elsewhere_does_not_let_them_read_is_not_there() -> None:
+    fleet = Directories(PLACES)
+    fleet.refusing = {"gw-c"}
+    assert {one.split()[0] for one in await fleet.found("scope=domain")} == {"gw-b", "gw-here"}
+
+
+async def test_a_part_of_a_large_answer_asks_no_more_gateways_than_it_needs() -> None:
+    fleet = Directories({"gw-here": "-/-"} | {f"gw-{number:03}": "-/-" for number in range(200)})
+    assert len(await fleet.found("scope=all", "count=10")) == 10
+    assert len(fleet.asked) <= 16
+    refused = await fleet.look_up("scope=all")
+    assert refused.code == codes.BAD_REQUEST
+    assert f"more than {ASKED_MAX} gateways".encode() in refused.payload
+    assert len(fleet.asked) <= ASKED_MAX + 16
+
+
+async def test_who_reads_only_what_is_public_learns_nothing_of_the_fleet() -> None:
+    fleet = Directories(PLACES, keys_may_all())
+    assert (await fleet.look_up("scope=all")).code == codes.UNAUTHORIZED
+    assert fleet.asked == []
+
+
+async def test_the_own_directory_answers_as_ever() -> None:
+    fleet = Directories(PLACES)
+    assert (await fleet.look_up("scope=own", "rt=a")).payload == b"[b'rt=a']"
+    plain = CoapRequest(codes.GET, ((11, b"rd-lookup"), (11, b"ep"), (15, b"rt=a")))
+    assert fleet.lookups.answer(plain, PEER, 0.0) is None
+
+
+@pytest.mark.parametrize("parameter", ["scope=world", "gw=G W", "d=../x"])
+async def test_what_is_wrong_is_refused_and_named(parameter: str) -> None:
+    answer = await Directories(PLACES).look_up(
+        "scope=all" if parameter[:2] != "sc" else "rt=a", parameter
+    )
+    assert answer.code == codes.BAD_REQUEST
+    assert parameter.partition("=")[2].split("/")[0] in answer.payload.decode()
+
+
+async def test_one_host_has_few_under_way_at_a_time() -> None:
+    fleet = Directories(PLACES)
+    answers = await asyncio.gather(*(fleet.look_up("scope=all", f"x={n}*") for n in range(5)))
+    codes_seen = [answer.code for answer in answers]
+    assert codes_seen.count(codes.CONTENT) == PER_HOST
+    assert codes_seen.count(codes.SERVICE_UNAVAILABLE) == 5 - PER_HOST
+    await fleet.lookups.stop()
+
+
+# -- two gateways --------------------------------------------------------------------------------
+
+SENSOR = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
+Ask = Callable[[FleetGateway, str], "asyncio.Future[Response]"]
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[tuple[FleetGateway, FleetGateway]]:
+    fleet = Fleet(tmp_path)
+    one, other = (fleet.gateway(name, tls=False) for name in ("gw-a", "gw-b"))
+    other.place, other.mqtt = 'domain = "campus"', SENSOR
+    await one.start()
+    await other.start(neighbours=[f"127.0.0.1:{one.port}"])
+    await until(lambda: len(one.process._members.known) == 2)
+    yield one, other
+    await fleet.stop()
+
+
+async def get(gateway: FleetGateway, path: str) -> Response:
+    return await request("GET", f"coap://127.0.0.1:{gateway.process._coap.coap_port}{path}")
+
+
+async def test_what_is_found_at_another_gateway_can_be_read_there_from_here(
+    pair: tuple[FleetGateway, FleetGateway],
+) -> None:
+    one, _ = pair
+    answer = await get(one, "/rd-lookup/res?scope=all&href=*")
+    links = {link.href: link for link in parse(answer.payload)}
+    valve = links["/q/campus/-/gw-b/sensors/valve"]
+    assert valve.get("gw") == "gw-b"
+    assert (await get(one, valve.href)).ok
+    endpoints = parse((await get(one, "/rd-lookup/ep?scope=all")).payload)
+    assert [(link.get("ep"), link.get("gw")) for link in endpoints] == [
+        ("gw-a", "gw-a"),
+        ("gw-b", "gw-b"),
+    ]
+    assert (await get(one, endpoints[1].href)).ok
+    known = (await get(one, "/.well-known/core?rt=core.rd-lookup-res")).payload
+    assert parse(known)[0].get("scope") == "own group domain all"
+
+
+async def test_a_device_that_registers_anywhere_is_found_everywhere(
+    pair: tuple[FleetGateway, FleetGateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    path = f"coap://127.0.0.1:{other.process._coap.coap_port}/rd?ep=meter-7&base=coap://10.0.0.9"
+    made = await request("POST", path, payload=b"</power>;rt=power", content_format=40)
+    assert made.ok
+    other.process._members.offer(other.process._site.directory.offers)
+    async with asyncio.timeout(10):
+        while not (found := parse((await get(one, "/rd-lookup/res?scope=all&rt=power")).payload)):
+            await asyncio.sleep(0.05)
+    assert [(link.href, link.get("gw")) for link in found] == [("coap://10.0.0.9/power", "gw-b")]
