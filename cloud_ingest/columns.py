@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from cloud_ingest.measurements import Measurement, decode
-from cloud_ingest.record import RecordError
+from cloud_ingest.record import RecordError, Value
 from cloud_ingest.spool import Batch, SpoolError
 from tree_handler.batch import Header
 
@@ -24,7 +25,8 @@ YEAR_9999_S = 253_402_300_799
 """The last second that Spark, Parquet's readers and Python's datetime all can hold."""
 
 _NO_PACKET = (None, None, None, None, None)
-_NO_RECORD = (None, None, None, None, None, None)
+_NO_RECORD = (None,) * 6
+_NO_KINDS = (None,) * 6
 _Row = tuple[Any, ...]
 
 
@@ -81,7 +83,7 @@ def rows_of(batch: Batch) -> list[_Row]:
             origin_time_us,
             entry.payload,
             None,
-            *((*_NO_RECORD, None) if control else _record_of(entry.payload, header.origin)),
+            *(_nothing(None) if control else _record_of(entry.payload, header.origin)),
         )
         for sequence, entry in enumerate(batch.entries(), header.first)
     ]
@@ -90,23 +92,61 @@ def rows_of(batch: Batch) -> list[_Row]:
 def _statement(header: Header) -> _Row:
     """What a gateway keeps to itself; what it gave up as lost stays a gap."""
     stamp = (header.origin, header.epoch, True, header.control, header.first)
-    return (*stamp, *_NO_PACKET, header.count, *_NO_RECORD, None)
+    return (*stamp, *_NO_PACKET, header.count, *_nothing(None))
+
+
+def _nothing(error: str | None) -> _Row:
+    """The columns of a payload that holds no reading, and why, if it should hold one."""
+    return (*_NO_RECORD, error, *_NO_KINDS)
 
 
 def _record_of(payload: bytes, origin: str) -> _Row:
-    """Sensor, unit, value, device time, device number, all measurements if there are several,
-    and what is wrong with the payload.
+    """Sensor, unit, number, device time, device number, all measurements if there are several,
+    what is wrong with the payload, and what version 2 of the record adds.
     """
     try:
         found = [_as_at(origin, each) for each in decode(payload)]
         times_us = [_time_us(each.time_s) for each in found]
     except RecordError as error:
-        return (*_NO_RECORD, str(error))
+        return _nothing(str(error))
     first = found[0]
     if first.number is not None and not -LONG_MAX <= first.number <= LONG_MAX:
-        return (*_NO_RECORD, f"i (number): {first.number!r}")
+        return _nothing(f"i (number): {first.number!r}")
     several = None if len(found) == 1 else list(map(_member, found, times_us))
-    return first.sensor, first.unit, first.value, times_us[0], first.number, several, None
+    number, *kinds = _typed(first.value)
+    tags = list(first.tags.items()) or None
+    return (
+        *(first.sensor, first.unit, number, times_us[0], first.number, several, None),
+        *(*kinds, first.quality, tags, _as_text(first.more)),
+    )
+
+
+def _typed(value: Value | None) -> tuple[float | None, str | None, bool | None, bytes | None]:
+    """A value in the column of its kind; a boolean is 1 or 0 among the numbers, too."""
+    if isinstance(value, bool):
+        return float(value), None, value, None
+    if isinstance(value, str):
+        return None, value, None, None
+    if isinstance(value, bytes):
+        return None, None, None, value
+    return value, None, None, None
+
+
+def _as_text(more: Mapping[str, Any]) -> str | None:
+    """Keys of later versions as JSON, bytes in base64; what JSON can't say is shown as it reads."""
+    if not more:
+        return None
+    try:
+        return msgspec.json.encode(more, enc_hook=_extension).decode()
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.json.encode({key: repr(value) for key, value in more.items()}).decode()
+
+
+def _extension(value: object) -> object:
+    """An extension type of msgpack: its code and its bytes."""
+    return (
+        [value.code, bytes(value.data)] if isinstance(value, msgspec.msgpack.Ext) else repr(value)
+    )
 
 
 def _as_at(origin: str, found: Measurement) -> Measurement:
@@ -131,11 +171,15 @@ def _time_us(time_s: float | None) -> int | None:
 
 def _member(each: Measurement, time_us: int | None) -> dict[str, Any]:
     """An item of `cloud_ingest.tables.SEVERAL`."""
+    number, text, truth, data = _typed(each.value)
     return {
         "sensor": each.sensor,
         "unit": each.unit,
-        "value": each.value,
+        "value": number,
         "device_time": time_us,
+        "value_text": text,
+        "value_bool": truth,
+        "value_bytes": data,
     }
 
 

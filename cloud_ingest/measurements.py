@@ -1,9 +1,10 @@
-"""What a client's message says in numbers, in whichever form a device writes it.
+"""What a client's message measured, in whichever form a device writes it.
 
 Four forms are read, told apart by their first byte:
 
 - a telemetry record, a msgpack map (`cloud_ingest.record`);
-- a plain number as text, as Home Assistant and ``mosquitto_pub`` write it: ``21.5``;
+- a plain number as text, as Home Assistant and ``mosquitto_pub`` write it: ``21.5``; or ``true``
+  and ``false``;
 - a JSON object with a numeric ``value``: ``{"value": 21.5}``;
 - a SenML pack in JSON, an array of records with base fields (RFC 8428, sections 4 and 5).
 
@@ -14,15 +15,17 @@ not UTF-8.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from cloud_ingest import record
-from cloud_ingest.record import RecordError
+from cloud_ingest.record import Quality, RecordError, Value
 
 MAX_TEXT_BYTES = 64 * 1024
 """Longer text is refused unread: no sensor writes it, and reading it costs memory."""
@@ -35,28 +38,35 @@ _MAP_HEADS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 """First bytes of a msgpack map. Neither a number nor JSON begins with one of them."""
 _BLANKS = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_TEXT_FIELDS = ("bn", "bu", "n", "u")
+_TRUTHS = {"true": True, "false": False}
+_TEXT_FIELDS = ("bn", "bu", "n", "u", "vs", "vd")
 _NUMBER_FIELDS = ("bt", "bv", "bver", "t", "v")
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One number that a message holds, and what it says of it.
+    """One value that a message holds, and what it says of it.
 
     Attributes:
-        value: finite; 1 and 0 for a SenML record that says true or false.
+        value: a number is finite; None only in a telemetry record that has none.
         sensor: its name, resolved where it is SenML's; None if the message names none.
         unit: None if the message names none.
         time_s: the device's wall clock, seconds since 1970; None if it gives no such time.
         number: the reading's number at its device; None but in a telemetry record.
+        quality: as the record's; None but in a telemetry record.
+        tags: as the record's.
+        more: as the record's.
 
     """
 
-    value: float
+    value: Value | None
     sensor: str | None = None
     unit: str | None = None
     time_s: float | None = None
     number: int | None = None
+    quality: Quality | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def decode(payload: bytes) -> list[Measurement]:
@@ -72,6 +82,8 @@ def decode(payload: bytes) -> list[Measurement]:
     text = _text(payload)
     if _NUMBER.fullmatch(text):
         return [Measurement(_finite("number", float(text)))]
+    if text in _TRUTHS:
+        return [Measurement(_TRUTHS[text])]
     document = _json(text)
     if isinstance(document, dict):
         if "value" not in document:
@@ -83,8 +95,11 @@ def decode(payload: bytes) -> list[Measurement]:
 
 
 def _of_record(found: record.Record) -> Measurement:
-    value = _finite("v (value)", found.value)
-    return Measurement(value, found.name, found.unit, found.time_s, found.number)
+    value = found.value
+    if isinstance(value, float):
+        _finite("v (value)", value)
+    told = (found.name, found.unit, found.time_s, found.number)
+    return Measurement(value, *told, found.quality, found.tags, found.more)
 
 
 def _text(payload: bytes) -> str:
@@ -145,7 +160,7 @@ def _finite(where: str, value: float) -> float:
 
 
 def _pack(records: list[Any]) -> list[Measurement]:
-    """Resolve the records of a pack; those without a number are left out (section 4.6)."""
+    """Resolve the records of a pack; those without a value, which are sums, are left out."""
     texts: dict[str, str] = {}
     numbers: dict[str, float] = {}
     found = []
@@ -169,7 +184,7 @@ def _pack(records: list[Any]) -> list[Measurement]:
         if value is not None:
             found.append(_resolved(value, texts, numbers, where))
     if not found:
-        raise RecordError("SenML: no record with a number")
+        raise RecordError("SenML: no record with a value")
     return found
 
 
@@ -187,18 +202,30 @@ def _check(fields: Mapping[str, Any], where: str) -> None:
             raise RecordError(f"{where}.{name}: no Unicode text") from error
 
 
-def _value(fields: Mapping[str, Any], numbers: Mapping[str, float], where: str) -> float | None:
-    if "v" in numbers:
-        return _finite(f"{where}.v", numbers.get("bv", 0.0) + numbers["v"])
-    if "vb" not in fields:
+def _value(fields: Mapping[str, Any], numbers: Mapping[str, float], where: str) -> Value | None:
+    there = [label for label in ("v", "vs", "vb", "vd") if label in fields]
+    if len(there) > 1:  # section 4.2
+        raise RecordError(f"{where}: {' and '.join(there)} in one record")
+    if not there:
         return None
-    if not isinstance(fields["vb"], bool):
-        raise RecordError(f"{where}.vb: {type(fields['vb']).__name__} is neither true nor false")
-    return float(fields["vb"])
+    label, value = there[0], fields[there[0]]
+    if label == "v":
+        return _finite(f"{where}.v", numbers.get("bv", 0.0) + numbers["v"])
+    if label == "vb" and not isinstance(value, bool):
+        raise RecordError(f"{where}.vb: {type(value).__name__} is neither true nor false")
+    return _bytes(value, where) if label == "vd" else value
+
+
+def _bytes(text: str, where: str) -> bytes:
+    """Base64 in the alphabet for URLs, without padding (section 5, after RFC 4648, section 5)."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RecordError(f"{where}.vd: no base64url") from error
 
 
 def _resolved(
-    value: float, texts: Mapping[str, str], numbers: Mapping[str, float], where: str
+    value: Value, texts: Mapping[str, str], numbers: Mapping[str, float], where: str
 ) -> Measurement:
     time_s = _finite(f"{where}.t", numbers.get("bt", 0.0) + numbers.get("t", 0.0))
     return Measurement(

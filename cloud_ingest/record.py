@@ -1,17 +1,39 @@
 """The telemetry record: what a sensor's message carries, on a gateway and in Spark alike.
 
 A record is one reading as a msgpack map whose keys are SenML's labels (RFC 8428, table 4), so
-that it reads the same over CoAP: ``n`` name, ``u`` unit, ``v`` value, ``t`` time. Two keys are
-ours: ``r`` the version of this form, and ``i`` the reading's number at its device, counted
-from 1 without gaps.
+that it reads the same over CoAP: ``n`` name, ``u`` unit, ``t`` time, and the value as ``v``
+number, ``vs`` text, ``vb`` boolean or ``vd`` bytes. Four keys are ours: ``r`` the version of this
+form, ``i`` the reading's number at its device, counted from 1 without gaps, ``q`` its quality
+and ``g`` its tags.
+
+``r`` is the least version that a reader needs. A number that may be used is version 1, which has
+``v`` alone and ignores what it does not know; all else is version 2. A later version adds keys and
+gives none another meaning, so its records are read too: keys that are unknown here are kept. One
+that ends in ``_`` says that it must be understood, and is refused (as RFC 8428, section 4.4).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Value = float | str | bool | bytes
+Quality = Literal["good", "uncertain", "bad"]
+
+VERSION: Final = 2
+"""Of the form that is written here."""
+GOOD: Final = "good"
+"""The value is what was measured."""
+UNCERTAIN: Final = "uncertain"
+"""The value may be used with care: out of the sensor's range, an old one, a replacement."""
+BAD: Final = "bad"
+"""The value must not be used, or there is none, for the sensor could not be read."""
+MAX_TAGS: Final = 16
+MAX_TAG_LENGTH: Final = 200
 
 
 class RecordError(ValueError):
@@ -25,48 +47,112 @@ class Record:
     Attributes:
         name: the sensor, unique at its gateway (``host/load1``).
         unit: a unit of the SenML registry (``Cel``, ``W/m2``, ``B``), or ``""``.
-        value: the reading.
+        value: the reading; None if there is none, which is `BAD`, or of a kind of a later version.
         time_s: the device's wall clock, seconds since 1970.
         number: the reading's number at its device, from 1.
+        quality: what the value is good for.
+        tags: what else is to be known of the reading, at most `MAX_TAGS` texts of
+            `MAX_TAG_LENGTH` characters.
+        more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
 
     """
 
     name: str
     unit: str
-    value: float
+    value: Value | None
     time_s: float
     number: int
+    quality: Quality = GOOD
+    tags: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The msgpack form."""
-        return msgspec.msgpack.encode(
-            _Form(1, self.name, self.unit, self.value, self.time_s, self.number)
-        )
+        label = _label(self.value)
+        made: dict[str, Any] = {
+            "r": 1 if label == "v" and self.quality != BAD else VERSION,
+            "n": self.name,
+            "u": self.unit,
+        }
+        if label is not None:
+            made[label] = self.value
+        made |= {"t": self.time_s, "i": self.number}
+        if self.quality != GOOD:
+            made["q"] = self.quality
+        if self.tags:
+            made["g"] = dict(self.tags)
+        made.update(self.more)
+        return msgspec.msgpack.encode(made)
+
+
+def _label(value: Value | None) -> str | None:
+    """SenML's label of a value; a boolean is an ``int`` too, so it comes first."""
+    if isinstance(value, bool):
+        return "vb"
+    if isinstance(value, int | float):
+        return "v"
+    if isinstance(value, str):
+        return "vs"
+    return None if value is None else "vd"
+
+
+_TagText = Annotated[str, Meta(max_length=MAX_TAG_LENGTH)]
 
 
 class _Form(msgspec.Struct):
-    """The map on the wire. All keys are required, so none has a default."""
+    """The map on the wire. A key without a default is required."""
 
-    r: Literal[1]
+    r: Annotated[int, Meta(ge=1)]
     n: str
     u: str
-    v: float
     t: float
     i: int
+    v: float | UnsetType = UNSET
+    vs: str | UnsetType = UNSET
+    vb: bool | UnsetType = UNSET
+    vd: bytes | UnsetType = UNSET
+    q: Quality = GOOD
+    g: Annotated[dict[_TagText, _TagText], Meta(max_length=MAX_TAGS)] = {}
 
 
+_KNOWN: Final = frozenset(_Form.__struct_fields__)
 _decoder = msgspec.msgpack.Decoder(_Form)
+_keys_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
 def decode(payload: bytes) -> Record:
-    """Read a record; keys of later versions are ignored.
+    """Read a record of any version.
 
     Raises:
-        RecordError: not msgpack, another version, a field missing or of a wrong type.
+        RecordError: not msgpack, a field missing or of a wrong type, no value or two, or a key
+            that must be understood and is not.
 
     """
     try:
         form = _decoder.decode(payload)
-    except msgspec.DecodeError as error:
+        more = _unknown(payload)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise RecordError(str(error)) from error
-    return Record(form.n, form.u, form.v, form.t, form.i)
+    if form.r > VERSION:
+        more["r"] = form.r
+    values = [value for value in (form.v, form.vs, form.vb, form.vd) if value is not UNSET]
+    if len(values) > 1:
+        raise RecordError("Object has several values - at `$`")
+    if form.r == 1 and form.v is UNSET:
+        raise RecordError("Object missing required field `v`")
+    if not values and form.q != BAD and form.r <= VERSION:
+        raise RecordError("Object missing required field `v`, `vs`, `vb` or `vd`")
+    value = None if not values else values[0]
+    return Record(form.n, form.u, value, form.t, form.i, form.q, form.g, more)
+
+
+def _unknown(payload: bytes) -> dict[str, Any]:
+    """The keys that are not of this version, with their values."""
+    fields = _keys_decoder.decode(payload)
+    unknown = fields.keys() - _KNOWN
+    if not unknown:
+        return {}
+    for key in unknown:
+        if key.endswith("_"):
+            raise RecordError(f"must be understood and is not - at `$.{key[:40]}`")
+    return {key: msgspec.msgpack.decode(fields[key]) for key in fields if key in unknown}

@@ -15,11 +15,18 @@ from pyspark.sql.types import (
     ByteType,
     DoubleType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
+
+_KINDS = [
+    StructField("value_text", StringType()),
+    StructField("value_bool", BooleanType()),
+    StructField("value_bytes", BinaryType()),
+]
 
 SEVERAL = ArrayType(
     StructType(
@@ -28,6 +35,7 @@ SEVERAL = ArrayType(
             StructField("unit", StringType()),
             StructField("value", DoubleType()),
             StructField("device_time", TimestampType()),
+            *_KINDS,
         ]
     )
 )
@@ -53,17 +61,24 @@ MESSAGES = StructType(
         StructField("device_number", LongType()),
         StructField("measurements", SEVERAL),
         StructField("record_error", StringType()),
+        *_KINDS,
+        StructField("quality", StringType()),
+        StructField("tags", MapType(StringType(), StringType())),
+        StructField("more", StringType()),
     ]
 )
 """A message as it stands in the spool: its stamp, its packet, and what it measured if it says so.
 
 ``sensor`` to ``measurements`` are null in messages between gateways (``control``) and where
-``record_error`` says why the payload holds no reading; all but ``value`` also where the payload
-does not say (`cloud_ingest.measurements`). ``sensor`` to ``device_time`` are of the first
-measurement; ``measurements`` holds all of a message that has several. ``origin_time`` is when the
-origin accepted the message, null if its clock was beyond the year 9999. ``passed`` is null in
-messages; in a row that is none it says of how many numbers, from ``sequence`` on, the messages stay
-at their origin.
+``record_error`` says why the payload holds no reading; all also where the payload does not say
+(`cloud_ingest.measurements`). A value is in the column of its kind: a number in ``value``, a
+boolean there too, as 1 or 0. ``sensor`` to ``device_time`` are of the first measurement;
+``measurements`` holds all of a message that has several. ``more`` is JSON: what later versions of
+the record say. The columns behind ``record_error`` are those of version 2: new ones stand at the
+end, so that tables of before and after are read together. ``origin_time`` is when the origin
+accepted the message, null if its clock was beyond the year 9999. ``passed`` is null in messages; in
+a row that is none it says of how many numbers, from ``sequence`` on, the messages stay at their
+origin.
 """
 
 STAMP = ("origin", "boot_epoch", "control", "logged", "sequence")

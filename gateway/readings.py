@@ -167,4 +167,6 @@ class Readings:
     def _publish(self, sensor: Sensor, record: Record) -> None:
         form = self._forms[sensor.name]
         payload = form.payload(record, self._base_name)
-        self._accept(Entry(f"{self._prefix}/{sensor.name}", payload, qos=1, retain=form.retain))
+        if payload is not None:
+            topic = f"{self._prefix}/{sensor.name}"
+            self._accept(Entry(topic, payload, qos=1, retain=form.retain))

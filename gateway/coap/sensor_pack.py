@@ -80,8 +80,9 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
                 reading = await self._sampler.current(served.sensor)
             except SensorError:
                 continue
-            records.append(senml.record(name, served.sensor.unit, reading.value, reading.time_s))
-        payload = senml.encode_pack(self._base_name, records)
+            unit = served.sensor.unit
+            records.append(senml.SenmlRecord(name, reading.value, unit, reading.time_s))
+        payload = senml.encode(self._base_name, records)
         return Message(payload=payload, content_format=senml.CONTENT_FORMAT)
 
     def _named(self, payload: bytes) -> list[str]:

@@ -198,10 +198,9 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         """A reading in one of `FORMATS`, after the number of that format."""
         if accept == ContentFormat.TEXT:
             return int(ContentFormat.TEXT), repr(reading.value).encode()
-        payload = senml.encode(
-            self._base_name, self._sensor.name, self._sensor.unit, reading.value, reading.time_s
-        )
-        return senml.CONTENT_FORMAT, payload
+        sensor = self._sensor
+        record = senml.SenmlRecord(sensor.name, reading.value, sensor.unit, reading.time_s)
+        return senml.CONTENT_FORMAT, senml.encode(self._base_name, [record])
 
 
 class ActuatorResource(SensorResource):
@@ -223,12 +222,11 @@ class ActuatorResource(SensorResource):
     def _value(self, request: Message) -> float:
         content_format = request.opt.content_format
         if content_format == senml.CONTENT_FORMAT:
-            return senml.decode_value(
-                request.payload, self._base_name, self._sensor.name, self._sensor.unit
-            )
+            wanted = senml.ActuatorTarget(self._base_name, self._sensor.name, self._sensor.unit)
+            return float(senml.decode_value(request.payload, wanted))
         if content_format not in (None, ContentFormat.TEXT):
             raise error.UnsupportedContentFormat("senml+json (110) or text/plain (0)")
-        return senml.decode_text(request.payload)
+        return float(senml.decode_text(request.payload))
 
 
 def _path(name: str) -> tuple[str, ...]:

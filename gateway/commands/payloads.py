@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from cloud_ingest.record import Record, RecordError, decode
+from cloud_ingest.record import GOOD, Record, RecordError, Value, decode
 from gateway.printable import printable
 
 _TOPIC_WIDTH_MAX = 60
@@ -19,7 +19,7 @@ def as_json(topic: str, payload: bytes, qos: int, *, retain: bool, received_s: f
     said = _said(payload)
     told: dict[str, Any] = {"topic": topic, "qos": qos, "retain": retain, "received_s": received_s}
     if isinstance(said, Record):
-        told["record"] = asdict(said)
+        told["record"] = _record_as_json(said)
     elif isinstance(said, bytes):
         told["base64"] = base64.b64encode(said).decode()
     elif isinstance(said, str):
@@ -67,7 +67,8 @@ def _no_json(constant: str) -> None:
 def _text(said: Record | tuple[Any] | str | bytes) -> str:
     if isinstance(said, Record):
         unit = f" {said.unit}" if said.unit else ""
-        shown = f"{said.value:.10g}{unit}  ({said.name} {said.number})"
+        quality = "" if said.quality == GOOD else f", {said.quality}"
+        shown = f"{_value_text(said.value)}{unit}  ({said.name} {said.number}{quality})"
     elif isinstance(said, bytes):
         shown = said.hex(" ")
     elif isinstance(said, str):
@@ -75,6 +76,25 @@ def _text(said: Record | tuple[Any] | str | bytes) -> str:
     else:
         shown = json.dumps(said[0], ensure_ascii=False)
     return printable(shown)
+
+
+def _record_as_json(said: Record) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(said).items() if value != {}}
+    if isinstance(said.value, bytes):
+        told["value"] = base64.b64encode(said.value).decode()
+    if said.more:
+        told["more"] = repr(said.more)
+    return told
+
+
+def _value_text(value: Value | None) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:.10g}"
+    if isinstance(value, bytes):
+        return value.hex(" ")
+    return "-" if value is None else value
 
 
 def _clock(time_s: float) -> str:

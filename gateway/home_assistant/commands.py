@@ -72,9 +72,10 @@ class Commands:
             return
         try:
             if payload.lstrip().startswith(b"["):
-                value = senml.decode_value(payload, self._base_name, actuator.name, actuator.unit)
+                wanted = senml.ActuatorTarget(self._base_name, actuator.name, actuator.unit)
+                value = float(senml.decode_value(payload, wanted))
             else:
-                value = senml.decode_text(payload)
+                value = float(senml.decode_text(payload))
         except senml.SenmlError as error:
             self._refused(REFUSED, f"{topic}: {error}")
             return

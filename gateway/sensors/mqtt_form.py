@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cloud_ingest.record import Record
-from gateway.sensors import senml
+from gateway.sensors import senml, values
 
 MSGPACK = "msgpack"
 """The telemetry record (`cloud_ingest.record`): the smallest, and the only one with a number."""
@@ -14,8 +14,6 @@ JSON = "json"
 TEXT = "text"
 """The value alone."""
 FORMATS = (MSGPACK, JSON, TEXT)
-
-_EXACT_BELOW = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,10 @@ class MqttForm:
     format: str = MSGPACK
     retain: bool = False
 
-    def payload(self, record: Record, base_name: str) -> bytes:
-        """The payload that says a reading.
+    def payload(self, record: Record, base_name: str) -> bytes | None:
+        """The payload that says a reading; None where the format has no way to say it.
+
+        That is a reading without a value, in SenML and in text.
 
         Args:
             record: the reading.
@@ -41,11 +41,13 @@ class MqttForm:
         """
         if self.format == MSGPACK:
             return record.encode()
+        if record.value is None:
+            return None
         if self.format == TEXT:
             return plain(record.value).encode()
-        return senml.encode(base_name, record.name, record.unit, record.value, record.time_s)
+        told = (record.unit, record.time_s, record.quality, record.tags)
+        return senml.encode(base_name, [senml.SenmlRecord(record.name, record.value, *told)])
 
 
-def plain(value: float) -> str:
-    """A finite number as a person writes it, read back as the same: ``21.5``, and ``1`` for 1.0."""
-    return str(int(value)) if value.is_integer() and abs(value) < _EXACT_BELOW else repr(value)
+plain = values.as_text
+"""A value as text, a number as a person writes it."""

@@ -1,4 +1,4 @@
-"""Goal: whatever a device writes is read as numbers or refused with a reason, by one rule each."""
+"""Goal: whatever a device writes is read as values or refused with a reason, by one rule each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement, decode
-from cloud_ingest.record import Record, RecordError
+from cloud_ingest.record import Record, RecordError, Value
 from gateway.sensors import senml
 
 ABSOLUTE_S = 1_760_000_000
@@ -49,7 +49,20 @@ def test_an_object_with_a_numeric_value_is_a_value() -> None:
 
 def test_a_telemetry_record_is_read_as_before() -> None:
     payload = Record("host/load1", "/", 0.25, 1.5, 9).encode()
-    assert decode(payload) == [Measurement(0.25, "host/load1", "/", 1.5, 9)]
+    assert decode(payload) == [Measurement(0.25, "host/load1", "/", 1.5, 9, "good")]
+
+
+@pytest.mark.parametrize("value", ["open", True, b"\xff", 1.5])
+def test_a_telemetry_record_of_any_kind_is_read_with_all_that_it_says(value: Value) -> None:
+    record = Record("a", "", value, 1.5, 9, "uncertain", {"position": "roof"}, {"x": 1})
+    (found,) = decode(record.encode())
+    assert (found.value, found.quality) == (value, "uncertain")
+    assert (found.tags, found.more) == ({"position": "roof"}, {"x": 1})
+
+
+def test_true_and_false_alone_are_values() -> None:
+    assert read("true\n") == [Measurement(True)]
+    assert read("false") == [Measurement(False)]
 
 
 # -- SenML -----------------------------------------------------------------------------------------
@@ -68,14 +81,18 @@ def test_base_fields_hold_until_a_later_record_has_them_again() -> None:
     ]
 
 
-def test_records_without_a_number_are_left_out_but_their_base_fields_hold() -> None:
+def test_every_kind_of_value_is_read_and_sums_are_left_out_but_their_base_fields_hold() -> None:
     pack = [
         {"bn": "dev/", "n": "label", "vs": "roof"},
         {"n": "door", "vb": True},
         {"n": "total", "s": 12.5},
-        {"n": "door", "vb": False},
+        {"n": "raw", "vd": "-__-AQ"},
     ]
-    assert read(json.dumps(pack)) == [Measurement(1.0, "dev/door"), Measurement(0.0, "dev/door")]
+    assert read(json.dumps(pack)) == [
+        Measurement("roof", "dev/label"),
+        Measurement(True, "dev/door"),
+        Measurement(b"\xfb\xff\xfe\x01", "dev/raw"),
+    ]
 
 
 @pytest.mark.parametrize("time_s", [0, -60, 5.5, (1 << 28) - 1])
@@ -89,13 +106,16 @@ def test_a_time_relative_to_now_is_no_time_of_the_device(time_s: float) -> None:
 @given(
     name=st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}(/[a-z0-9]{1,9})?", fullmatch=True),
     unit=st.sampled_from(["", "Cel", "%RH"]),
-    value=st.floats(allow_nan=False, allow_infinity=False),
+    value=st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.text(max_size=20)
+    | st.binary(max_size=20),
     time_s=st.floats(1e9, 2e9),
 )
 def test_what_a_gateway_answers_over_coap_is_read(
-    name: str, unit: str, value: float, time_s: float
+    name: str, unit: str, value: Value, time_s: float
 ) -> None:
-    (found,) = decode(senml.encode("gw-a/", name, unit, value, time_s))
+    (found,) = decode(senml.encode("gw-a/", [senml.SenmlRecord(name, value, unit, time_s)]))
     assert found == Measurement(value, f"gw-a/{name}", unit or None, time_s)
 
 
@@ -118,7 +138,7 @@ def test_what_a_gateway_answers_over_coap_is_read(
         (b"nan", "neither a number nor JSON"),
         (b"inf", "neither a number nor JSON"),
         (b"1e999", "number: inf is not finite"),
-        (b"true", "JSON, but neither"),
+        (b"True", "neither a number nor JSON"),
         (b'"21.5"', "JSON, but neither"),
         (b"null", "JSON, but neither"),
         (b'{"valve": 1}', r"\$\.value: missing"),
@@ -131,10 +151,14 @@ def test_what_a_gateway_answers_over_coap_is_read(
         (b'{"value": 1' + b"0" * 5000 + b"}", "neither a number nor JSON"),
         (b'{"value": 1, "value": 2}', "'value' stands twice"),
         (b'{"value": 1, "a": {"b": 1, "b": 1}}', "'b' stands twice"),
-        (b"[]", "SenML: no record with a number"),
+        (b"[]", "SenML: no record with a value"),
         (b"[1, 2]", r"\$\[0\]: int is no SenML record"),
-        (b"[{}]", "SenML: no record with a number"),
-        (b'[{"n":"a","vs":"x"}]', "SenML: no record with a number"),
+        (b"[{}]", "SenML: no record with a value"),
+        (b'[{"n":"a","s":1}]', "SenML: no record with a value"),
+        (b'[{"v":1,"vs":"x"}]', r"\$\[0\]: v and vs in one record"),
+        (b'[{"vs":1}]', r"\$\[0\]\.vs: int is no text"),
+        (b'[{"vs":"\\ud800"}]', r"\$\[0\]\.vs: no Unicode text"),
+        (b'[{"vd":"a"}]', r"\$\[0\]\.vd: no base64url"),
         (b'[{"v":1},{"v":"2"}]', r"\$\[1\]\.v: str is not a number"),
         (b'[{"v":true}]', r"\$\[0\]\.v: bool"),
         (b'[{"vb":1}]', r"\$\[0\]\.vb: int"),
@@ -172,9 +196,11 @@ def checked(payload: bytes) -> None:
         return
     assert found
     for each in found:
-        assert type(each.value) is float
-        assert math.isfinite(each.value)
-        for text in (each.sensor, each.unit):
+        assert type(each.value) in (float, str, bool, bytes, type(None))
+        assert not isinstance(each.value, float) or math.isfinite(each.value)
+        assert each.value is not None or each.quality is not None
+        text_value = each.value if isinstance(each.value, str) else None
+        for text in (each.sensor, each.unit, text_value):
             assert text is None or text.encode().decode() == text
 
 
@@ -203,7 +229,9 @@ _DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=20,
 )
-_FIELDS = st.sampled_from(["bn", "bt", "bu", "bv", "bver", "n", "u", "v", "vb", "vs", "t", "x_"])
+_FIELDS = st.sampled_from(
+    [*("bn", "bt", "bu", "bv", "bver"), *("n", "u", "v", "vb", "vs", "vd", "t", "x_")]
+)
 _PACKS = st.lists(st.dictionaries(_FIELDS, _SCALARS, max_size=6) | _SCALARS, max_size=4)
 
 

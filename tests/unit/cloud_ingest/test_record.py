@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgpack
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.record import Record, RecordError, decode
+from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, RecordError, decode
 
 FIELDS: dict[str, Any] = {"r": 1, "n": "host/load1", "u": "Cel", "v": 1.5, "t": 2.25, "i": 7}
 RECORD = Record("host/load1", "Cel", 1.5, 2.25, 7)
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = FINITE | st.text() | st.booleans() | st.binary()
+QUALITIES = st.sampled_from([GOOD, UNCERTAIN, BAD])
+TAGS = st.dictionaries(st.text(max_size=20), st.text(max_size=200), max_size=16)
+LATER = st.dictionaries(
+    st.sampled_from(["x", "accuracy", "vx"]),
+    st.none() | st.integers(-9, 9) | st.text() | st.lists(st.binary(max_size=3), max_size=2),
+)
+RECORDS = st.builds(
+    Record, st.text(), st.text(), VALUES, FINITE, st.integers(1, 2**63 - 1), QUALITIES, TAGS, LATER
+)
+
+
+class Version1(msgspec.Struct):
+    """The form as gateways and jobs of version 1 read it, and as they wrote it."""
+
+    r: Literal[1]
+    n: str
+    u: str
+    v: float
+    t: float
+    i: int
 
 
 def test_a_record_is_a_map_with_the_labels_of_senml() -> None:
@@ -20,17 +44,96 @@ def test_a_record_is_a_map_with_the_labels_of_senml() -> None:
     assert decode(msgpack.packb(FIELDS)) == RECORD
 
 
-def test_keys_of_later_versions_are_ignored_and_whole_numbers_are_readings() -> None:
+def test_keys_of_later_versions_are_kept_and_whole_numbers_are_readings() -> None:
     later = FIELDS | {"v": 3, "t": 4, "x": [1, {"y": None}]}
     read = decode(msgpack.packb(later))
     assert (read.value, read.time_s) == (3.0, 4.0)
     assert isinstance(read.value, float)
+    assert read.more == {"x": [1, {"y": None}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "label"), [(1.5, "v"), ("open", "vs"), (True, "vb"), (b"\x00\xff", "vd")]
+)
+def test_each_kind_of_value_has_the_label_of_senml(value: Any, label: str) -> None:
+    payload = Record("a", "", value, 1.0, 1).encode()
+    fields = msgpack.unpackb(payload)
+    assert fields[label] == value
+    assert {"v", "vs", "vb", "vd"} & fields.keys() == {label}
+    assert fields["r"] == (1 if label == "v" else 2)
+
+
+@given(RECORDS)
+def test_every_record_is_read_as_it_was_written(record: Record) -> None:
+    read = decode(record.encode())
+    assert (read, type(read.value)) == (record, type(record.value))
+
+
+@given(st.text(), st.text(), st.floats(), FINITE, st.integers())
+def test_a_record_of_version_1_is_read_for_ever(
+    name: str, unit: str, value: float, time_s: float, number: int
+) -> None:
+    number = max(-(2**63), min(number, 2**63 - 1))
+    old = msgspec.msgpack.encode(Version1(1, name, unit, value, time_s, number))
+    assert repr(decode(old)) == repr(Record(name, unit, value, time_s, number))
+
+
+@given(RECORDS)
+def test_a_reader_of_version_1_goes_on_with_numbers_that_may_be_used(record: Record) -> None:
+    payload = record.encode()
+    if isinstance(record.value, float) and record.quality != BAD:
+        read = msgspec.msgpack.decode(payload, type=Version1)
+        assert (read.n, read.u, read.v, read.t) == (
+            *(record.name, record.unit, record.value, record.time_s),
+        )
+    else:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.msgpack.decode(payload, type=Version1)
+
+
+@given(RECORDS, st.integers(3, 1000))
+def test_a_record_of_a_later_version_is_kept_whole(record: Record, version: int) -> None:
+    later = msgpack.unpackb(record.encode()) | {"r": version}
+    read = decode(msgpack.packb(later))
+    assert read.more == {**record.more, "r": version}
+    assert msgpack.unpackb(read.encode()) == later
+
+
+def test_a_kind_of_value_of_a_later_version_leaves_none_here() -> None:
+    later = {"r": 3, "n": "a", "u": "", "vx": [1, 2], "t": 1.0, "i": 1}
+    read = decode(msgpack.packb(later))
+    assert (read.value, read.more) == (None, {"r": 3, "vx": [1, 2]})
+
+
+def test_a_sensor_that_could_not_be_read_has_a_record_without_a_value() -> None:
+    nothing = Record("a", "Cel", None, 1.0, 3, BAD)
+    assert decode(nothing.encode()) == nothing
+    with pytest.raises(RecordError, match="missing required field"):
+        decode(Record("a", "Cel", None, 1.0, 3).encode())
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"vs": "x"}, "several values"),
+        ({"q": "fine"}, r"\$\.q"),
+        ({"q": None}, r"\$\.q"),
+        ({"g": {"a": 1}}, r"\$\.g"),
+        ({"g": {"a": "x" * 201}}, r"\$\.g"),
+        ({"g": {str(n): "" for n in range(17)}}, r"\$\.g"),
+        ({"x_": 1}, r"must be understood and is not - at `\$\.x_`"),
+        ({"vd": "text"}, r"\$\.vd"),
+    ],
+)
+def test_what_version_2_adds_is_checked(more: dict[str, Any], named: str) -> None:
+    with pytest.raises(RecordError, match=named):
+        decode(msgpack.packb(FIELDS | more))
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("r", value) for value in (2, "1", None)),
+        *(("r", value) for value in (0, -1, "1", None)),
         *(("n", value) for value in (1, None, b"a")),
         *(("u", value) for value in (1, None)),
         *(("v", value) for value in ("1", True, None)),

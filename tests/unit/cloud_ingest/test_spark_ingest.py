@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from cloud_ingest import fleet, job, source, tables
 from cloud_ingest.fleet import FleetRow
+from cloud_ingest.record import Record
 from cloud_ingest.spool import SpoolError, read_mark
 from tree_handler import batch
 from tree_handler.batch import Flags
@@ -105,13 +107,21 @@ def test_json_senml_and_plain_numbers_are_readings_in_the_table(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
     pack = b'[{"bn":"m/","bt":1760000000,"n":"u","u":"V","v":230},{"n":"i","u":"A","v":2}]'
-    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])
-    spool.payloads("gw-a", 1, 1, [b"21.5", b'{"value": 3}', pack, b"open"])  # a copy
+    door = Record("door", "", "ajar", 1e9, 1, "uncertain", {"floor": "1"}, {"r": 3, "x": 1})
+    payloads = [b"21.5", b'{"value": 3}', pack, b"open", door.encode()]
+    spool.payloads("gw-a", 1, 1, payloads)
+    spool.payloads("gw-a", 1, 1, payloads)  # a copy
     spool.sync()
     a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
-    assert (a.messages, a.duplicates, a.undecodable) == (4, 4, 1)
+    assert (a.messages, a.duplicates, a.undecodable) == (5, 5, 1)
     rows = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
-    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None]
+    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None, None]
+    last = rows[4]
+    assert (last["value_text"], last["quality"], last["tags"]) == (
+        *("ajar", "uncertain"),
+        [("floor", "1")],
+    )
+    assert json.loads(last["more"]) == {"r": 3, "x": 1}
     assert [(row["sensor"], row["unit"]) for row in rows[1:3]] == [(None, None), ("m/u", "V")]
     assert [each["sensor"] for each in rows[2]["measurements"]] == ["m/u", "m/i"]
     assert rows[3]["record_error"].startswith("neither a number nor JSON")

@@ -6,12 +6,16 @@ import json
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.msgpack import Ext
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cloud_ingest.columns import arrow_batches, rows_of
@@ -24,6 +28,7 @@ from tree_handler.batch import Entry, Flags
 
 SCHEMA = to_arrow_schema(MESSAGES, timezone="UTC")
 TIME_US = 1_760_000_000_123_456
+NO_KINDS: dict[str, Any] = {"value_text": None, "value_bool": None, "value_bytes": None}
 
 
 def as_batch(
@@ -65,8 +70,74 @@ def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> N
             "device_number": 9,
             "measurements": None,
             "record_error": None,
+            "value_text": None,
+            "value_bool": None,
+            "value_bytes": None,
+            "quality": "good",
+            "tags": None,
+            "more": None,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "columns"),
+    [
+        (0.5, {"value": 0.5}),
+        ("open", {"value_text": "open"}),
+        (True, {"value": 1.0, "value_bool": True}),
+        (b"\x00\xff", {"value_bytes": b"\x00\xff"}),
+    ],
+)
+def test_a_value_stands_in_the_column_of_its_kind(value: Any, columns: dict[str, Any]) -> None:
+    record = Record("door", "", value, 1.0, 1, "uncertain", {"position": "roof"})
+    (row,) = rows([as_batch([Entry("t", record.encode())])])
+    kinds = ("value", "value_text", "value_bool", "value_bytes")
+    assert {name: row[name] for name in kinds if row[name] is not None} == columns
+    assert (row["quality"], row["tags"]) == ("uncertain", [("position", "roof")])
+    assert row["record_error"] is None
+
+
+def test_a_sensor_that_could_not_be_read_is_a_row_that_is_bad_and_no_error() -> None:
+    record = Record("door", "", None, 1.0, 7, "bad")
+    (row,) = rows([as_batch([Entry("t", record.encode())])])
+    assert (row["sensor"], row["quality"], row["device_number"]) == ("door", "bad", 7)
+    assert (row["value"], row["record_error"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"x": [1, b"\x00"]}, '{"x":[1,"AA=="]}'),
+        ({"x": {1.5: 2}}, '{"x":{"1.5":2}}'),
+        ({"x": Ext(5, b"k")}, '{"x":[5,"aw=="]}'),
+        ({"r": 3}, '{"r":3}'),
+    ],
+)
+def test_what_later_versions_say_lands_in_the_table(more: dict[str, Any], text: str) -> None:
+    record = Record("a", "", 1.0, 1.0, 1, more=more)
+    (row,) = rows([as_batch([Entry("t", record.encode())])])
+    assert (row["value"], row["more"]) == (1.0, text)
+
+
+def test_tables_of_before_version_2_are_read_together_with_those_of_now(tmp_path: Path) -> None:
+    at = SCHEMA.get_field_index("record_error") + 1
+    several = pa.list_(pa.struct([*SCHEMA.field("measurements").type.value_type][:4]))
+    before = pa.schema(
+        [field.with_type(several) if field.name == "measurements" else field for field in SCHEMA][
+            :at
+        ]
+    )
+    pq.write_table(before.empty_table(), tmp_path / "old.parquet")
+    entry = Entry("t", Record("door", "", True, 1.0, 1).encode())
+    now = pa.Table.from_batches(arrow_batches([as_batch([entry])], SCHEMA), SCHEMA)
+    pq.write_table(now, tmp_path / "new.parquet")
+    old = now.select(before.names).drop_columns("measurements").to_pylist()
+    pq.write_table(pa.Table.from_pylist(old, before), tmp_path / "old.parquet")
+    both = pyarrow.dataset.dataset(tmp_path, schema=SCHEMA).to_table()
+    names = ["value", "value_bool", "quality"]
+    found = [tuple(row.values()) for row in both.select(names).to_pylist()]
+    assert sorted(found, key=str) == [(1.0, None, None), (1.0, True, "good")]
 
 
 def test_an_undecodable_payload_keeps_its_row_its_number_and_its_bytes() -> None:
@@ -162,6 +233,7 @@ def test_text_and_json_have_a_value_and_count_as_readings(
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_sensor_has_one_name_in_whichever_form_its_gateway_publishes_it(form: str) -> None:
     payload = MqttForm(form).payload(Record("host/load1", "/", 0.25, 1_760_000_000.0, 9), "gw-a/")
+    assert payload is not None
     (row,) = rows([as_batch([Entry("campus/north/gw-a/host/load1", payload)])])
     assert row["value"] == 0.25
     assert row["sensor"] == (None if form == "text" else "host/load1")
@@ -186,8 +258,9 @@ def test_a_pack_of_several_records_is_one_row_that_holds_them_all() -> None:
     when = datetime.fromtimestamp(1_760_000_000, UTC)
     assert row["device_time"] == when
     assert row["measurements"] == [
-        {"sensor": "m/u", "unit": "V", "value": 230.0, "device_time": when},
-        {"sensor": "m/i", "unit": "A", "value": 2.0, "device_time": when + timedelta(seconds=1)},
+        NO_KINDS | {"sensor": "m/u", "unit": "V", "value": 230.0, "device_time": when},
+        NO_KINDS
+        | {"sensor": "m/i", "unit": "A", "value": 2.0, "device_time": when + timedelta(seconds=1)},
     ]
 
 
@@ -209,4 +282,6 @@ def test_any_payload_is_a_record_or_an_error_and_always_a_row(payloads: list[byt
     found = rows([as_batch([Entry("t", payload) for payload in payloads])])
     assert [row["payload"] for row in found] == payloads
     for row in found:
-        assert (row["record_error"] is None) == (row["value"] is not None)
+        kinds = [row[name] for name in ("value", *NO_KINDS)]
+        is_reading = any(value is not None for value in kinds) or row["quality"] is not None
+        assert (row["record_error"] is None) == is_reading

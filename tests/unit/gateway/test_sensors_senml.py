@@ -1,27 +1,141 @@
-"""SenML JSON: what a sensor answers reads back, what an actuator can't take is named by field."""
+"""SenML in JSON and CBOR: what is written reads back, what can't be taken is named by field."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
+import cbor2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sensors.senml import SenmlError, decode_value, encode
+from cloud_ingest.record import Value
+from gateway.sensors.senml import (
+    CBOR_FORMAT,
+    CONTENT_FORMAT,
+    ActuatorTarget,
+    SenmlError,
+    SenmlRecord,
+    decode,
+    decode_text,
+    decode_value,
+    encode,
+)
+from gateway.sensors.values import KINDS, Kind, as_text, checked, fitting
+
+BOTH = (CONTENT_FORMAT, CBOR_FORMAT)
+RELAY = ActuatorTarget("g/", "relay", "/")
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = NUMBERS | st.text(max_size=20) | st.booleans() | st.binary(max_size=20)
+RECORDS = st.builds(
+    SenmlRecord,
+    st.sampled_from(["host/load1", "a"]),
+    VALUES,
+    st.sampled_from(["", "Cel"]),
+    st.floats(0, 2e9),
+    st.sampled_from(["good", "uncertain", "bad"]),
+    st.dictionaries(st.sampled_from(["position", "bed-1"]), st.text(max_size=5)),
+)
+
+
+def kind_of(value: object) -> Kind:
+    names: dict[type, Kind] = {bool: "boolean", float: "number", str: "text", bytes: "bytes"}
+    return names[type(value)]
 
 
 def test_a_reading_is_one_record_with_the_labels_of_rfc_8428() -> None:
-    payload = encode("gw-north/", "host/load1", "count", 0.5, 1_700_000_000.25)
-    assert json.loads(payload) == [
+    record = SenmlRecord("host/load1", 0.5, "count", 1_700_000_000.25)
+    assert json.loads(encode("gw-north/", [record])) == [
         {"bn": "gw-north/", "n": "host/load1", "u": "count", "v": 0.5, "t": 1_700_000_000.25}
     ]
-    assert b'"u"' not in encode("g/", "a", "", 1.0, 0.0)
+    assert b'"u"' not in encode("g/", [SenmlRecord("a", 1.0)])
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_what_a_sensor_answers_can_set_an_actuator(value: float) -> None:
-    assert decode_value(encode("g/", "a/b", "/", value, 5.0), "g/", "a/b", "/") == value
+@pytest.mark.parametrize(
+    ("value", "label", "in_json"),
+    [
+        (1.5, "v", 1.5),
+        ("an", "vs", "an"),
+        (True, "vb", True),
+        (b"\xfb\xff\xfe\x01", "vd", "-__-AQ"),
+    ],
+)
+def test_rfc8428_4_2_each_kind_of_value_has_its_label(
+    value: Value, label: str, in_json: object
+) -> None:
+    (fields,) = json.loads(encode("g/", [SenmlRecord("a", value)]))
+    assert fields[label] == in_json
+    assert {"v", "vs", "vb", "vd"} & fields.keys() == {label}
+
+
+def test_rfc8428_6_cbor_has_numbers_for_labels_and_bytes_as_they_are() -> None:
+    two = [SenmlRecord("a", 1.5, "V", 7.0), SenmlRecord("b", b"\x00\xff", "", 7.0, "bad")]
+    assert cbor2.loads(encode("g/", two, CBOR_FORMAT)) == [
+        {-2: "g/", 0: "a", 1: "V", 2: 1.5, 6: 7.0},
+        {0: "b", 8: b"\x00\xff", 6: 7.0, "q": "bad"},
+    ]
+
+
+def test_rfc8428_6_the_example_is_read_alike_in_json_and_cbor() -> None:
+    """Section 5.1.2 in JSON, and section 6's figure of it in CBOR."""
+    in_json = (
+        '[{"bn":"urn:dev:ow:10e2073a0108006:","bt":1.276020076001e+09,"bu":"A","bver":5,'
+        '"n":"voltage","u":"V","v":120.1},{"n":"current","t":-5,"v":1.2},'
+        '{"n":"current","t":-4,"v":1.3},{"n":"current","t":-3,"v":1.4},'
+        '{"n":"current","t":-2,"v":1.5},{"n":"current","t":-1,"v":1.6},{"n":"current","v":1.7}]'
+    )
+    in_cbor = bytes.fromhex(
+        "87a721781b75726e3a6465763a6f773a3130653230373361303130383030363a22fb41d303a15b00106223614120050067766f6c7461676501615602fb405e066666666666"
+        "a3006763757272656e7406240"
+        "2fb3ff3333333333333a3006763757272656e74062302fb3ff4cccccccccccda3006763757272656e74062202fb3ff6666666666666a3006763757272656e74062102f93e00"
+        "a3006763757272656e74062002fb3ff999999999999aa3006763757272656e74060002fb3ffb333333333333"
+    )
+    found = decode(in_json.encode())
+    assert found == decode(in_cbor, CBOR_FORMAT)
+    assert found[0] == SenmlRecord("urn:dev:ow:10e2073a0108006:voltage", 120.1, "V", 1276020076.001)
+    assert [record.value for record in found[1:]] == [1.2, 1.3, 1.4, 1.5, 1.6, 1.7]
+    assert found[1].time_s == 1276020071.001
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=4), st.sampled_from(BOTH))
+def test_a_pack_is_read_as_it_was_written(records: list[SenmlRecord], form: int) -> None:
+    expected = [replace(each, name=f"gw/{each.name}") for each in records]
+    assert decode(encode("gw/", records, form), form) == expected
+
+
+@given(VALUES, st.sampled_from(BOTH))
+def test_what_a_sensor_answers_can_set_an_actuator(value: Value, form: int) -> None:
+    wanted = ActuatorTarget("g/", "a/b", "/", kind_of(value))
+    payload = encode("g/", [SenmlRecord("a/b", value, "/", 5.0)], form)
+    found = decode_value(payload, wanted, form)
+    assert (found, type(found)) == (value, type(value))
+
+
+@given(VALUES)
+def test_what_a_sensor_answers_as_text_can_set_an_actuator(value: Value) -> None:
+    assert decode_text(as_text(value).encode(), kind_of(value)) == value
+
+
+@given(VALUES, st.sampled_from(KINDS))
+def test_a_value_fits_its_own_kind_and_one_and_zero_are_truths(value: Value, kind: Kind) -> None:
+    fits = kind == kind_of(value) or (kind_of(value) == "boolean" and kind == "number")
+    fits |= kind == "boolean" and kind_of(value) == "number" and value in (0.0, 1.0)
+    try:
+        assert fitting(value, kind) == value
+    except ValueError:
+        assert not fits
+    else:
+        assert fits
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], float("nan"), float("-inf"), "x" * 16_385, b"x" * 16_385, "\ud800", 1j]
+)
+def test_what_is_no_value_or_too_long_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"which is|over 16384"):
+        checked(value)
 
 
 @pytest.mark.parametrize(
@@ -35,17 +149,24 @@ def test_what_a_sensor_answers_can_set_an_actuator(value: float) -> None:
     ],
 )
 def test_name_and_unit_may_be_left_out(payload: str, value: float) -> None:
-    assert decode_value(payload.encode(), "g/", "relay", "/") == value
+    assert decode_value(payload.encode(), RELAY) == value
 
 
 @pytest.mark.parametrize(
     ("payload", "error"),
     [
         ("", "not JSON"),
-        ("1", "not an array of one record"),
-        ("[]", "not an array of one record"),
+        ("1", "not an array of 1 to 256 records"),
+        ("[]", "not an array of 1 to 256 records"),
+        ("[1]", "a record is no map: 1"),
         ('[{"v":1},{"v":2}]', "not an array of one record"),
-        ("[{}]", "v: None is not a number"),
+        ("[{}]", "no value in v, vs, vb, vd"),
+        ('[{"v":1,"vb":true}]', "v and vb in one record"),
+        ('[{"vs":"on"}]', "vs: 'on' is not a number"),
+        ('[{"vd":"AA"}]', "vd: b'\\x00' is not a number"),
+        ('[{"vd":"A"}]', "vd: no base64url"),
+        ('[{"vb":1}]', "vb: 1 is neither true nor false"),
+        ('[{"bver":11,"v":1}]', "bver: 11 is later than 10"),
         ('[{"v":"1"}]', "v: '1' is not a number"),
         ('[{"v":true}]', "v: True is not a number"),
         ('[{"v":NaN}]', "v: nan is not finite"),
@@ -53,22 +174,46 @@ def test_name_and_unit_may_be_left_out(payload: str, value: float) -> None:
         ('[{"v":1' + "0" * 400 + "}]", "v: out of range"),
         ('[{"n":"other","v":1}]', "n: 'other' is not 'relay'"),
         ('[{"u":"Cel","v":1}]', "u: 'Cel' is not '/'"),
-        ('[{"bv":1,"v":1}]', "bv: a base value"),
+        ('[{"bv":1,"v":1}]', "bv: is not taken"),
         ('[{"t":"now","v":1}]', "t: 'now' is not a number"),
         ('[{"new_":1,"v":1}]', "new_: must be understood"),
         ("[" * 1000, "not JSON"),
-        (" " * 1025, "longer than 1024"),
+        (" " * 65_537, "longer than 65536"),
     ],
 )
 def test_what_sets_no_value_is_refused_with_its_field(payload: str, error: str) -> None:
     with pytest.raises(SenmlError) as raised:
-        decode_value(payload.encode(), "g/", "relay", "/")
+        decode_value(payload.encode(), RELAY)
     assert str(raised.value).startswith(error)
 
 
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_value_or_an_error(payload: bytes) -> None:
+@given(st.binary(max_size=60), st.sampled_from(BOTH), st.sampled_from(KINDS))
+def test_any_bytes_are_a_value_or_an_error(payload: bytes, form: int, kind: Kind) -> None:
+    for read in (
+        lambda: decode_value(payload, replace(RELAY, kind=kind), form),
+        lambda: decode(payload, form),
+    ):
+        try:
+            read()
+        except SenmlError as error:
+            assert str(error)
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(max_size=3)
+)
+_KEYS = st.integers(-8, 9) | st.sampled_from(["n", "v", "x_", "q", "g:a"]) | st.booleans()
+
+
+@given(st.lists(st.dictionaries(_KEYS, _SCALARS, max_size=5) | _SCALARS, max_size=3))
+def test_any_cbor_is_read_or_refused(pack: list[Any]) -> None:
     try:
-        decode_value(payload, "g/", "relay", "/")
-    except SenmlError:
-        return
+        for record in decode(cbor2.dumps(pack), CBOR_FORMAT):
+            assert checked(record.value) == record.value
+    except SenmlError as error:
+        assert str(error)
