@@ -1,6 +1,7 @@
 """A gateway's sensors at work: they are read when due, and what they say is published.
 
-A reading goes to ``<domain>/<group>/<gateway>/<sensor>`` with QoS 1, as a client's message would.
+A reading goes to ``<domain>/<group>/<gateway>/<sensor>`` with QoS 1, as a client's message would;
+each of several values to that topic and its name.
 Where Home Assistant is told of the sensors, actuators can be set over MQTT too.
 """
 
@@ -168,5 +169,5 @@ class Readings:
         form = self._forms[sensor.name]
         payload = form.payload(record, self._base_name)
         if payload is not None:
-            topic = f"{self._prefix}/{sensor.name}"
+            topic = f"{self._prefix}/{record.name}"
             self._accept(Entry(topic, payload, qos=1, retain=form.retain))

@@ -14,11 +14,12 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Respond
 from gateway.sensors import senml
-from gateway.sensors.sampler import Reading, Sampler
+from gateway.sensors.reading import Reading
+from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 
 PATH: Final = "sensors"
-FORMATS: Final = (senml.CONTENT_FORMAT, int(ContentFormat.TEXT))
+FORMATS: Final = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT, int(ContentFormat.TEXT))
 KEPT_MAX: Final = 4_096
 """Responses that are kept for the next who asks the same."""
 
@@ -33,8 +34,8 @@ class Served(Protocol):
     def good_for_s(self, reading: Reading) -> float:
         """How long a reading is the sensor's value."""
 
-    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes]:
-        """A reading, after the number of its format."""
+    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
+        """A reading, after the number of its format; None if it has no such form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class SensorAnswers:
             return None
         left_s = served.good_for_s(reading)
         response = _response(served, accept, reading, left_s)
-        if left_s > 0:
+        if response is not None and left_s > 0:
             self._keep(request.options, name, response, left_s)
         return response
 
@@ -129,6 +130,8 @@ class SensorAnswers:
         left_s = served.good_for_s(reading)
         for one in observed.values():
             response = _response(served, one.accept, reading, left_s)
+            if response is None:
+                continue
             for exchange, respond in one.exchanges.items():
                 respond(exchange, response, False)
 
@@ -187,8 +190,13 @@ def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
     return "/".join(name), accept
 
 
-def _response(served: Served, accept: int | None, reading: Reading, left_s: float) -> CoapResponse:
-    form, payload = served.rendered(accept, reading)
+def _response(
+    served: Served, accept: int | None, reading: Reading, left_s: float
+) -> CoapResponse | None:
+    rendered = served.rendered(accept, reading)
+    if rendered is None:  # the resource says why
+        return None
+    form, payload = rendered
     return CoapResponse(
         codes.CONTENT,
         (

@@ -1,12 +1,11 @@
 """All sensors and actuators of a gateway as one SenML pack, or those of them that are named.
 
 ``GET /sensors`` gives all, ``FETCH /sensors`` those that the request's body names (RFC 8790,
-section 3.1: a pack of names alone, application/senml-etch+json).
+section 3.1: a pack of names alone, application/senml-etch+json or +cbor).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,12 +13,14 @@ from aiocoap import Message, error, resource
 
 from gateway.coap.sensor_answers import Served
 from gateway.sensors import senml
+from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
 
 SENML_ETCH_JSON = 320
-NAMED_MAX = 256
-"""Sensors that one request may name."""
+SENML_ETCH_CBOR = 322
+_ETCH = {SENML_ETCH_JSON: senml.CONTENT_FORMAT, SENML_ETCH_CBOR: senml.CBOR_FORMAT}
+_FORMATS = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT)
 
 MayRead = Callable[[Any, str], bool]
 """Whether who stands behind ``request.remote`` may read the sensor of a name."""
@@ -56,9 +57,10 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
     async def render_fetch(self, request: Message) -> Message:
         """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
-        if request.opt.content_format != SENML_ETCH_JSON:
-            raise error.UnsupportedContentFormat("senml-etch+json (320)")
-        names = self._named(request.payload)
+        form = _ETCH.get(request.opt.content_format)
+        if form is None:
+            raise error.UnsupportedContentFormat("senml-etch+json (320) or +cbor (322)")
+        names = self._named(request.payload, form)
         for name in names:
             if not self._may_read(request.remote, name):
                 raise error.Forbidden(f"{self._base_name}{name} is not for you")
@@ -66,12 +68,14 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
     def get_link_description(self) -> dict[str, str]:
         """The attributes of its link."""
-        return {"ct": str(senml.CONTENT_FORMAT), "title": "all sensors; FETCH some by name"}
+        return {"ct": " ".join(map(str, _FORMATS)), "title": "all sensors; FETCH some by name"}
 
     async def _pack(self, request: Message, names: Iterable[str]) -> Message:
-        if request.opt.accept not in (None, senml.CONTENT_FORMAT):
-            raise error.NotAcceptable("senml+json (110)")
-        records = []
+        accept = request.opt.accept
+        if accept is not None and accept not in _FORMATS:
+            raise error.NotAcceptable("senml+json (110) or senml+cbor (112)")
+        form = senml.CONTENT_FORMAT if accept is None else accept
+        records = list[senml.SenmlRecord]()
         for name in tuple(names):
             served = self._served.get(name)
             if served is None:
@@ -80,21 +84,18 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
                 reading = await self._sampler.current(served.sensor)
             except SensorError:
                 continue
-            unit = served.sensor.unit
-            records.append(senml.SenmlRecord(name, reading.value, unit, reading.time_s))
-        payload = senml.encode(self._base_name, records)
-        return Message(payload=payload, content_format=senml.CONTENT_FORMAT)
+            records += in_senml(name, reading)
+        payload = senml.encode(self._base_name, records, form)
+        return Message(payload=payload, content_format=form)
 
-    def _named(self, payload: bytes) -> list[str]:
+    def _named(self, payload: bytes, form: int) -> list[str]:
         try:
-            asked: Any = json.loads(payload)
-        except (ValueError, RecursionError) as wrong:
-            raise error.BadRequest("no JSON") from wrong
-        if not isinstance(asked, list) or not 0 < len(asked) <= NAMED_MAX:
-            raise error.BadRequest(f"not 1 to {NAMED_MAX} records")
-        names, base = [], ""
+            asked = senml.loaded(payload, form)
+        except senml.SenmlError as wrong:
+            raise error.BadRequest(str(wrong)) from wrong
+        names, base = list[str](), ""
         for record in asked:
-            if not isinstance(record, dict) or not record.keys() <= {"bn", "n"}:
+            if not record.keys() <= {"bn", "n"}:
                 raise error.BadRequest(f"a record names a sensor by bn and n alone: {record!r}")
             base = _text(record, "bn", base)
             whole = base + _text(record, "n", "")
@@ -103,6 +104,24 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
                 raise error.NotFound(f"no sensor {whole[:80]!r}")
             names.append(name)
         return names
+
+
+def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
+    """The values of a reading as records of a pack, but for those that are none.
+
+    Args:
+        name: the sensor's.
+        reading: of it.
+
+    """
+    return [
+        senml.SenmlRecord(
+            *(full_name(name, part), each.value, each.unit or "", reading.time_s),
+            *(each.quality, each.tags),
+        )
+        for part, each in reading.values.items()
+        if each.value is not None
+    ]
 
 
 def _text(record: dict[str, Any], field: str, missing: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from aiocoap import Code, ContentFormat, Message, error, resource
 
-from cloud_ingest.record import Record
+from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
 from gateway.coap.sensor_answers import FORMATS, PATH, SensorAnswers, max_age_s
-from gateway.coap.sensor_pack import MayRead, SensorPack
-from gateway.sensors import senml
-from gateway.sensors.sampler import Reading, Sampler
+from gateway.coap.sensor_pack import MayRead, SensorPack, in_senml
+from gateway.sensors import senml, values
+from gateway.sensors.reading import Reading
+from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
@@ -22,6 +23,8 @@ from resource_directory.registry import Registry
 from tree_handler.member import Place
 
 _REMOVED = b"removed"
+_TEXT = int(ContentFormat.TEXT)
+_FORMATS_TEXT = "senml+json (110), senml+cbor (112) or text/plain (0)"
 OWN_IDENTITY = "self"
 """Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
 
@@ -121,20 +124,22 @@ class SensorResources:
         )
 
     def _attributes(self, sensor: Sensor) -> dict[str, str]:
+        units = dict.fromkeys(part.unit for part in sensor.parts.values() if part.unit)
         named = {
-            "unit": sensor.unit,
+            "sz": str(sensor.size_bytes or ""),
+            "unit": " ".join(units) if sensor.parts else sensor.unit,
             "domain": self._place.domain,
             "group": self._place.group,
             **sensor.attributes,
         }
         return {name: value for name, value in named.items() if value}
 
-    def _notify(self, sensor: Sensor, _: Record) -> None:
+    def _notify(self, sensor: Sensor) -> None:
         self.answers.changed(sensor.name)
 
 
 class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
-    """One sensor: GET as SenML JSON, or as plain text if that is asked for.
+    """One sensor: GET as SenML JSON, or as SenML CBOR or plain text if that is asked for.
 
     Who observes it is told by `SensorAnswers`, once for all, not by aiocoap's task for each.
 
@@ -159,12 +164,17 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         """The value, as the newest reading says it."""
         accept = request.opt.accept
         if accept is not None and accept not in FORMATS:
-            raise error.NotAcceptable("senml+json (110) or text/plain (0)")
+            raise error.NotAcceptable(_FORMATS_TEXT)
         try:
             reading = await self._sampler.current(self._sensor)
         except SensorError as failed:
             raise error.ServiceUnavailable(str(failed)) from failed
-        form, payload = self.rendered(accept, reading)
+        rendered = self.rendered(accept, reading)
+        if rendered is None and any(each.value is not None for each in reading.values.values()):
+            raise error.NotAcceptable("several values: senml+json (110) or senml+cbor (112)")
+        if rendered is None:
+            raise error.ServiceUnavailable(f"{self._sensor.name}: no value, it is bad")
+        form, payload = rendered
         response = Message(payload=payload, content_format=form)
         response.opt.max_age = max_age_s(self.good_for_s(reading))
         return response
@@ -185,7 +195,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         described = {"rt": self._sensor.resource_type, "if": self._sensor.interface}
         return {
             **{name: value for name, value in described.items() if value},
-            "ct": " ".join(map(str, FORMATS)),
+            "ct": " ".join(str(one) for one in FORMATS if one != _TEXT or not self._sensor.parts),
             "obs": None,
             **self._attributes,
         }
@@ -194,17 +204,25 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         """Tell other attributes in its link from now on."""
         self._attributes = attributes
 
-    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes]:
-        """A reading in one of `FORMATS`, after the number of that format."""
-        if accept == ContentFormat.TEXT:
-            return int(ContentFormat.TEXT), repr(reading.value).encode()
-        sensor = self._sensor
-        record = senml.SenmlRecord(sensor.name, reading.value, sensor.unit, reading.time_s)
-        return senml.CONTENT_FORMAT, senml.encode(self._base_name, [record])
+    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
+        """A reading in one of `FORMATS`, after the number of that format.
+
+        None if it has no value, or several where the format takes one.
+        """
+        if accept == _TEXT:
+            if len(reading.values) != 1 or (value := reading.value) is None:
+                return None
+            text = repr(value) if isinstance(value, float) else values.as_text(value)
+            return _TEXT, text.encode()
+        records = in_senml(self._sensor.name, reading)
+        if not records:
+            return None
+        form = senml.CONTENT_FORMAT if accept is None else accept
+        return form, senml.encode(self._base_name, records, form)
 
 
 class ActuatorResource(SensorResource):
-    """One actuator: PUT sets its value, from SenML JSON or plain text."""
+    """One actuator: PUT sets its value, from SenML JSON, SenML CBOR or plain text."""
 
     _sensor: Actuator
 
@@ -219,14 +237,14 @@ class ActuatorResource(SensorResource):
             raise error.ServiceUnavailable(str(failed)) from failed
         return Message(code=Code.CHANGED)
 
-    def _value(self, request: Message) -> float:
-        content_format = request.opt.content_format
-        if content_format == senml.CONTENT_FORMAT:
-            wanted = senml.ActuatorTarget(self._base_name, self._sensor.name, self._sensor.unit)
-            return float(senml.decode_value(request.payload, wanted))
-        if content_format not in (None, ContentFormat.TEXT):
-            raise error.UnsupportedContentFormat("senml+json (110) or text/plain (0)")
-        return float(senml.decode_text(request.payload))
+    def _value(self, request: Message) -> Value:
+        content_format, sensor = request.opt.content_format, self._sensor
+        if content_format in (None, _TEXT):
+            return senml.decode_text(request.payload, sensor.kind)
+        if content_format not in FORMATS:
+            raise error.UnsupportedContentFormat(_FORMATS_TEXT)
+        target = senml.ActuatorTarget(self._base_name, sensor.name, sensor.unit, sensor.kind)
+        return senml.decode_value(request.payload, target, content_format)
 
 
 def _path(name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from cloud_ingest.record import Value
 from gateway.broker.hooks import Tree
 from gateway.log.commits import Committed
 from gateway.sensors import senml
@@ -33,14 +34,14 @@ class Commands:
         self,
         actuators: Mapping[str, Actuator],
         base_name: str,
-        write: Callable[[Actuator, float], Awaitable[object]],
+        write: Callable[[Actuator, Value], Awaitable[object]],
         refused: Callable[[str, str], None],
     ) -> None:
         self._actuators = actuators
         self._base_name = base_name
         self._write = write
         self._refused = refused
-        self._wanted: dict[str, float] = {}
+        self._wanted: dict[str, Value] = {}
         """The newest value of each topic that is not set yet."""
         self._setting: dict[str, asyncio.Task[None]] = {}
 
@@ -72,10 +73,10 @@ class Commands:
             return
         try:
             if payload.lstrip().startswith(b"["):
-                wanted = senml.ActuatorTarget(self._base_name, actuator.name, actuator.unit)
-                value = float(senml.decode_value(payload, wanted))
+                told = (actuator.name, actuator.unit, actuator.kind)
+                value = senml.decode_value(payload, senml.ActuatorTarget(self._base_name, *told))
             else:
-                value = float(senml.decode_text(payload))
+                value = senml.decode_text(payload, actuator.kind)
         except senml.SenmlError as error:
             self._refused(REFUSED, f"{topic}: {error}")
             return

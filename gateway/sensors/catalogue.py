@@ -19,6 +19,7 @@ from gateway.sensors import drivers, mqtt_form, recorded
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
+from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
@@ -72,6 +73,7 @@ def build_sensors(
         "switch": _switch,
     }
     built: dict[str, ConfiguredSensor] = {}
+    taken: set[str] = set()
     for i, table in enumerate(tables):
         where = f"sensors[{i}]"
         options = SensorOptions(table, where)
@@ -93,8 +95,10 @@ def build_sensors(
             raise options.error("", str(error)) from error
         options.done()
         for sensor in sensors:
-            if sensor.name in built:
-                raise options.error("name", f"a second sensor named {sensor.name!r}")
+            for name in {sensor.name, *(name for name, _ in names_of(sensor))}:
+                if name in taken:
+                    raise options.error("name", f"a second sensor named {name!r}")
+                taken.add(name)
             built[sensor.name] = ConfiguredSensor(sensor, form, where, shown)
     return list(built.values())
 

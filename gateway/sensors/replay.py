@@ -51,6 +51,8 @@ class Replay(Sensor):
 
     """
 
+    is_quick = True
+
     def __init__(
         self,
         name: str,

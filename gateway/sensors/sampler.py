@@ -1,23 +1,26 @@
 """Reads a gateway's sensors when they are due and hands the readings on.
 
-One task serves all sensors. A ``read`` that is ``async`` runs beside it, so that a slow device
-holds no other up; while it runs, its next due times are skipped and counted (A10).
+One task serves all sensors. A ``read`` that may wait runs beside it, in a thread or as a task, so
+that a slow device holds no other up; while it runs, its next due times are skipped and counted
+(A10). A sensor that fails is told of once, as a reading that is bad, and tried less and less often.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from cloud_ingest.record import Record
-from gateway.sensors.schedule import Schedule
+from cloud_ingest.record import BAD, Record, Value
+from gateway.sensors.reading import Reading, as_reading, names_of
+from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+from gateway.sensors.threads import DriverThreads
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
@@ -29,15 +32,6 @@ T = TypeVar("T")
 Deliver = Callable[[Sensor, Record], None]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A value, when it was taken by the wall clock (``time_s``) and by the steady one."""
-
-    value: float
-    time_s: float
-    taken_at: float
 
 
 def log_failure(error: SensorError) -> None:
@@ -54,7 +48,8 @@ class Sampler:
         wall_clock: seconds since 1970.
         clock: seconds, rising steadily.
         report: is called when a sensor fails that did not fail at its reading before.
-        timeout_s: how long an ``async`` read or write may take, seconds.
+        timeout_s: how long a read or write may take, seconds.
+        threads: where those are called that may wait.
 
     """
 
@@ -66,10 +61,13 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
         report: Callable[[SensorError], None] = log_failure,
         timeout_s: float = 10.0,
+        threads: DriverThreads | None = None,
     ) -> None:
         self.failed = 0
         """Readings that were due and could not be taken."""
-        self._listeners: list[Deliver] = [deliver]
+        self._deliver = deliver
+        self._listeners: list[Callable[[Sensor], None]] = []
+        self._threads = threads or DriverThreads()
         self._wall_clock = wall_clock
         self._clock = clock
         self._report = report
@@ -78,7 +76,8 @@ class Sampler:
         self._sensors: dict[str, Sensor] = {}
         self._numbers: dict[str, int] = {}
         self._last: dict[str, Reading] = {}
-        self._failing: set[str] = set()
+        self._failing: dict[str, int] = {}
+        """How often in a row those failed that do."""
         self._waiting: set[str] = set()
         self._asked: dict[str, int] = {}
         self._overlapped = 0
@@ -94,8 +93,8 @@ class Sampler:
         """The sensors, in the order they were added."""
         return list(self._sensors.values())
 
-    def listen(self, listener: Deliver) -> None:
-        """Hand each record to one more callable; the rules for ``deliver`` hold."""
+    def listen(self, listener: Callable[[Sensor], None]) -> None:
+        """Tell one more of each new reading of a sensor; the rules for ``deliver`` hold."""
         self._listeners.append(listener)
 
     def add(self, sensor: Sensor) -> None:
@@ -128,7 +127,7 @@ class Sampler:
         del self._sensors[name]
         self._schedule.remove(name)
         self._last.pop(name, None)
-        self._failing.discard(name)
+        self._failing.pop(name, None)
 
     def now(self) -> float:
         """The steady clock that ``Reading.taken_at`` is in."""
@@ -163,18 +162,15 @@ class Sampler:
         if last is not None:
             return last
         with _blame(sensor):
-            outcome = sensor.read()
-            value = (
-                outcome
-                if isinstance(outcome, int | float)
-                else await self._wait_for(sensor, outcome)
-            )
-        reading = self._checked(sensor, value)
+            outcome = self._call(sensor, sensor.read)
+            if isinstance(outcome, Awaitable):
+                outcome = await self._wait_for(sensor, outcome)
+        reading = self._checked(sensor, outcome)
         if self._sensors.get(sensor.name) is sensor:
             self._last[sensor.name] = reading
         return reading
 
-    async def write(self, actuator: Actuator, value: float) -> Reading:
+    async def write(self, actuator: Actuator, value: Value) -> Reading:
         """Set an actuator, read it back and deliver that reading.
 
         Raises:
@@ -183,12 +179,13 @@ class Sampler:
 
         """
         with _blame(actuator, passing=ValueRefusedError):
-            written = actuator.write(value)
-            if written is not None:
+            written = self._call(actuator, partial(actuator.write, value))
+            if isinstance(written, Awaitable):
                 await self._wait(written)
-            outcome = actuator.read()
-            after = outcome if isinstance(outcome, int | float) else await self._wait(outcome)
-        reading = self._checked(actuator, after)
+            outcome = self._call(actuator, actuator.read)
+            if isinstance(outcome, Awaitable):
+                outcome = await self._wait(outcome)
+        reading = self._checked(actuator, outcome)
         self._took(actuator, reading)
         return reading
 
@@ -216,16 +213,16 @@ class Sampler:
                 continue
             try:
                 with _blame(sensor):
-                    outcome = sensor.read()
-                if isinstance(outcome, int | float):
-                    self._took(sensor, self._checked(sensor, outcome))
-                else:
+                    outcome = self._call(sensor, sensor.read)
+                if isinstance(outcome, Awaitable):
                     self._waiting.add(name)
                     reads.create_task(self._finish(sensor, outcome), name=f"read {name}")
+                else:
+                    self._took(sensor, self._checked(sensor, outcome))
             except SensorError as error:
                 self._failed(sensor, error)
 
-    async def _finish(self, sensor: Sensor, outcome: Awaitable[float]) -> None:
+    async def _finish(self, sensor: Sensor, outcome: Awaitable[Any]) -> None:
         try:
             with _blame(sensor):
                 value = await self._wait(outcome)
@@ -235,7 +232,7 @@ class Sampler:
         finally:
             self._waiting.discard(sensor.name)
 
-    async def _wait_for(self, sensor: Sensor, outcome: Awaitable[float]) -> float:
+    async def _wait_for(self, sensor: Sensor, outcome: Awaitable[Any]) -> Any:
         """Wait for a reading that was asked for; meanwhile nobody else has to ask."""
         self._asked[sensor.name] = self._asked.get(sensor.name, 0) + 1
         try:
@@ -244,6 +241,16 @@ class Sampler:
             self._asked[sensor.name] -= 1
             if not self._asked[sensor.name]:
                 del self._asked[sensor.name]
+
+    def _call(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
+        """Call a driver: what it returns, or what to await for that."""
+        if sensor.is_quick or inspect.iscoroutinefunction(work):
+            return work()
+        return self._in_thread(sensor.name, work)
+
+    async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
+        outcome = await self._threads.call(name, work)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _wait(self, outcome: Awaitable[T]) -> T:
         try:
@@ -254,28 +261,39 @@ class Sampler:
                 raise
             raise TimeoutError(f"not done within {self._timeout_s} s") from error
 
-    def _checked(self, sensor: Sensor, value: object) -> Reading:
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise SensorError(sensor.name, f"read {value!r}, which is no finite number")
-        return Reading(float(value), self._wall_clock(), self._clock())
+    def _checked(self, sensor: Sensor, outcome: object) -> Reading:
+        return as_reading(sensor, outcome, self._wall_clock(), self._clock())
 
     def _took(self, sensor: Sensor, reading: Reading) -> None:
         if self._sensors.get(sensor.name) is not sensor:  # removed while it was read
             return
-        self._failing.discard(sensor.name)
+        self._failing.pop(sensor.name, None)
         self._last[sensor.name] = reading
-        number = self._numbers[sensor.name] = self._numbers.get(sensor.name, 0) + 1
-        record = Record(sensor.name, sensor.unit, reading.value, reading.time_s, number)
+        number = self._next_number(sensor)
+        for record in reading.records(sensor.name, number):
+            self._deliver(sensor, record)
         for listener in self._listeners:
-            listener(sensor, record)
+            listener(sensor)
+
+    def _next_number(self, sensor: Sensor) -> int:
+        number = self._numbers[sensor.name] = self._numbers.get(sensor.name, 0) + 1
+        return number
 
     def _failed(self, sensor: Sensor, error: SensorError) -> None:
         if self._sensors.get(sensor.name) is not sensor:
             return
         self.failed += 1
-        if sensor.name not in self._failing:  # one line for a failure that lasts
-            self._failing.add(sensor.name)
-            self._report(error)
+        failures = self._failing[sensor.name] = self._failing.get(sensor.name, 0) + 1
+        again_s = back_off_s(sensor.interval_s, failures)
+        self._schedule.add(sensor.name, sensor.interval_s, self._clock() + again_s)
+        self._changed.set()
+        if failures > 1:  # one line, and one bad reading, for a failure that lasts
+            return
+        self._report(error)
+        number = self._next_number(sensor)
+        for name, unit in names_of(sensor):
+            bad = Record(name, unit, None, self._wall_clock(), number, BAD)
+            self._deliver(sensor, bad)
 
 
 @contextmanager

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 import heapq
 
+MAX_BACK_OFF_S = 300.0
+"""A sensor that fails is tried again after so long at the latest, or after its interval."""
+
+
+def back_off_s(interval_s: float, failures: int) -> float:
+    """How long a sensor is left alone that failed so often in a row: twice as long each time."""
+    return min(interval_s * 2.0 ** min(failures - 1, 30), max(interval_s, MAX_BACK_OFF_S))
+
 
 class Schedule:
     """Names that are due at intervals."""

@@ -10,8 +10,8 @@ Resource Directory, MQTT topic, domain and group attributes)::
         def read(self) -> float:
             return self.converter.read(channel=0) / 10.24
 
-A ``read`` that waits (a bus conversion, a network device) is written ``async``; one that would
-block the process goes through ``asyncio.to_thread``.
+A ``read`` may wait for a bus or a device: it is called in a thread of its own, with a limit of
+time. One that is ``async`` runs in the event loop and must not block it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 
+from cloud_ingest.record import Value
+from gateway.sensors.values import NUMBER, Kind, Outcome
 from tree_handler.member import check_name
 
 MAX_NAME_LENGTH = 200
@@ -52,8 +55,22 @@ class ValueRefusedError(ValueError):
     """An actuator does not take this value; the message says which it takes."""
 
 
+@dataclass(frozen=True, slots=True)
+class SensorPart:
+    """One of the values that a sensor reads at a time.
+
+    Attributes:
+        unit: a unit of the SenML registry, or ``""``.
+        kind: what it is.
+
+    """
+
+    unit: str = ""
+    kind: Kind = NUMBER
+
+
 class Sensor:
-    """A source of readings, one value at a time.
+    """A source of readings: of one value, or of several at a time that have names.
 
     Args:
         name: unique at its gateway; path segments such as ``host/load1``.
@@ -73,6 +90,15 @@ class Sensor:
     """``rt`` of the link (RFC 6690, section 3.1); may be several, separated by spaces."""
     interface: str = "core.s"
     """``if`` of the link (RFC 6690, section 3.2)."""
+    kind: Kind = NUMBER
+    """What it reads and takes."""
+    parts: Mapping[str, SensorPart] = {}
+    """The values by name, where a ``read`` returns several; ``unit`` and ``kind`` are theirs."""
+    size_bytes: int = 0
+    """About how long its longest value is, if that may be more than a datagram takes: the link's
+    ``sz``."""
+    is_quick: bool = False
+    """Whether ``read`` and ``write`` never wait for anything: then they need no thread."""
 
     def __init__(
         self,
@@ -97,13 +123,17 @@ class Sensor:
         if resource_type is not None:
             self.resource_type = resource_type
 
-    def read(self) -> float | Awaitable[float]:
+    def read(self) -> Outcome | Awaitable[Outcome]:
         """Take one reading now, in ``unit``.
 
-        May raise anything: the failure is reported with the sensor's name and the other
-        sensors go on.
+        A number, a text, a boolean or bytes; `Measured`, where quality or tags are to be said; or a
+        mapping of such by their names. May raise anything: the failure is reported with the
+        sensor's name and the other sensors go on.
         """
         raise NotImplementedError(f"{type(self).__name__}.read")
+
+    def close(self) -> None:
+        """Give back what it holds (a pin, a bus): it is read no more."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -114,8 +144,8 @@ class Actuator(Sensor):
 
     interface = "core.a"
 
-    def write(self, value: float) -> Awaitable[None] | None:
-        """Set the value, in ``unit``.
+    def write(self, value: Value) -> Awaitable[None] | None:
+        """Set the value, which is of ``kind`` and in ``unit``.
 
         Raises:
             ValueRefusedError: the actuator does not take this value.

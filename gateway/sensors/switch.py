@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cloud_ingest.record import Value
 from gateway.sensors.sensor import Actuator, ValueRefusedError
 
 
@@ -10,6 +11,7 @@ class Switch(Actuator):
 
     unit = "/"
     resource_type = "switch"
+    is_quick = True
 
     _on = False
 
@@ -17,7 +19,7 @@ class Switch(Actuator):
         """1.0 for on, 0.0 for off."""
         return 1.0 if self._on else 0.0
 
-    def write(self, value: float) -> None:
+    def write(self, value: Value) -> None:
         """Turn it on or off.
 
         Raises:
@@ -25,5 +27,5 @@ class Switch(Actuator):
 
         """
         if value not in (0.0, 1.0):
-            raise ValueRefusedError(f"{value} is neither 0 nor 1")
+            raise ValueRefusedError(f"{value!r} is neither 0 nor 1")
         self._on = value == 1.0

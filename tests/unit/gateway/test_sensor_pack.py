@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import cbor2
 import pytest
 from aiocoap import Code, Message, error, resource
 from aiocoap.message import Direction
 
-from gateway.coap.sensor_pack import SENML_ETCH_JSON
+from gateway.coap.sensor_pack import SENML_ETCH_CBOR, SENML_ETCH_JSON
 from gateway.coap.sensor_resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError
@@ -104,13 +105,24 @@ async def test_a_body_that_names_nothing_is_refused(site: resource.Site, payload
         await fetch(site, payload)
 
 
+async def test_a_pack_is_given_and_asked_for_in_cbor(site: resource.Site) -> None:
+    body = cbor2.dumps([{-2: "gw-1/", 0: "valve"}, {0: "roof/temp"}])
+    options = {"content_format": SENML_ETCH_CBOR, "accept": 112}
+    answer = await ask(site, Code.FETCH, body, **options)
+    assert answer.opt.content_format == 112
+    pack = cbor2.loads(answer.payload)
+    assert [(one[0], one[2]) for one in pack] == [("valve", 0.0), ("roof/temp", 21.5)]
+    with pytest.raises(error.BadRequest, match="not CBOR"):
+        await ask(site, Code.FETCH, b"\xff", content_format=SENML_ETCH_CBOR)
+
+
 async def test_a_sensor_that_is_not_here_is_named(site: resource.Site) -> None:
     with pytest.raises(error.NotFound, match="no sensor 'gw-2/valve'"):
         await fetch(site, [{"n": "valve"}, {"n": "gw-2/valve"}])
 
 
 async def test_other_formats_are_refused(site: resource.Site) -> None:
-    with pytest.raises(error.UnsupportedContentFormat):
+    with pytest.raises(error.UnsupportedContentFormat, match=r"senml-etch\+json \(320\) or \+cbor"):
         await ask(site, Code.FETCH, [{"n": "valve"}], content_format=110)
     with pytest.raises(error.NotAcceptable):
         await ask(site, Code.GET, accept=0)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cloud_ingest.record import Record
+from cloud_ingest.record import BAD, UNCERTAIN, Record, Value
 from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+from gateway.sensors.schedule import MAX_BACK_OFF_S, back_off_s
+from gateway.sensors.sensor import Actuator, Sensor, SensorError, SensorPart, ValueRefusedError
 from gateway.sensors.switch import Switch
+from gateway.sensors.threads import DriverThreads
+from gateway.sensors.values import Measured
 
 WALL_CLOCK_S = 1_700_000_000.5
 
@@ -50,7 +57,12 @@ class Gated(Sensor):
 class Bench:
     """A sampler and what it delivered."""
 
-    def __init__(self, clock: Callable[[], float] | None = None, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        timeout_s: float = 60.0,
+        threads: DriverThreads | None = None,
+    ) -> None:
         self.records: asyncio.Queue[Record] = asyncio.Queue()
         self.failures: asyncio.Queue[SensorError] = asyncio.Queue()
         self.sampler = Sampler(
@@ -58,6 +70,7 @@ class Bench:
             wall_clock=lambda: WALL_CLOCK_S,
             report=self.failures.put_nowait,
             timeout_s=timeout_s,
+            threads=threads,
             **({} if clock is None else {"clock": clock}),
         )
 
@@ -84,17 +97,22 @@ async def test_a_sensor_that_raises_is_reported_once_by_name_and_the_others_go_o
     bench = Bench()
     broken = Broken("broken", interval_s=0.001)
     bench.sampler.add_all([broken, Counter("good", interval_s=0.001)])
+    told = list[Record]()
     async with bench.running():
-        for _ in range(5):
-            assert (await bench.records.get()).name == "good"
+        while broken.reads < 3 or len(told) < 5:
+            told.append(await bench.records.get())
         error = await bench.failures.get()
     assert str(error) == "broken: KeyError: 'no such register'"
     assert bench.failures.empty()
+    bad = [record for record in told if record.name == "broken"]
+    assert bad == [Record("broken", "", None, WALL_CLOCK_S, 1, BAD)]
     assert bench.sampler.failed == broken.reads > 1
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "12", None])
-async def test_a_value_that_is_no_finite_number_is_a_failure(value: object) -> None:
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), [12], None, {}, {"A": 1}, {1: 1}, {"a": None}]
+)
+async def test_what_is_no_value_is_a_failure(value: object) -> None:
     class Odd(Sensor):
         def read(self) -> float:
             return value  # type: ignore[return-value]  # the point of the test
@@ -103,7 +121,7 @@ async def test_a_value_that_is_no_finite_number_is_a_failure(value: object) -> N
     bench.sampler.add(Odd("odd"))
     async with bench.running():
         assert (await bench.failures.get()).name == "odd"
-    assert bench.records.empty()
+    assert (await bench.records.get()).quality == BAD
 
 
 async def test_a_slow_sensor_holds_no_other_up_and_its_missed_times_are_counted() -> None:
@@ -126,6 +144,148 @@ async def test_an_async_read_that_takes_too_long_is_a_failure() -> None:
     async with bench.running():
         error = await bench.failures.get()
     assert str(error) == "stuck: TimeoutError: not done within 0.001 s"
+
+
+@pytest.mark.parametrize("value", [1.5, "ajar", True, b"\x00\xff", ""])
+async def test_a_sensor_reads_numbers_text_booleans_and_bytes(value: Value) -> None:
+    class Any(Sensor):
+        def read(self) -> Value:
+            return value
+
+    bench = Bench()
+    bench.sampler.add(Any("any"))
+    async with bench.running():
+        assert await bench.records.get() == Record("any", "", value, WALL_CLOCK_S, 1)
+
+
+async def test_several_values_of_one_reading_have_names_units_and_one_number() -> None:
+    class Air(Sensor):
+        parts: Mapping[str, SensorPart] = {
+            "temperature": SensorPart("Cel"),
+            "label": SensorPart(kind="text"),
+        }
+
+        def read(self) -> dict[str, Value | Measured]:
+            return {
+                "temperature": 21,
+                "label": Measured("dry", quality=UNCERTAIN, tags={"by": "eye"}),
+                "extra": Measured(3, "V"),
+            }
+
+    bench = Bench()
+    told = list[str]()
+    bench.sampler.listen(lambda sensor: told.append(sensor.name))
+    bench.sampler.add(Air("air"))
+    async with bench.running():
+        records = [await bench.records.get() for _ in range(3)]
+    assert records == [
+        Record("air/temperature", "Cel", 21.0, WALL_CLOCK_S, 1),
+        Record("air/label", "", "dry", WALL_CLOCK_S, 1, UNCERTAIN, {"by": "eye"}),
+        Record("air/extra", "V", 3.0, WALL_CLOCK_S, 1),
+    ]
+    assert told == ["air"]
+
+
+# -- drivers that wait, hang and raise -------------------------------------------------------------
+
+
+class Hanging(Sensor):
+    """Blocks its thread until ``gate`` is set."""
+
+    def __init__(self, name: str, interval_s: float = 3600) -> None:
+        super().__init__(name, interval_s=interval_s)
+        self.gate = threading.Event()
+        self.reads = 0
+
+    def read(self) -> float:
+        self.reads += 1
+        self.gate.wait()
+        return 1.0
+
+
+async def test_a_driver_that_hangs_holds_nobody_up_and_is_told_as_bad() -> None:
+    bench = Bench(timeout_s=0.05)
+    hanging = Hanging("stuck")
+    bench.sampler.add_all([hanging, Counter("quick", interval_s=0.001)])
+    try:
+        async with bench.running():
+            while (record := await bench.records.get()).name == "quick":
+                pass
+            assert (record.name, record.value, record.quality) == ("stuck", None, BAD)
+            with pytest.raises(SensorError, match="an earlier call has not come back"):
+                await bench.sampler.current(hanging)
+            assert hanging.reads == 1
+    finally:
+        hanging.gate.set()
+
+
+async def test_threads_are_bounded_and_who_waits_for_one_gives_up_in_time() -> None:
+    threads = DriverThreads(most=2)
+    bench = Bench(timeout_s=0.05, threads=threads)
+    stuck = [Hanging(f"stuck{n}") for n in range(3)]
+    before = threading.active_count()
+    bench.sampler.add_all(stuck)
+    try:
+        async with bench.running():
+            for _ in stuck:
+                assert "TimeoutError" in str(await bench.failures.get())
+            assert threading.active_count() - before <= 2
+            assert [one.reads for one in stuck] == [1, 1, 0]
+            for one in stuck:
+                one.gate.set()
+            while threads.busy:
+                await asyncio.sleep(0)
+        assert stuck[2].reads == 0  # nobody waited for it any more
+    finally:
+        threads.close()
+
+
+@pytest.mark.parametrize("raised", [StopIteration, SystemExit, KeyboardInterrupt, MemoryError])
+async def test_whatever_a_driver_raises_is_its_own_failure(raised: type[BaseException]) -> None:
+    class Wild(Sensor):
+        def read(self) -> float:
+            raise raised("gone")
+
+    bench = Bench()
+    bench.sampler.add(Wild("wild"))
+    async with bench.running():
+        assert "gone" in str(await bench.failures.get())
+
+
+async def test_a_sensor_that_fails_is_tried_less_and_less_often_until_it_answers() -> None:
+    now = [0.0]
+
+    class Flaky(Sensor):
+        is_quick = True
+        at: ClassVar = list[float]()
+        works = False
+
+        def read(self) -> float:
+            self.at.append(now[0])
+            if not self.works:
+                raise OSError("no answer")
+            return 1.0
+
+    flaky = Flaky("flaky", interval_s=10)
+    bench = Bench(clock=lambda: now[0])
+    bench.sampler.add(flaky)
+    for second in range(400):
+        now[0] = float(second)
+        flaky.works = second >= 300
+        async with asyncio.TaskGroup() as reads:
+            await bench.sampler._sample_due(reads)
+    assert flaky.at == [0, 10, 30, 70, 150, *range(310, 400, 10)]
+    bad, *good = (bench.records.get_nowait() for _ in range(bench.records.qsize()))
+    assert (bad.quality, bad.number, [record.number for record in good]) == (
+        *(BAD, 1),
+        list(range(2, 11)),
+    )
+
+
+@given(st.floats(0.001, 1e6), st.integers(1, 5_000))
+def test_a_back_off_grows_and_is_bounded(interval_s: float, failures: int) -> None:
+    waits = back_off_s(interval_s, failures), back_off_s(interval_s, failures + 1)
+    assert interval_s <= waits[0] <= waits[1] <= max(interval_s, MAX_BACK_OFF_S)
 
 
 async def test_a_sensor_added_while_running_is_read_and_a_removed_one_is_not() -> None:
@@ -206,7 +366,7 @@ async def test_a_value_that_an_actuator_refuses_changes_nothing() -> None:
 
 async def test_an_actuator_that_fails_raises_with_its_name() -> None:
     class Jammed(Actuator):
-        async def write(self, value: float) -> None:
+        async def write(self, value: Value) -> None:
             raise OSError("jammed")
 
     bench = Bench()

@@ -1,0 +1,107 @@
+"""Threads for drivers that wait: few of them, and a driver that hangs keeps no more than its own.
+
+A thread can't be ended from outside. So each sensor has one call under way at most, the threads
+are bounded, and they are daemons: one that hangs keeps no process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
+
+MAX_THREADS: Final = 16
+"""As many drivers may hang before all others have to wait for one of them."""
+
+
+class DriverBusyError(Exception):
+    """A driver has not come back from an earlier call."""
+
+
+class DriverThreads:
+    """Calls drivers in threads.
+
+    Args:
+        most: threads at a time.
+
+    """
+
+    def __init__(self, most: int = MAX_THREADS) -> None:
+        self._most = most
+        self._threads = 0
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._busy: set[str] = set()
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Whose calls are under way, or wait for a thread."""
+        return frozenset(self._busy)
+
+    async def call(self, who: str, work: Callable[[], Any]) -> Any:
+        """Call something and wait for what it returns; to give up waiting does not end the call.
+
+        Args:
+            who: has one call under way at most.
+            work: is called in a thread.
+
+        Raises:
+            DriverBusyError: an earlier call of it is under way.
+            Exception: what ``work`` raises.
+
+        """
+        if who in self._busy:
+            raise DriverBusyError("an earlier call has not come back")
+        if len(self._busy) >= self._threads < self._most:
+            self._threads += 1
+            threading.Thread(target=_serve, args=(self._calls,), name="driver", daemon=True).start()
+        self._busy.add(who)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+        self._calls.put(partial(self._run, who, work, done, loop))
+        return await done
+
+    def close(self) -> None:
+        """Let the threads end that are not in a call."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+        self._threads = 0
+
+    def _run(
+        self,
+        who: str,
+        work: Callable[[], Any],
+        done: asyncio.Future[Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        outcome, error = None, None
+        if not done.cancelled():  # else nobody waits for it any more
+            try:
+                outcome = work()
+            except Exception as raised:  # a driver is a developer's own code: it may raise anything
+                error = raised
+            except BaseException as raised:  # and may not end the gateway
+                error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        if isinstance(error, StopIteration):  # no future takes it
+            error = RuntimeError(f"StopIteration: {error}")
+        with suppress(RuntimeError):  # the loop is closed: the gateway has stopped
+            loop.call_soon_threadsafe(self._over, who, done, outcome, error)
+
+    def _over(
+        self, who: str, done: asyncio.Future[Any], outcome: Any, error: Exception | None
+    ) -> None:
+        self._busy.discard(who)
+        if done.done():
+            return
+        if error is None:
+            done.set_result(outcome)
+        else:
+            done.set_exception(error)
+
+
+def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
