@@ -26,6 +26,7 @@ from gateway.commands import (
     messages,
     output,
     policy,
+    sensors,
     simulating,
 )
 from gateway.commands.errors import FailedError, WrongUseError
@@ -186,6 +187,7 @@ def command_line() -> argparse.ArgumentParser:
     clients.add(commands, _add_gateway, _asks("clients"))
     members.add(commands, _add_gateway, _asks("members"))
     directory.add(commands, _add_host, _asks("rd"))
+    sensors.add(commands, _add_host, _asks("sensors"))
     messages.add(commands)
     keys.add(commands)
     cloud.add(commands)

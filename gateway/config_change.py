@@ -23,7 +23,7 @@ RELOADED = {
     "access": ("default_roles",),
     "coap": ("public",),
 }
-"""Fields by section; all else is read at the start alone."""
+"""Fields by section; besides them the sensors. All else is read at the start alone."""
 
 
 def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewaySettings, list[str]]:
@@ -42,7 +42,7 @@ def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewayS
         except ConfigError as error:
             raise ConfigError(f"{section}.{error.where}", error.why) from error
     try:
-        settings = dataclasses.replace(before, **sections)
+        settings = dataclasses.replace(before, sensors=after.sensors, **sections)
     except ConfigError as error:
         raise ConfigError(error.where, f"{error.why}: it takes a restart") from error
     return settings, _differences("", settings, after)

@@ -163,10 +163,8 @@ class GatewayProcess:
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(files)
-        site = self._site
-        edge = GatewayEdge(
-            self._readings.sampler, self._coap, site.registry, self._expiry, site.queries
-        )
+        served = self._coap, self._site.registry, self._expiry, self._site.queries
+        edge = GatewayEdge(self._readings.sampler, *served)
         self._status = GatewayStatus(
             own=own,
             epoch=epoch,
@@ -244,8 +242,8 @@ class GatewayProcess:
             is_there=self._proof.is_there,
             unproven=self._proof.unproven,
         )
-        scope = Scope(tree.replicate, tree.keep_local)
-        return TreeNode(node, log, receiver, self._admission, scope)
+        scoped = self._admission, Scope(tree.replicate, tree.keep_local)
+        return TreeNode(node, log, receiver, *scoped)
 
     def _refused(self, kind: str, who: str) -> None:
         self._broker.core.refusals.count(kind, who)
@@ -297,19 +295,20 @@ class GatewayProcess:
         self._retained = RetainedPart(self._node, core.shared_retention, settle_s)
         self._node.add_part(self._retained)
         if self._routed is not None:
-            sessions = core.sessions.values()
-            filters = (f for session in sessions for f in session.subscriptions)
-            wanted = (*filters, *self._readings.command_topics)
+            wanted = [f for one in core.sessions.values() for f in one.subscriptions]
+            wanted += self._readings.command_topics
             self._routed.begin(wanted, lambda: core.sessions.connected)
+            self._readings.wish(self._routed)
 
     async def reload(self) -> None:
-        """Read neighbours and what is about access again; if anything is wrong, all stays."""
+        """Read neighbours, sensors and access again; if anything is wrong, all stays."""
         settings, at_start_alone = self._settings, list[str]()
         kept = self._proof.revocations
         try:
             if self._read is not None:
                 settings, at_start_alone = config_change.take_over(settings, self._read())
             files = access_files.read(settings, lists := kept.lists)
+            change_sensors = state.planned(self._readings, settings)
             await self._attachment.change(settings.tree)
             if kept.lists is not lists:  # others came meanwhile
                 files = access_files.with_lists(settings, files, kept.lists)
@@ -318,15 +317,16 @@ class GatewayProcess:
             _log.error("nothing is read again: %s", error)
             return
         moved_from, self._settings = self._settings.gateway, settings
+        change_sensors()
         self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
         self._access.follow(settings, files)
         if settings.gateway.place != moved_from.place:
-            around = self._members, self._readings, self._site, self._routed
+            around = self._members, self._readings, self._site
             relocate(settings, *around, self._broker.core.retention)
             self._status = dataclasses.replace(self._status, own=settings.gateway)
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
-        _log.info("neighbours, certificates, passwords, keys and policy are read again")
+        _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
         await asyncio.to_thread(state.note_access, settings, "reload")
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
@@ -349,7 +349,7 @@ class GatewayProcess:
         server = await coap_part.serve(self._site, self._settings.coap, *around)
         self._stack.push_async_callback(server.stop)
         base = self._addresses.uri(server.ports)
-        self._site.start(self._readings.sensors, base, self._members.offer)
+        self._site.start(self._readings, base, self._members.offer)
         return server
 
     def _record(self) -> MemberRecord:

@@ -1,14 +1,17 @@
 """A gateway's sensors at work: they are read when due, and what they say is published.
 
 A reading goes to ``<domain>/<group>/<gateway>/<sensor>`` with QoS 1, as a client's message would;
-each of several values to that topic and its name.
-Where Home Assistant is told of the sensors, actuators can be set over MQTT too.
+each of several values to that topic and its name. Where Home Assistant is told of the sensors,
+actuators can be set over MQTT too. Sensors come and go while the gateway runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from cloud_ingest.record import Record
 from gateway.broker.hooks import Tree
@@ -17,11 +20,27 @@ from gateway.home_assistant.commands import Commands, OverheardTree
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from gateway.sensors.stock import SensorPlan, SensorStock
 from tree_handler.batch import Entry, Row
 
 AGAIN_S = 2.0
 """So long after it met another gateway a gateway announces its sensors again: then it knows what
 that one's clients want."""
+
+Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
+"""What Home Assistant is to be told of sensors; raises ConfigError if they can't be announced."""
+
+_log = logging.getLogger(__name__)
+
+
+class Wishes(Protocol):
+    """Is told which topics are wanted here (`gateway.links.routed_part`)."""
+
+    def subscribed(self, topic_filter: str) -> None:
+        """One more."""
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """One less."""
 
 
 class Readings:
@@ -30,14 +49,12 @@ class Readings:
     Args:
         gateway_id: whose they are.
         prefix: what its topics begin with.
-        sensors: what is read.
-        announcements: what Home Assistant is told of them.
+        stock: which they are.
+        announce: what Home Assistant is told of them.
         accept: takes what is published.
         refused: is told of a command that was not carried out: its kind, and topic with reason.
 
     Attributes:
-        configured: what is read, and how it is published.
-        sensors: what is read.
         sampler: reads them.
 
     """
@@ -46,41 +63,69 @@ class Readings:
         self,
         gateway_id: str,
         prefix: str,
-        sensors: Sequence[ConfiguredSensor],
-        announcements: Announcements,
+        stock: SensorStock,
+        announce: Announce,
         accept: Callable[[Entry], None],
         refused: Callable[[str, str], None],
     ) -> None:
-        self._base_name = f"{gateway_id}/"
         self._prefix = prefix
-        self._forms = {each.sensor.name: each.form for each in sensors}
-        self._announcements = announcements
+        self._stock = stock
+        self._announce = announce
+        self._base_name = f"{gateway_id}/"
+        self._announcements = announce(stock.plan.all)
         self._met = {gateway_id}
         self._again: asyncio.TimerHandle | None = None
         self._accept = accept
         self._sampling: asyncio.Task[None] | None = None
-        self.configured = sensors
-        self.sensors = [each.sensor for each in sensors]
+        self._forms = {each.sensor.name: each.form for each in stock.plan.all}
+        self._retained: dict[str, set[str]] = {}
+        """Topics on which readings of a sensor are retained."""
+        self._followers: list[Callable[[Sequence[str], Sequence[Sensor]], None]] = []
+        self._wishes: Wishes | None = None
+        self._changing = asyncio.Lock()
+        self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
         self._commands = Commands(
-            announcements.actuators, self._base_name, self.sampler.write, refused
+            self._announcements.actuators, self._base_name, self.sampler.write, refused
         )
+        self._hearing = self._listeners()
+
+    @property
+    def sensors(self) -> list[Sensor]:
+        """What is read."""
+        return [each.sensor for each in self._stock.plan.all]
 
     # -- what others publish ---------------------------------------------------------------------
 
     @property
     def command_topics(self) -> list[str]:
         """The topics that this gateway itself listens to."""
-        return self._commands.topics
+        return [*self._commands.topics, *self._hearing]
 
     def overhear(self, tree: Tree) -> Tree:
         """The tree that the broker is to publish through, so that commands are heard."""
-        return OverheardTree(tree, self.hear) if self.command_topics else tree
+        return OverheardTree(tree, self.hear, lambda: bool(self.command_topics))
 
     def hear(self, rows: Iterable[Row]) -> None:
-        """Take what was published anywhere; what is no command is nobody's here."""
-        if self.command_topics:
+        """Take what was published anywhere; what nobody here listens to is left alone."""
+        if self._commands.topics:
             self._commands.hear(rows)
+        if self._hearing:
+            for row in rows:
+                for sensor in self._hearing.get(row[0], ()):
+                    # Not now: what it says may publish, in the midst of a turn that does.
+                    asyncio.get_running_loop().call_soon(sensor.hear, row[0], row[2])
+
+    def wish(self, wishes: Wishes | None) -> None:
+        """Tell somebody of topics that are wanted from now on, or no more."""
+        self._wishes = wishes
+
+    def _listeners(self) -> dict[str, list[Sensor]]:
+        hearing: dict[str, list[Sensor]] = {}
+        for sensor in self.sensors:
+            for topic in sensor.topics:
+                hearing.setdefault(topic, []).append(sensor)
+        return hearing
 
     def met(self, gateway_id: str) -> None:
         """Another gateway is there that has to be told what it wants to know.
@@ -115,35 +160,42 @@ class Readings:
         """
         for entry in self._announcements.begin(retained):
             self._accept(entry)
-        self.sampler.add_all(self.sensors)
+        self._begin(self.sensors)
         self._sampling = asyncio.create_task(self.sampler.run(), name="sensors")
 
     def move(
         self,
         prefix: str,
-        announcements: Announcements,
+        announce: Announce,
         retained: Callable[[Sequence[str]], Mapping[str, bytes]],
     ) -> None:
         """Publish elsewhere from now on; what is retained at the old topics is cleared.
 
         Args:
             prefix: what its topics begin with from now on.
-            announcements: what Home Assistant is told of the sensors there.
+            announce: what Home Assistant is told of sensors there.
             retained: finds the payloads that are retained on topics that filters match.
 
         """
-        left = [f"{self._prefix}/{name}" for name, form in self._forms.items() if form.retain]
-        kept = retained(left)
+        left = {f"{self._prefix}/{name}" for name, form in self._forms.items() if form.retain}
+        kept = retained(sorted(left.union(*self._retained.values())))
         for entry in self._announcements.leave():
             self._accept(entry)
-        for topic in left:
-            if topic in kept:
-                self._accept(Entry(topic, b"", qos=1, retain=True))
-        self._prefix, self._announcements = prefix, announcements
-        self._commands.follow(announcements.actuators)
+        for topic in kept:
+            self._accept(Entry(topic, b"", qos=1, retain=True))
+        self._retained.clear()
+        self._prefix, self._announce = prefix, announce
+        self._go_by(announce(self._stock.plan.all))
         if self._is_reading:
-            for entry in announcements.begin(retained(announcements.filters)):
+            for entry in self._announcements.begin(retained(self._announcements.filters)):
                 self._accept(entry)
+
+    def _begin(self, sensors: Iterable[Sensor]) -> None:
+        for sensor in sensors:
+            sensor.push = partial(self.sampler.push, sensor)
+            sensor.publish = self._publish_for_sensor
+            self.sampler.add(sensor)
+            sensor.begin()
 
     @property
     def _is_reading(self) -> bool:
@@ -164,10 +216,149 @@ class Readings:
         await self._commands.stop()
         if self._sampling is not None:
             await asyncio.gather(self._sampling, return_exceptions=True)
+            self._close(self.sensors)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        self.sampler.close()
+
+    def _close(self, sensors: Iterable[Sensor]) -> None:
+        for sensor in sensors:
+            closed = asyncio.ensure_future(self._closed(sensor))
+            self._closing.add(closed)
+            closed.add_done_callback(self._closing.discard)
+
+    async def _closed(self, sensor: Sensor) -> None:
+        try:
+            await self.sampler.release(sensor)
+        except Exception as error:  # a driver may raise anything
+            _log.warning("sensor %s was not closed: %r", sensor.name, error)
 
     def _publish(self, sensor: Sensor, record: Record) -> None:
         form = self._forms[sensor.name]
         payload = form.payload(record, self._base_name)
         if payload is not None:
             topic = f"{self._prefix}/{record.name}"
+            if form.retain:
+                self._retained.setdefault(sensor.name, set()).add(topic)
             self._accept(Entry(topic, payload, qos=1, retain=form.retain))
+
+    def _publish_for_sensor(self, topic: str, payload: bytes) -> None:
+        self._accept(Entry(topic, payload, qos=1))
+
+    # -- sensors that come and go ----------------------------------------------------------------
+
+    def follow(self, follower: Callable[[Sequence[str], Sequence[Sensor]], None]) -> None:
+        """Tell somebody of the names of sensors that have gone, and of those that have come."""
+        self._followers.append(follower)
+
+    def planned(self, tables: Sequence[Mapping[str, Any]]) -> tuple[SensorPlan, Announcements]:
+        """What a configuration that was read again makes of the sensors; `change` carries it out.
+
+        Raises:
+            SensorConfigError: a table is wrong.
+            ConfigError: a sensor can't be announced.
+
+        """
+        plan = self._stock.configured(tables)
+        return plan, self._announce(plan.all)
+
+    async def add(self, table: Mapping[str, Any]) -> list[str]:
+        """Have one more sensor, after a restart too.
+
+        Args:
+            table: as in the configuration.
+
+        Returns:
+            The names of the sensors that it made.
+
+        Raises:
+            SensorConfigError: the table is wrong.
+            SensorConflictError: there is one of its name, or there are too many.
+            ConfigError: it can't be announced.
+            StockError: it can't be kept.
+
+        """
+        async with self._changing:
+            before = {each.sensor.name for each in self._stock.plan.all}
+            plan = self._stock.with_added(table)
+            announcements = self._announce(plan.all)
+            await asyncio.to_thread(self._stock.write, plan)
+            self.change(plan, announcements)
+        return [each.sensor.name for each in plan.added if each.sensor.name not in before]
+
+    async def remove(self, name: str) -> list[str]:
+        """Have a sensor no more that was added, nor what else its table made.
+
+        Returns:
+            The names of those that went.
+
+        Raises:
+            KeyError: there is none of this name.
+            SensorConflictError: it stands in the configuration.
+            StockError: that can't be kept.
+
+        """
+        async with self._changing:
+            before = [each.sensor.name for each in self._stock.plan.added]
+            plan = self._stock.without(name)
+            await asyncio.to_thread(self._stock.write, plan)
+            self.change(plan, self._announce(plan.all))
+        left = {each.sensor.name for each in plan.added}
+        return [each for each in before if each not in left]
+
+    def listing(self) -> list[dict[str, Any]]:
+        """What there is to say of each sensor, ready for JSON."""
+        plan = self._stock.plan
+        return [
+            {
+                "name": each.sensor.name,
+                "type": each.table.get("type", ""),
+                "kind": each.sensor.kind,
+                "unit": each.sensor.unit,
+                "interval_s": each.sensor.interval_s,
+                "is_added": where is plan.added,
+                "state": self.sampler.state_of(each.sensor),
+            }
+            for where in (plan.configured, plan.added)
+            for each in where
+        ]
+
+    def change(self, plan: SensorPlan, announcements: Announcements) -> None:
+        """Go by a plan from now on: sensors that it has unchanged keep all that they have.
+
+        Args:
+            plan: of `planned`.
+            announcements: likewise.
+
+        """
+        before = {each.sensor.name: each.sensor for each in self._stock.plan.all}
+        after = {each.sensor.name: each.sensor for each in plan.all}
+        gone = [name for name, sensor in before.items() if after.get(name) is not sensor]
+        new = [sensor for name, sensor in after.items() if before.get(name) is not sensor]
+        self._stock.take(plan)
+        self._forms = {each.sensor.name: each.form for each in plan.all}
+        for name in gone:
+            self.sampler.remove(name)
+            for topic in self._retained.pop(name, ()):
+                self._accept(Entry(topic, b"", qos=1, retain=True))
+        self._close(before[name] for name in gone)
+        entries = announcements.begin(self._announcements.wanted)
+        self._go_by(announcements)
+        for entry in entries:
+            self._accept(entry)
+        self._begin(new)
+        for follower in self._followers:
+            follower(gone, new)
+
+    def _go_by(self, announcements: Announcements) -> None:
+        before = set(self.command_topics)
+        self._announcements = announcements
+        self._commands.follow(announcements.actuators)
+        self._hearing = self._listeners()
+        self._tell_wishes(before, set(self.command_topics))
+
+    def _tell_wishes(self, before: set[str], after: set[str]) -> None:
+        if self._wishes is not None:
+            for topic in after - before:
+                self._wishes.subscribed(topic)
+            for topic in before - after:
+                self._wishes.unsubscribed(topic)

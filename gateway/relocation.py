@@ -9,7 +9,6 @@ from gateway import state
 from gateway.broker.retained.retention import Retention
 from gateway.coap.site import GatewaySite
 from gateway.config import GatewaySettings
-from gateway.links.routed_part import RoutedPart
 from gateway.membership import Members
 from gateway.readings import Readings
 
@@ -21,7 +20,6 @@ def relocate(
     members: Members,
     readings: Readings,
     site: GatewaySite,
-    routed: RoutedPart | None,
     retention: Retention,
 ) -> None:
     """Move the topics of its sensors, their links and registration, and its record.
@@ -34,7 +32,6 @@ def relocate(
         members: tells the fleet.
         readings: of its sensors.
         site: what it serves over CoAP.
-        routed: tells others what it listens to; None in mode ``flood``.
         retention: knows what is retained.
 
     """
@@ -43,11 +40,7 @@ def relocate(
     def retained(filters: Sequence[str]) -> dict[str, bytes]:
         return {topic: kept.payload for one in filters for topic, kept in retention.match(one)}
 
-    topics = readings.command_topics
-    told = state.announcements(settings, readings.configured)
-    readings.move(own.place.prefix(own.id), told, retained)
-    if routed is not None:
-        routed.resubscribed(topics, readings.command_topics)
+    readings.move(own.place.prefix(own.id), state.announcer(settings), retained)
     site.move(own.place)
     members.change(domain=own.domain, group=own.group)
     _log.warning("%s stands at %s from now on", own.id, own.place)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.identity import next_boot_epoch
 from gateway.log.message_log import LogError, MessageLog
-from gateway.readings import Readings
-from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
+from gateway.readings import Announce, Readings
+from gateway.sensors.catalogue import Workshop
 from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
+from gateway.sensors.stock import NAME as STOCK
+from gateway.sensors.stock import SensorStock, StockError
 from tree_handler.batch import Entry
 from tree_handler.member import MemberRecord
 
@@ -54,22 +57,33 @@ def readings(
 
     """
     own = settings.gateway
-    configured = sensors(settings)
+    stock = SensorStock(own.state_dir / STOCK, workshop(settings).build)
+    try:
+        stock.take(stock.recalled(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+    except StockError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
     prefix = own.place.prefix(own.id)
-    told = announcements(settings, configured)
-    return Readings(own.id, prefix, configured, told, accept, refused)
+    return Readings(own.id, prefix, stock, announcer(settings), accept, refused)
 
 
-def announcements(
-    settings: GatewaySettings, configured: Sequence[ConfiguredSensor]
-) -> Announcements:
-    """What Home Assistant is told of sensors.
+def announcer(settings: GatewaySettings) -> Announce:
+    """What says what Home Assistant is told of sensors, at the gateway's place."""
+    return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
+
+
+def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]:
+    """What takes over the sensors of a configuration that was read again.
 
     Raises:
-        ConfigError: one of them can't be announced as it is configured.
+        ConfigError: one of them is not usable.
 
     """
-    return Announcements(settings.home_assistant, announcing(settings.gateway), configured)
+    try:
+        return partial(readings.change, *readings.planned(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
 
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:
@@ -77,21 +91,17 @@ def announcing(own: GatewaySection) -> AnnouncingGateway:
     return AnnouncingGateway(own.id, own.place.prefix(own.id), version("hedgerow"))
 
 
-def sensors(settings: GatewaySettings) -> list[ConfiguredSensor]:
-    """The sensors of the configuration.
+def workshop(settings: GatewaySettings) -> Workshop:
+    """What builds the sensors of a configuration.
 
     Raises:
-        ConfigError: one of them is not usable.
+        ConfigError: the folder of their classes is missing.
 
     """
     folder = settings.sensors_dir
     if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
         raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
-    default_format = JSON if settings.home_assistant.discovery else MSGPACK
-    try:
-        return build_sensors(settings.sensors, folder=folder, default_format=default_format)
-    except SensorConfigError as error:
-        raise ConfigError(error.key, error.why) from error
+    return Workshop(folder, JSON if settings.home_assistant.discovery else MSGPACK)
 
 
 def open_log(settings: GatewaySettings) -> MessageLog:

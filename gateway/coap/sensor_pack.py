@@ -12,6 +12,8 @@ from typing import Any
 from aiocoap import Message, error, resource
 
 from gateway.coap.sensor_answers import Served
+from gateway.coap.sensor_roll import SensorRoll, added, listed
+from gateway.coap.status import JSON
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
@@ -37,6 +39,9 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
     """
 
+    roll: SensorRoll | None = None
+    """By which sensors are listed and added."""
+
     def __init__(
         self,
         served: Mapping[str, Served],
@@ -51,9 +56,17 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         self._base_name = base_name
 
     async def render_get(self, request: Message) -> Message:
-        """All that its sender may read."""
+        """All that its sender may read; as JSON (50) what they are."""
+        if request.opt.accept == JSON and self.roll is not None:
+            return listed(self.roll, lambda name: self._may_read(request.remote, name))
         names = [name for name in self._served if self._may_read(request.remote, name)]
         return await self._pack(request, names)
+
+    async def render_post(self, request: Message) -> Message:
+        """Have one more sensor."""
+        if self.roll is None:
+            raise error.UnallowedMethod
+        return await added(self.roll, request)
 
     async def render_fetch(self, request: Message) -> Message:
         """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""

@@ -13,6 +13,7 @@ from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
 from gateway.coap.sensor_answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensor_pack import MayRead, SensorPack, in_senml
+from gateway.coap.sensor_roll import SensorRoll, removed
 from gateway.sensors import senml, values
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
@@ -56,14 +57,20 @@ class SensorResources:
         self._resources: dict[str, SensorResource] = {}
         self.answers = SensorAnswers(self._resources, sampler)
         """What is at hand of them."""
-        pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
-        site.add_resource((PATH,), pack)
+        self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
+        self._roll: SensorRoll | None = None
+        site.add_resource((PATH,), self._pack)
         sampler.listen(self._notify)
+
+    def roll(self, roll: SensorRoll) -> None:
+        """Let sensors be listed, added and removed."""
+        self._roll = self._pack.roll = roll
 
     def add(self, sensor: Sensor) -> None:
         """Serve a sensor, at run time too."""
         kind = ActuatorResource if isinstance(sensor, Actuator) else SensorResource
         served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
+        served.roll = self._roll
         self._resources[sensor.name] = served
         self.answers.changed(sensor.name)
         self._site.add_resource(_path(sensor.name), served)
@@ -151,6 +158,9 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
 
     """
 
+    roll: SensorRoll | None = None
+    """By which it can be removed."""
+
     def __init__(
         self, sensor: Sensor, sampler: Sampler, base_name: str, attributes: dict[str, str]
     ) -> None:
@@ -178,6 +188,12 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         response = Message(payload=payload, content_format=form)
         response.opt.max_age = max_age_s(self.good_for_s(reading))
         return response
+
+    async def render_delete(self, _request: Message) -> Message:
+        """Have it no more."""
+        if self.roll is None:
+            raise error.UnallowedMethod
+        return await removed(self.roll, self._sensor.name)
 
     @property
     def sensor(self) -> Sensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from gateway.coap.remote import Introduction
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.sensor_answers import PATH as SENSORS_PATH
 from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.sensor_roll import SensorRoll
 from gateway.coap.status import PATH as STATUS_PATH
 from gateway.coap.status import StatusResource, StatusSummary
 from gateway.coap.well_known import CountedSite, WellKnownCore
@@ -147,28 +148,35 @@ class GatewaySite:
         return self._exchange.queries.counters
 
     def start(
-        self, sensors: Iterable[Sensor], base: str, told: Callable[[bytes], None] = lambda _: None
+        self, roll: SensorRoll, base: str, told: Callable[[bytes], None] = lambda _: None
     ) -> None:
-        """Serve sensors and register them in the directory.
+        """Serve sensors and register them in the directory, and follow what becomes of them.
 
         Args:
-            sensors: of this gateway.
+            roll: the sensors of this gateway.
             base: URI of this gateway's CoAP server.
             told: takes a digest of the directory when it has something new.
 
         """
-        for sensor in sensors:
-            self._sensors.add(sensor)
         self._base = base
-        self._sensors.register(self.registry, base, self.directory.now())
+        self._sensors.roll(roll)
+        self._change((), roll.sensors)
+        roll.follow(self._change)
         self.directory.start(told)
+
+    def _change(self, gone: Sequence[str], new: Sequence[Sensor]) -> None:
+        for name in gone:
+            self._sensors.remove(name)
+        for sensor in new:
+            self._sensors.add(sensor)
+        self._sensors.register(self.registry, self._base, self.directory.now())
+        self._lookups.changed()
 
     def move(self, place: Place) -> None:
         """Stand in another domain or group from now on: in each link, and in the directory."""
         self._sensors.move(place)
         self.site.touch()
-        self._sensors.register(self.registry, self._base, self.directory.now())
-        self._lookups.changed()
+        self._change((), ())
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Take a control message from another gateway, if it is a remote query's."""

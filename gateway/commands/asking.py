@@ -31,6 +31,9 @@ POLL_S = 0.3
 _TEXT = 0
 """The content format text/plain (RFC 7252, section 12.3)."""
 
+_JSON = 50
+"""Likewise application/json."""
+
 _UNAUTHORIZED = "4.01"
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
@@ -262,6 +265,36 @@ async def _links(options: argparse.Namespace, kind: str, query: str) -> list[Web
                 return found
 
 
+def sensors(options: argparse.Namespace) -> int:
+    """List a gateway's sensors, add one, or remove one."""
+    from gateway.commands import sensors as form  # noqa: PLC0415  # as above
+
+    uri = f"{_gateway(options)}/sensors"
+    if options.action == "list":
+        answer = _run(_ask(options, "GET", uri, accept=_JSON), options)
+        told = json.loads(_good(answer))["sensors"]
+        if options.json:
+            print_json(told)
+        else:
+            sys.stdout.write(form.as_table(told) + "\n")
+        return 0
+    if options.action == "add":
+        body = json.dumps(form.table(options.what)).encode()
+        asking = _ask(options, "POST", uri, payload=body, content_format=_JSON)
+    else:
+        asking = _ask(options, "DELETE", _gateway(options) + form.path(options.what))
+    answer = _run(asking, options)
+    if (why := form.WHY.get(answer.code)) is not None:
+        raise FailedError(f"{uri}: {answer.code} {why}")
+    names = json.loads(_good(answer))["names"]
+    if options.json:
+        print_json({"names": names})
+    else:
+        done = "added" if options.action == "add" else "removed"
+        sys.stdout.write("".join(f"{printable(name)} is {done}\n" for name in names))
+    return 0
+
+
 def drain(options: argparse.Namespace) -> int:
     """Take a gateway out, and wait until nothing is there alone."""
 
@@ -352,9 +385,9 @@ def _run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
         raise FailedError(str(error)) from error
 
 
-async def _ask(options: argparse.Namespace, method: str, uri: str) -> Response:
+async def _ask(options: argparse.Namespace, method: str, uri: str, **more: Any) -> Response:
     async with _client(options, uri) as asker:
-        return await asker.request(method, uri, timeout_s=options.timeout)
+        return await asker.request(method, uri, timeout_s=options.timeout, **more)
 
 
 def _client(options: argparse.Namespace, uri: str) -> CoapClient:

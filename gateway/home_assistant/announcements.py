@@ -83,7 +83,7 @@ class Announcements:
 
         """
         here = self._gateway.availability_topic
-        wanted = self._wanted
+        wanted = self.wanted
         gone = [
             topic
             for topic, payload in retained.items()
@@ -96,10 +96,11 @@ class Announcements:
 
     def again(self) -> list[Entry]:
         """What to publish for a gateway that was not known when it was published before."""
-        return [_retained(topic, payload) for topic, payload in self._wanted.items()]
+        return [_retained(topic, payload) for topic, payload in self.wanted.items()]
 
     @property
-    def _wanted(self) -> dict[str, bytes]:
+    def wanted(self) -> dict[str, bytes]:
+        """What is to be retained, by topic."""
         here = self._gateway.availability_topic
         return self._configs | ({here: ONLINE} if self._is_on else {})
 

@@ -102,22 +102,30 @@ class OverheardTree:
     Args:
         tree: takes the messages.
         hear: is told of them: of those that the log is to have when it has them.
+        is_heard: whether anything is of interest now.
 
     """
 
-    def __init__(self, tree: Tree, hear: Callable[[Iterable[Row]], None]) -> None:
+    def __init__(
+        self, tree: Tree, hear: Callable[[Iterable[Row]], None], is_heard: Callable[[], bool]
+    ) -> None:
         self._tree = tree
         self._hear = hear
+        self._is_heard = is_heard
 
     @property
     def carries_unlogged(self) -> bool:
-        """Always: a command may be of QoS 0."""
-        return True
+        """Whether somebody wants them: a command may be of QoS 0."""
+        return self._is_heard() or self._tree.carries_unlogged
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
         """See `Tree`."""
+        passed_on = unlogged if self._tree.carries_unlogged else ()
+        if not self._is_heard():
+            self._tree.publish_all(logged, passed_on, done)
+            return
 
         def told(first: int, error: OSError | None) -> None:
             if error is None:
@@ -126,5 +134,4 @@ class OverheardTree:
                 done(first, error)
 
         self._hear(unlogged)
-        passed_on = unlogged if self._tree.carries_unlogged else ()
         self._tree.publish_all(logged, passed_on, told if logged else done)

@@ -106,14 +106,6 @@ class RoutedPart:
         self.own.unsubscribed(topic_filter)
         self._node.reschedule()
 
-    def resubscribed(self, before: Iterable[str], now: Iterable[str]) -> None:
-        """What this gateway itself listens to is something else now."""
-        for topic_filter in now:
-            self.own.subscribed(topic_filter)
-        for topic_filter in before:
-            self.own.unsubscribed(topic_filter)
-        self._node.reschedule()
-
     def _published(self, topic: str) -> None:
         self.own.published(topic)
         self._loop.call_soon(self._node.reschedule)

@@ -2,16 +2,17 @@
 
 ``{"type": "host"}`` is the machine's own readings, ``{"type": "replay", "series": ...}`` a recorded
 series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module:Class"}`` is a
-developer's own subclass of ``Sensor`` (`gateway.sensors.drivers` says where it is found); keys
-beyond those of ``Sensor`` go to its constructor. ``format``, ``retain`` and ``home_assistant``,
-which every kind has, say how its readings are published and shown.
+developer's own subclass of ``Sensor``, and so is any other word that an installed package has as an
+entry point (`gateway.sensors.drivers` says where they are found); keys beyond those of ``Sensor``
+go to its constructor. ``format``, ``retain`` and ``home_assistant``, which every kind has, say how
+its readings are published and shown.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class ConfiguredSensor:
         form: how its readings look on MQTT.
         where: what to call its table in an error, as ``sensors[1]``.
         home_assistant: what Home Assistant is told of it, beside what the gateway knows.
+        table: all of its table.
 
     """
 
@@ -45,6 +47,81 @@ class ConfiguredSensor:
     form: MqttForm = field(default_factory=MqttForm)
     where: str = "sensors"
     home_assistant: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What sensors are built with.
+
+    Attributes:
+        folder: where a developer's own classes are looked for first.
+        default_format: of sensors that do not say one.
+        clock: seconds, rising steadily; what a replayed series plays by.
+
+    """
+
+    folder: Path | None = None
+    default_format: str = mqtt_form.MSGPACK
+    clock: Callable[[], float] = time.monotonic
+
+    def build(
+        self,
+        tables: Sequence[Mapping[str, Any]],
+        *,
+        known: Sequence[ConfiguredSensor] = (),
+        is_afar: bool = False,
+    ) -> list[ConfiguredSensor]:
+        """Build the sensors of tables.
+
+        Args:
+            tables: the configuration's ``sensors``, or one that was sent here.
+            known: those whose table is the same are taken as they are.
+            is_afar: the tables were sent here, and may not name files or code of this machine.
+
+        Raises:
+            SensorConfigError: a type or key is unknown, a value is wrong, or two sensors have one
+                name. The message begins with the key, as ``sensors[1].speed``.
+
+        """
+        built: list[ConfiguredSensor] = []
+        taken: set[str] = set()
+        for i, table in enumerate(tables):
+            options = SensorOptions(table, f"sensors[{i}]", is_afar=is_afar)
+            kept = [replace(each, where=options.where) for each in known if each.table == table]
+            made = kept or self._made(table, options)
+            for each in made:
+                for name in {each.sensor.name, *(name for name, _ in names_of(each.sensor))}:
+                    if name in taken:
+                        raise options.error("name", f"a second sensor named {name!r}")
+                    taken.add(name)
+            built += made
+        return built
+
+    def _made(self, table: Mapping[str, Any], options: SensorOptions) -> list[ConfiguredSensor]:
+        kind = options.text("type")
+        form = MqttForm(
+            options.choice("format", mqtt_form.FORMATS, self.default_format), options.flag("retain")
+        )
+        shown = options.table("home_assistant")
+        kinds: Mapping[str, Build] = {
+            **KINDS,
+            "replay": lambda options: _replay(options, self.clock),
+        }
+        try:
+            if kind in kinds:
+                sensors = kinds[kind](options)
+            elif ":" in kind or kind in drivers.installed():
+                sensors = [_own(kind, self.folder, options)]
+            else:
+                known = sorted({*kinds, *drivers.installed()})
+                raise options.error("type", f"{kind!r} is none of {', '.join(known)}")
+        except (ValueError, OSError) as error:
+            if isinstance(error, SensorConfigError):
+                raise
+            raise options.error("", str(error)) from error
+        options.done()
+        return [ConfiguredSensor(one, form, options.where, shown, table) for one in sensors]
 
 
 def build_sensors(
@@ -54,61 +131,18 @@ def build_sensors(
     default_format: str = mqtt_form.MSGPACK,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[ConfiguredSensor]:
-    """Build the sensors of a configuration.
-
-    Args:
-        tables: the configuration's ``sensors``, one table each.
-        folder: where a developer's own classes are looked for first.
-        default_format: of sensors that do not say one.
-        clock: seconds, rising steadily; what a replayed series plays by.
-
-    Raises:
-        SensorConfigError: a type or key is unknown, a value is wrong, or two sensors have one
-            name. The message begins with the key, as ``sensors[1].speed``.
-
-    """
-    kinds: dict[str, Build] = {
-        "host": _host,
-        "replay": lambda options: _replay(options, clock),
-        "switch": _switch,
-    }
-    built: dict[str, ConfiguredSensor] = {}
-    taken: set[str] = set()
-    for i, table in enumerate(tables):
-        where = f"sensors[{i}]"
-        options = SensorOptions(table, where)
-        kind = options.text("type")
-        form = MqttForm(
-            options.choice("format", mqtt_form.FORMATS, default_format), options.flag("retain")
-        )
-        shown = options.table("home_assistant")
-        try:
-            if ":" in kind:
-                sensors: Sequence[Sensor] = [_own(kind, folder, options)]
-            elif kind in kinds:
-                sensors = kinds[kind](options)
-            else:
-                raise options.error("type", f"{kind!r} is none of {', '.join(sorted(kinds))}")
-        except (ValueError, OSError) as error:
-            if isinstance(error, SensorConfigError):
-                raise
-            raise options.error("", str(error)) from error
-        options.done()
-        for sensor in sensors:
-            for name in {sensor.name, *(name for name, _ in names_of(sensor))}:
-                if name in taken:
-                    raise options.error("name", f"a second sensor named {name!r}")
-                taken.add(name)
-            built[sensor.name] = ConfiguredSensor(sensor, form, where, shown)
-    return list(built.values())
+    """Build the sensors of a configuration; arguments and errors as `Workshop` has them."""
+    return Workshop(folder, default_format, clock).build(tables)
 
 
 def _host(options: SensorOptions) -> Sequence[Sensor]:
-    return host_sensors(options.number("interval_s", DEFAULT_INTERVAL_S), options.text("disk", "/"))
+    return host_sensors(options.number("interval_s", DEFAULT_INTERVAL_S), options.near("disk", "/"))
 
 
 def _replay(options: SensorOptions, clock: Callable[[], float]) -> Sequence[Sensor]:
     series = options.text("series")
+    if options.is_afar and series not in recorded.names():
+        raise options.error("series", "only the configuration may name a file")
     own_name = series.rpartition("/")[2].removesuffix(".csv")
     return [
         Replay(
@@ -137,8 +171,10 @@ def _switch(options: SensorOptions) -> Sequence[Sensor]:
 
 
 def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
+    if ":" in kind and options.is_afar:
+        raise options.error("type", "only the configuration may name a class")
     try:
-        found = drivers.find(kind, folder)
+        found = drivers.find(kind, folder) if ":" in kind else drivers.load(kind)
     except drivers.DriverError as error:
         raise options.error("type", str(error)) from error
     name = options.text("name")
@@ -156,3 +192,7 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     except Exception as error:
         what = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
         raise options.error("", f"{kind}: {what}") from error
+
+
+KINDS: Mapping[str, Build] = {"host": _host, "switch": _switch}
+"""By type, but for those that need more than their table."""

@@ -1,5 +1,8 @@
 """Finds a developer's own sensor class: ``module:Class``, in the drivers' folder or installed.
 
+``FILE.py:Class`` is that file, relative to the folder. A package may also give its class a word, as
+an entry point of the group ``hedgerow.sensors``.
+
 The drivers' folder is the configuration's ``gateway.sensors_dir``, or else the folder of the
 configuration file. It is no part of Python's search path: only a file that a sensor's ``type``
 names is looked for in it, and only then may that file import others beside it, which are found
@@ -11,6 +14,7 @@ configuration decides what the gateway runs, and nobody else.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
 import stat
@@ -20,6 +24,9 @@ from pathlib import Path
 from types import ModuleType
 
 from gateway.sensors.sensor import Sensor
+
+ENTRY_POINTS = "hedgerow.sensors"
+"""The group of entry points whose names are types of sensors."""
 
 _PRIVATE_NAME = "_sensor_driver_"
 
@@ -40,12 +47,35 @@ def find(kind: str, folder: Path | None) -> type[Sensor]:
 
     """
     module_name, _, class_name = kind.partition(":")
+    if module_name.endswith(".py"):
+        path = (folder or Path()) / module_name
+        if not path.is_file():
+            raise DriverError(f"{kind!r}: no file {path}")
+        return _class(kind, _beside(kind, path, ""), class_name, path)
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise DriverError(f"{kind!r} is not of the form module:Class")
     top, _, rest = module_name.partition(".")
     file = None if folder is None else _file(folder, top)
     module = _installed(kind, module_name, folder) if file is None else _beside(kind, file, rest)
     return _class(kind, module, class_name, file)
+
+
+def installed() -> frozenset[str]:
+    """The types that installed packages have, by their entry points."""
+    return frozenset(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINTS))
+
+
+def load(kind: str) -> type[Sensor]:
+    """The class of a type that an installed package has.
+
+    Raises:
+        DriverError: it can't be imported, or is no sensor.
+
+    """
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS, name=kind):
+        if ":" in point.value:
+            return find(point.value.partition(" ")[0], None)
+    raise DriverError(f"{kind!r}: no entry point of {ENTRY_POINTS} names a class")
 
 
 def _file(folder: Path, name: str) -> Path | None:

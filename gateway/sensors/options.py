@@ -28,12 +28,14 @@ class SensorOptions:
     Args:
         table: the table.
         where: what to call it in an error, as ``sensors[1]``.
+        is_afar: it was sent here, so that it may not name files or code of this machine.
 
     """
 
-    def __init__(self, table: Mapping[str, Any], where: str) -> None:
+    def __init__(self, table: Mapping[str, Any], where: str, *, is_afar: bool = False) -> None:
         self._left = dict(table)
         self._where = where
+        self._is_afar = is_afar
 
     def error(self, key: str, why: str) -> SensorConfigError:
         """An error that names ``key`` of this table."""
@@ -53,6 +55,31 @@ class SensorOptions:
             raise self.error(key, f"{value!r} is not a text")
         return value
 
+    def near(self, key: str, default: str | None = None) -> str:
+        """A text that names a file or code of this machine; only the configuration may.
+
+        Raises:
+            SensorConfigError: as `text`; or it was sent here.
+
+        """
+        if self._is_afar and key in self._left:
+            raise self.error(key, "only the configuration may say this")
+        return self.text(key, default)
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        """A whole number; ``default`` if the key is missing.
+
+        Raises:
+            SensorConfigError: missing without a default, or no whole number.
+
+        """
+        value = self._left.pop(key, default)
+        if value is None:
+            raise self.error(key, "missing")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(key, f"{value!r} is not a whole number")
+        return value
+
     def number(self, key: str, default: float) -> float:
         """A finite number; ``default`` if the key is missing.
 
@@ -67,14 +94,14 @@ class SensorOptions:
             raise self.error(key, f"{value} is not finite")
         return float(value)
 
-    def flag(self, key: str) -> bool:
-        """True or false; false if the key is missing.
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """True or false; ``default`` if the key is missing.
 
         Raises:
             SensorConfigError: neither.
 
         """
-        value = self._left.pop(key, False)
+        value = self._left.pop(key, default)
         if not isinstance(value, bool):
             raise self.error(key, f"{value!r} is neither true nor false")
         return value
@@ -107,6 +134,16 @@ class SensorOptions:
         """Every key that is left, for a developer's own class to judge."""
         left, self._left = self._left, {}
         return left
+
+    @property
+    def where(self) -> str:
+        """What the table is called in an error."""
+        return self._where
+
+    @property
+    def is_afar(self) -> bool:
+        """Whether the table was sent here."""
+        return self._is_afar
 
     def done(self) -> None:
         """Check that every key was taken.

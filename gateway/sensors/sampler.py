@@ -21,6 +21,7 @@ from gateway.sensors.reading import Reading, as_reading, names_of
 from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
+from gateway.sensors.values import Outcome
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
@@ -109,7 +110,8 @@ class Sampler:
         if len(self._sensors) == MAX_SENSORS:
             raise ValueError(f"{sensor.name!r} would be over {MAX_SENSORS} sensors")
         self._sensors[sensor.name] = sensor
-        self._schedule.add(sensor.name, sensor.interval_s, self._clock())
+        first_s = sensor.interval_s if sensor.is_pushed else 0.0
+        self._schedule.add(sensor.name, sensor.interval_s, self._clock() + first_s)
         self._changed.set()
 
     def add_all(self, sensors: Iterable[Sensor]) -> None:
@@ -128,6 +130,21 @@ class Sampler:
         self._schedule.remove(name)
         self._last.pop(name, None)
         self._failing.pop(name, None)
+
+    async def release(self, sensor: Sensor) -> None:
+        """Have a sensor that is read no more give back what it holds.
+
+        Raises:
+            Exception: what its ``close`` raises; TimeoutError if it takes too long.
+
+        """
+        outcome = self._call(sensor, sensor.close)
+        if isinstance(outcome, Awaitable):
+            await self._wait(outcome)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.close()
 
     def now(self) -> float:
         """The steady clock that ``Reading.taken_at`` is in."""
@@ -189,6 +206,21 @@ class Sampler:
         self._took(actuator, reading)
         return reading
 
+    def push(self, sensor: Sensor, outcome: Outcome | Exception) -> None:
+        """Take a reading that came by itself, or why it did not."""
+        try:
+            if isinstance(outcome, Exception):
+                raise SensorError(sensor.name, f"{type(outcome).__name__}: {outcome}")
+            self._took(sensor, self._checked(sensor, outcome))
+        except SensorError as error:
+            self._failed(sensor, error)
+
+    def state_of(self, sensor: Sensor) -> str:
+        """``good``, ``bad`` if it fails, or ``-`` before its first reading."""
+        if sensor.name in self._failing:
+            return BAD
+        return "good" if sensor.name in self._last else "-"
+
     async def run(self) -> None:
         """Read what is due, until cancelled; reads under way end with it."""
         async with asyncio.TaskGroup() as reads:
@@ -208,6 +240,9 @@ class Sampler:
             sensor = self._sensors.get(name)
             if sensor is None:  # removed in that turn
                 continue
+            if sensor.is_pushed:
+                self._expect(sensor)
+                continue
             if name in self._waiting:
                 self._overlapped += 1
                 continue
@@ -221,6 +256,12 @@ class Sampler:
                     self._took(sensor, self._checked(sensor, outcome))
             except SensorError as error:
                 self._failed(sensor, error)
+
+    def _expect(self, sensor: Sensor) -> None:
+        """A reading that comes by itself is late if there was none for an interval."""
+        last = self._last.get(sensor.name)
+        if last is None or self._clock() - last.taken_at > sensor.interval_s:
+            self._failed(sensor, SensorError(sensor.name, f"nothing for {sensor.interval_s:g} s"))
 
     async def _finish(self, sensor: Sensor, outcome: Awaitable[Any]) -> None:
         try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cloud_ingest.record import Value
@@ -97,6 +97,15 @@ class Sensor:
     size_bytes: int = 0
     """About how long its longest value is, if that may be more than a datagram takes: the link's
     ``sz``."""
+    is_pushed: bool = False
+    """Whether its readings come by themselves (`hear`, or a task of its own that calls ``push``):
+    then ``read`` is asked for the last one alone, and ``interval_s`` is how long one holds."""
+    topics: tuple[str, ...] = ()
+    """MQTT topics whose messages `hear` is given."""
+    push: Callable[[Outcome | Exception], None]
+    """Takes a reading, or why there is none; there from `begin` on."""
+    publish: Callable[[str, bytes], None]
+    """Publishes a message; likewise."""
     is_quick: bool = False
     """Whether ``read`` and ``write`` never wait for anything: then they need no thread."""
 
@@ -131,6 +140,12 @@ class Sensor:
         sensor's name and the other sensors go on.
         """
         raise NotImplementedError(f"{type(self).__name__}.read")
+
+    def begin(self) -> None:
+        """It is read from now on; called in the event loop."""
+
+    def hear(self, topic: str, payload: bytes) -> None:
+        """Take a message on one of ``topics``."""
 
     def close(self) -> None:
         """Give back what it holds (a pin, a bus): it is read no more."""

@@ -171,6 +171,31 @@ def test_a_folder_or_file_that_everybody_can_write_to_is_not_used(tmp_path: Path
     assert f"{tmp_path} can be written by everybody" in refused(tmp_path)
 
 
+def test_a_file_may_be_named_itself(tmp_path: Path) -> None:
+    (tmp_path / "drivers").mkdir()
+    (tmp_path / "drivers" / "bed-1.py").write_text(SOIL)
+    assert built(tmp_path, type="drivers/bed-1.py:Soil").read() == 10.0
+    whole = tmp_path / "drivers" / "bed-1.py"
+    assert built(None, type=f"{whole}:Soil").read() == 10.0
+    assert f"no file {tmp_path}/bed-2.py" in refused(tmp_path, type="bed-2.py:Soil")
+    assert "no class 'Clay'" in refused(tmp_path, type="drivers/bed-1.py:Clay")
+
+
+def test_an_installed_package_gives_its_class_a_type_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "farm.py").write_text(SOIL)
+    about = tmp_path / "farm-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: farm\nVersion: 1.0\n")
+    points = "[hedgerow.sensors]\nsoil = farm:Soil\nclay = farm:Clay\n"
+    (about / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert built(None, type="soil").read() == 10.0
+    assert "no class 'Clay'" in refused(None, type="clay")
+    assert "'loam' is none of clay, " in refused(None, type="loam")
+
+
 # -- from the configuration file -------------------------------------------------------------------
 
 CONFIG = """

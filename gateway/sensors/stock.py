@@ -1,0 +1,187 @@
+"""Which sensors a gateway has: those of its configuration, and those added while it ran.
+
+What was added stands in a file of the state folder. The configuration wins: an added sensor whose
+name it has is left out, and comes back when it has it no more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from gateway import replaced_file
+from gateway.sensors.catalogue import ConfiguredSensor
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.reading import names_of
+
+NAME: Final = "sensors.json"
+MAX_ADDED: Final = 256
+"""Tables that may be added."""
+
+_log = logging.getLogger(__name__)
+_Table = Mapping[str, Any]
+
+
+class StockError(ValueError):
+    """The file of what was added can't be used, or written; the message names it."""
+
+
+class SensorConflictError(ValueError):
+    """A sensor can't be added or removed as things are; the message says why."""
+
+
+class Build(Protocol):
+    """Builds the sensors of tables; see `catalogue.build_sensors`."""
+
+    def __call__(
+        self, tables: Sequence[_Table], *, known: Sequence[ConfiguredSensor], is_afar: bool
+    ) -> list[ConfiguredSensor]:
+        """Those of ``known`` that have the same table are taken as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorPlan:
+    """What a gateway is to have.
+
+    Attributes:
+        configured: of the configuration.
+        added: of those that were added, the ones that can be had.
+        tables: all that were added.
+
+    """
+
+    configured: Sequence[ConfiguredSensor] = ()
+    added: Sequence[ConfiguredSensor] = ()
+    tables: Sequence[_Table] = ()
+
+    @property
+    def all(self) -> list[ConfiguredSensor]:
+        """Both."""
+        return [*self.configured, *self.added]
+
+
+class SensorStock:
+    """The sensors of one gateway; a plan holds from `take` on.
+
+    Args:
+        file: of what was added.
+        build: makes sensors of tables.
+
+    """
+
+    def __init__(self, file: Path, build: Build) -> None:
+        self._file = file
+        self._build = build
+        self.plan = SensorPlan()
+        """What holds."""
+
+    def configured(self, tables: Sequence[_Table]) -> SensorPlan:
+        """A plan with the tables of a configuration.
+
+        Raises:
+            SensorConfigError: one of them is wrong.
+
+        """
+        built = self._build(tables, known=self.plan.configured, is_afar=False)
+        return self._with(built, self.plan.tables)
+
+    def recalled(self, tables: Sequence[_Table]) -> SensorPlan:
+        """Likewise at a start: with what was added before it.
+
+        Raises:
+            SensorConfigError: one of them is wrong.
+            StockError: the file can't be read.
+
+        """
+        built = self._build(tables, known=(), is_afar=False)
+        return self._with(built, self._load())
+
+    def with_added(self, table: _Table) -> SensorPlan:
+        """A plan with one more.
+
+        Raises:
+            SensorConfigError: it is wrong.
+            SensorConflictError: there is one of its name, or there are too many.
+
+        """
+        if len(self.plan.tables) >= MAX_ADDED:
+            raise SensorConflictError(f"{MAX_ADDED} are added already")
+        built = self._build([table], known=(), is_afar=True)
+        if clash := _names(built) & _names(self.plan.all):
+            raise SensorConflictError(f"there is a sensor named {min(clash)!r}")
+        added = [*self.plan.added, *built]
+        return SensorPlan(self.plan.configured, added, [*self.plan.tables, dict(table)])
+
+    def without(self, name: str) -> SensorPlan:
+        """A plan without one that was added, and without what else its table made.
+
+        Raises:
+            KeyError: there is no such sensor.
+            SensorConflictError: it stands in the configuration.
+
+        """
+        found = [each for each in self.plan.added if each.sensor.name == name]
+        if not found:
+            if name in {each.sensor.name for each in self.plan.configured}:
+                raise SensorConflictError(f"{name!r} stands in the configuration")
+            raise KeyError(name)
+        table = found[0].table
+        left = [each for each in self.plan.added if each.table != table]
+        tables = [each for each in self.plan.tables if each != table]
+        return SensorPlan(self.plan.configured, left, tables)
+
+    def write(self, plan: SensorPlan) -> None:
+        """Write what was added, so that it is there after a power cut.
+
+        Raises:
+            StockError: it can't be written.
+
+        """
+        data = json.dumps({"version": 1, "sensors": plan.tables}, indent=1).encode() + b"\n"
+        try:
+            replaced_file.replace(self._file, data, is_durable=True, mode=0o600)
+        except OSError as error:
+            raise StockError(f"{self._file}: {error.strerror}") from error
+
+    def take(self, plan: SensorPlan) -> None:
+        """Go by a plan from now on."""
+        self.plan = plan
+
+    def _with(self, configured: Sequence[ConfiguredSensor], tables: Sequence[_Table]) -> SensorPlan:
+        taken, added = _names(configured), list[ConfiguredSensor]()
+        for table in tables:
+            try:
+                built = self._build([table], known=self.plan.added, is_afar=True)
+            except SensorConfigError as error:
+                _log.error("an added sensor is left out: %s", error)
+                continue
+            if clash := _names(built) & taken:
+                _log.warning("an added sensor is left out: %r is configured", min(clash))
+                continue
+            taken |= _names(built)
+            added += built
+        return SensorPlan(configured, added, list(tables))
+
+    def _load(self) -> list[_Table]:
+        try:
+            told = json.loads(self._file.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise StockError(f"{self._file}: {error}") from error
+        tables = told.get("sensors") if isinstance(told, dict) else None
+        if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+            raise StockError(f"{self._file}: no list of sensors")
+        return tables
+
+
+def _names(sensors: Iterable[ConfiguredSensor]) -> set[str]:
+    return {
+        name
+        for each in sensors
+        for name in (each.sensor.name, *(part for part, _ in names_of(each.sensor)))
+    }

@@ -1,0 +1,277 @@
+"""Sensors come and go while a gateway runs: by a reload, over CoAP, and over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiocoap.numbers.codes import Code
+from fleet_gateway import Fleet, FleetGateway, until
+
+from coap_engine.message import CoapRequest
+from dtls.datagrams import PeerAddress
+from dtls.identity import PeerIdentity, Proof
+from gateway import cli
+from gateway.coap.client import CoapClient, Response
+from gateway.coap.peers import UdpPeers, session_peer
+from gateway.commands import sensors as command
+from gateway.commands.errors import WrongUseError
+from gateway.sensors.catalogue import Workshop
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorStock, StockError
+from resource_directory.query import LookupQuery
+from tests.policies import access_of
+
+SWITCH = '[[sensors]]\ntype = "switch"\nname = "{}"\nformat = "text"\nretain = true\n{}\n'
+JSON = 50
+
+
+class Place:
+    """One gateway, its file, and a client of its CoAP server."""
+
+    def __init__(self, gateway: FleetGateway) -> None:
+        self.gateway = gateway
+        self.client = CoapClient()
+
+    async def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Response:
+        if body is not None:
+            more |= {"payload": json.dumps(body).encode(), "content_format": JSON}
+        uri = f"coap://127.0.0.1:{self.gateway.process._coap.coap_port}{path}"
+        return await self.client.request(method, uri, **more)
+
+    async def names(self) -> dict[str, bool]:
+        """Sensors that it lists, and whether each was added."""
+        told = json.loads((await self.ask("GET", "/sensors", accept=JSON)).payload)
+        return {one["name"]: one["is_added"] for one in told["sensors"]}
+
+    @property
+    def links(self) -> set[str]:
+        """Sensors in its directory."""
+        registry = self.gateway.process._site.registry
+        search = registry.find_resources(LookupQuery.parse(["if=core.a"]), 0.0)
+        assert search.go_on(1_000)
+        return {text.partition("/sensors/")[2].partition(">")[0] for text in search.texts}
+
+    @property
+    def retained(self) -> set[str]:
+        match = self.gateway.process._broker.core.retention.match
+        return {topic.removeprefix("-/-/gw-a/") for topic, _ in match("-/-/gw-a/#")}
+
+    async def reload(self, sensors: str) -> None:
+        self.gateway.mqtt = sensors
+        self.gateway.write()
+        await self.gateway.process.reload()
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    fleet = Fleet(tmp_path)
+    gateway = fleet.gateway("gw-a", tls=False)
+    gateway.mqtt = SWITCH.format("kept", "") + SWITCH.format("goes", "")
+    await gateway.start()
+    made = Place(gateway)
+    yield made
+    await made.client.close()
+    await fleet.stop()
+
+
+async def test_a_reload_adds_and_removes_sensors_and_the_others_keep_their_state(
+    place: Place,
+) -> None:
+    assert (await place.ask("PUT", "/sensors/kept", payload=b"1")).ok
+    await until(lambda: place.retained == {"kept", "goes"})
+    await place.reload(SWITCH.format("kept", "") + SWITCH.format("comes", ""))
+    assert await place.names() == {"kept": False, "comes": False}
+    assert (await place.ask("GET", "/sensors/kept", accept=0)).payload == b"1.0"
+    assert (await place.ask("GET", "/sensors/goes")).code == "4.04"
+    assert place.links == {"kept", "comes"}
+    await until(lambda: place.retained == {"kept", "comes"})
+
+
+async def test_a_sensor_whose_table_changes_is_made_anew(place: Place) -> None:
+    assert (await place.ask("PUT", "/sensors/kept", payload=b"1")).ok
+    await place.reload(SWITCH.format("kept", "interval_s = 7"))
+    assert (await place.ask("GET", "/sensors/kept", accept=0)).payload == b"0.0"
+    assert (await place.names()).keys() == {"kept"}
+    await until(lambda: place.retained == {"kept"})
+
+
+async def test_a_reload_with_a_wrong_sensor_changes_nothing(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    await place.reload(SWITCH.format("comes", "") + SWITCH.format("Wrong", ""))
+    assert (await place.names()).keys() == {"kept", "goes"}
+    assert "nothing is read again: sensors[1]: name: 'Wrong'" in caplog.text
+
+
+async def test_what_is_added_over_coap_is_there_at_once_and_after_a_restart(place: Place) -> None:
+    table = {"type": "switch", "name": "pump", "attributes": {"position": "cellar"}}
+    answer = await place.ask("POST", "/sensors", table)
+    assert (answer.code, json.loads(answer.payload)) == ("2.01", {"names": ["pump"]})
+    assert (await place.ask("PUT", "/sensors/pump", payload=b"1")).ok
+    assert place.links == {"kept", "goes", "pump"}
+    await place.gateway.stop()
+    await place.gateway.start()
+    assert await place.names() == {"kept": False, "goes": False, "pump": True}
+    answer = await place.ask("DELETE", "/sensors/pump")
+    assert (answer.code, json.loads(answer.payload)) == ("2.02", {"names": ["pump"]})
+    assert (await place.ask("GET", "/sensors/pump")).code == "4.04"
+    assert place.links == {"kept", "goes"}
+    await place.gateway.stop()
+    await place.gateway.start()
+    assert (await place.names()).keys() == {"kept", "goes"}
+
+
+async def test_what_can_not_be_added_or_removed_is_refused_with_the_reason(place: Place) -> None:
+    async def refused(method: str, path: str, body: Any = None, **more: Any) -> tuple[str, bytes]:
+        answer = await place.ask(method, path, body, **more)
+        return answer.code, answer.payload
+
+    switch = {"type": "switch", "name": "kept"}
+    conflict = b"there is a sensor named 'kept'"
+    assert await refused("POST", "/sensors", switch) == ("4.09", conflict)
+    configured = b"'kept' stands in the configuration"
+    assert await refused("DELETE", "/sensors/kept") == ("4.09", configured)
+    wrong = {"type": "switch", "name": "a", "speed": 1}
+    assert await refused("POST", "/sensors", wrong) == ("4.00", b"speed: unknown key")
+    assert await refused("POST", "/sensors", [1]) == ("4.00", b"not a JSON object")
+    assert (await refused("POST", "/sensors", payload=b"{"))[1].startswith(b"not JSON")
+    assert (await refused("POST", "/sensors", payload=b"{}", content_format=60))[0] == "4.15"
+    assert (await place.names()).keys() == {"kept", "goes"}
+
+
+def test_who_has_the_operators_right_changes_sensors_and_nobody_else() -> None:
+    access = access_of({"psk:operator": "operator", "psk:reader": "reader"})
+    at = PeerAddress(("192.0.2.1", 40_000))
+    operator, reader = (
+        session_peer(n, at, PeerIdentity(Proof.PSK, name))
+        for n, name in enumerate(("operator", "reader"))
+    )
+    for code, path in ((Code.POST, [b"sensors"]), (Code.DELETE, [b"sensors", b"pump"])):
+        request = CoapRequest(int(code), tuple((11, segment) for segment in path))
+        assert access.refusal(request, operator) is None
+        for other in (reader, UdpPeers().of(at)):
+            refusal = access.refusal(request, other)
+            assert refusal is not None
+            assert Code(refusal.code) in (Code.FORBIDDEN, Code.UNAUTHORIZED)
+
+
+# -- what was added, in its file -------------------------------------------------------------------
+
+
+def stock(folder: Path) -> SensorStock:
+    return SensorStock(folder / "sensors.json", Workshop().build)
+
+
+def names(one: SensorStock) -> list[str]:
+    return [each.sensor.name for each in one.plan.all]
+
+
+def switch(name: str, **more: object) -> dict[str, object]:
+    return {"type": "switch", "name": name, **more}
+
+
+def test_the_configuration_wins_and_what_was_added_comes_back(tmp_path: Path) -> None:
+    first = stock(tmp_path)
+    first.take(first.recalled([]))
+    plan = first.with_added(switch("a"))
+    first.write(plan)
+    first.take(plan)
+    added = first.plan.added[0]
+    again = stock(tmp_path)
+    again.take(again.recalled([switch("a", interval_s=3)]))
+    assert [each.sensor.interval_s for each in again.plan.all] == [3]
+    again.take(again.configured([switch("b")]))
+    assert names(again) == ["b", "a"]
+    first.take(first.configured([switch("b")]))
+    assert first.plan.added[0].sensor is added.sensor
+
+
+def test_what_one_table_made_goes_together(tmp_path: Path) -> None:
+    one = stock(tmp_path)
+    one.take(one.with_added({"type": "host"}))
+    assert len(names(one)) > 3
+    one.take(one.without("host/load1"))
+    assert names(one) == []
+    with pytest.raises(KeyError):
+        one.without("host/load1")
+
+
+def test_no_more_are_added_than_the_file_is_to_hold(tmp_path: Path) -> None:
+    one = stock(tmp_path)
+    for n in range(MAX_ADDED):
+        one.take(one.with_added(switch(f"s{n}")))
+    with pytest.raises(SensorConflictError, match=f"{MAX_ADDED} are added"):
+        one.with_added(switch("more"))
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"sensors": [1]}', b"\xff"])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "sensors.json").write_bytes(damage)
+    with pytest.raises(StockError, match=r"sensors\.json"):
+        stock(tmp_path).recalled([])
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ({"type": "os:getcwd", "name": "a"}, "type: only the configuration may name a class"),
+        ({"type": "/tmp/x.py:A", "name": "a"}, "type: only the configuration may name a class"),
+        ({"type": "replay", "series": "/etc/passwd.csv"}, "series: only the configuration"),
+        ({"type": "host", "disk": "/root"}, "disk: only the configuration may say this"),
+    ],
+)
+def test_what_is_sent_names_no_file_and_no_code(table: dict[str, object], named: str) -> None:
+    with pytest.raises(SensorConfigError) as raised:
+        Workshop().build([table], is_afar=True)
+    assert str(raised.value).removeprefix("sensors[0].").startswith(named)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_a_table_is_written_as_keys_and_values() -> None:
+    pairs = ["type=switch", "name=bed/pump", "interval_s=2.5", "pin=17", "attributes.position=roof"]
+    assert command.table([*pairs, "retain=true", 'title="a = b"']) == {
+        "type": "switch",
+        "name": "bed/pump",
+        "interval_s": 2.5,
+        "pin": 17,
+        "attributes": {"position": "roof"},
+        "retain": True,
+        "title": "a = b",
+    }
+    for wrong in (["switch"], ["=1"], [], ["a=1", "a.b=2"]):
+        with pytest.raises(WrongUseError):
+            command.table(wrong)
+
+
+async def test_an_operator_lists_adds_and_removes_sensors_by_a_command(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(*arguments: str) -> tuple[int, str]:
+        host = f"127.0.0.1:{place.gateway.process._coap.coap_port}"
+        code = await asyncio.to_thread(cli.main, ["sensors", *arguments, "--host", host])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    assert await run("add", "type=switch", "name=pump") == (0, "pump is added\n")
+    listed = json.loads((await run("list", "--json"))[1])
+    assert [one["name"] for one in listed if one["is_added"]] == ["pump"]
+    assert await run("remove", "pump") == (0, "pump is removed\n")
+    code, told = await run("remove", "pump")
+    assert (code, told.endswith("/sensors: 4.04 no such sensor\n")) == (1, True)
+    assert (await run("add", "type=hots"))[1].startswith("hedgerow: 4.00 type: 'hots' is none of")
+
+
+def test_the_list_is_a_table_of_all_that_there_are() -> None:
+    told = {"name": "bed/pump", "type": "switch", "kind": "number", "unit": "/"}
+    more = {"interval_s": 10.0, "is_added": True, "state": "good"}
+    assert command.as_table([told | more]).splitlines() == [
+        "sensor    type    kind    unit  every  from   state",
+        "bed/pump  switch  number  /     10 s   added  good",
+    ]
