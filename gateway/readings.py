@@ -122,9 +122,13 @@ class Readings:
 
     def _listeners(self) -> dict[str, list[Sensor]]:
         hearing: dict[str, list[Sensor]] = {}
+        own = tuple(f"{self._prefix}/{sensor.name}/" for sensor in self.sensors)
         for sensor in self.sensors:
             for topic in sensor.topics:
-                hearing.setdefault(topic, []).append(sensor)
+                if f"{topic}/".startswith(own):  # what it published would be heard, and so on
+                    _log.error("sensor %s: %s is a sensor's of this gateway", sensor.name, topic)
+                else:
+                    hearing.setdefault(topic, []).append(sensor)
         return hearing
 
     def met(self, gateway_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -118,12 +119,7 @@ class CoapClient:
         parts = check_uri(uri)
         message = _message(method, uri, payload, content_format, accept)
         deadline = asyncio.get_running_loop().time() + timeout_s
-        if parts.scheme == "coaps":
-            context = await self._connect(message, parts, timeout_s)
-        else:
-            if self._plain is None:
-                self._plain = await Context.create_client_context(transports=["simple6"])
-            context = self._plain
+        context = await self._context(message, parts, timeout_s)
         try:
             async with asyncio.timeout_at(deadline):
                 answer = await context.request(message).response
@@ -136,8 +132,40 @@ class CoapClient:
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
         except (OSError, coap_error.Error) as failure:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
-        form = answer.opt.content_format
-        return Response(answer.code.dotted, answer.payload, None if form is None else int(form))
+        return _response(answer)
+
+    async def observed(self, uri: str, *, timeout_s: float = 10.0) -> AsyncIterator[Response]:
+        """Observe a resource (RFC 7641): its responses from now on, until the server ends it.
+
+        Args:
+            uri: as of `request`.
+            timeout_s: for the first response.
+
+        Raises:
+            ClientError: as `request`; or the server lets nobody observe this, or ended it.
+
+        """
+        parts = check_uri(uri)
+        message = _message("GET", uri, b"", None, None)
+        message.opt.observe = 0
+        context = await self._context(message, parts, timeout_s)
+        asking = context.request(message)
+        try:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    first = await asking.response
+                yield _response(first)
+                if asking.observation is None or first.opt.observe is None:
+                    raise ClientError(f"{uri}: can't be observed")
+                async for answer in asking.observation:
+                    yield _response(answer)
+            except (TimeoutError, coap_error.TimeoutError) as failure:
+                raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
+            except (OSError, coap_error.Error) as failure:
+                raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
+        finally:
+            if asking.observation is not None and not asking.observation.cancelled:
+                asking.observation.cancel()
 
     async def close(self) -> None:
         """Close sessions and sockets."""
@@ -156,6 +184,14 @@ class CoapClient:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def _context(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
+        """What sends a message; over DTLS it is addressed, too."""
+        if parts.scheme == "coaps":
+            return await self._connect(message, parts, timeout_s)
+        if self._plain is None:
+            self._plain = await Context.create_client_context(transports=["simple6"])
+        return self._plain
 
     async def _connect(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
         """Have a session with the server, and address the message to it."""
@@ -247,6 +283,11 @@ def _message(
     if accept is not None:
         message.opt.accept = accept
     return message
+
+
+def _response(answer: Any) -> Response:
+    form = answer.opt.content_format
+    return Response(answer.code.dotted, answer.payload, None if form is None else int(form))
 
 
 def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:

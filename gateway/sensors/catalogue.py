@@ -10,6 +10,7 @@ its readings are published and shown.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
-from gateway.sensors.sensor import Sensor
+from gateway.sensors.sensor import Sensor, checked_attributes
 from gateway.sensors.switch import Switch
 
 Build = Callable[[SensorOptions], Sequence[Sensor]]
@@ -120,6 +121,14 @@ class Workshop:
             if isinstance(error, SensorConfigError):
                 raise
             raise options.error("", str(error)) from error
+        if options.has("attributes"):
+            more = checked_attributes(options.table("attributes"))
+            for sensor in sensors:
+                sensor.attributes = more
+        if options.has("resource_type"):
+            resource_type = options.text("resource_type")
+            for sensor in sensors:
+                sensor.resource_type = resource_type
         options.done()
         return [ConfiguredSensor(one, form, options.where, shown, table) for one in sensors]
 
@@ -194,5 +203,25 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
         raise options.error("", f"{kind}: {what}") from error
 
 
-KINDS: Mapping[str, Build] = {"host": _host, "switch": _switch}
+def _later(module: str, name: str = "build") -> Build:
+    """Builds with a driver that is loaded only where a table needs it."""
+
+    def build(options: SensorOptions) -> Sequence[Sensor]:
+        found: Build = getattr(importlib.import_module(f"gateway.sensors.{module}"), name)
+        return found(options)
+
+    return build
+
+
+KINDS: Mapping[str, Build] = {
+    "coap": _later("coap_device"),
+    "gpio-in": _later("gpio", "build_input"),
+    "gpio-out": _later("gpio", "build_output"),
+    "host": _host,
+    "i2c": _later("i2c", "build_register"),
+    "mqtt": _later("mqtt_device"),
+    "onewire": _later("onewire"),
+    "sht3x": _later("i2c", "build_sht3x"),
+    "switch": _switch,
+}
 """By type, but for those that need more than their table."""

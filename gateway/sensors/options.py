@@ -41,6 +41,10 @@ class SensorOptions:
         """An error that names ``key`` of this table."""
         return SensorConfigError(f"{self._where}.{key}" if key else self._where, why)
 
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not taken yet."""
+        return key in self._left
+
     def text(self, key: str, default: str | None = None) -> str:
         """A text; ``default`` if the key is missing.
 

@@ -147,7 +147,7 @@ class Sensor:
     def hear(self, topic: str, payload: bytes) -> None:
         """Take a message on one of ``topics``."""
 
-    def close(self) -> None:
+    def close(self) -> Awaitable[None] | None:
         """Give back what it holds (a pin, a bus): it is read no more."""
 
     def __repr__(self) -> str:

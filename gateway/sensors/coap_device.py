@@ -1,0 +1,204 @@
+"""A CoAP device on the network, as a sensor or an actuator: polled, or observed (RFC 7641).
+
+Its answers are read by their content format: SenML in JSON or CBOR, JSON with a pointer, or text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from cloud_ingest.record import Value
+from dtls import keystore
+from dtls.errors import KeystoreError
+from gateway.coap.client import BadUriError, ClientError, CoapClient, Response, check_uri
+from gateway.sensors import senml
+from gateway.sensors.mqtt_device import HOLDS_S, MessageForm, message_form
+from gateway.sensors.options import SensorOptions
+from gateway.sensors.schedule import back_off_s
+from gateway.sensors.sensor import Actuator, Sensor
+from gateway.sensors.values import Outcome, fitting
+
+TEXT: Final = 0
+OCTETS: Final = 42
+"""Content formats text/plain and application/octet-stream (RFC 7252, section 12.3)."""
+AGAIN_S: Final = 1.0
+"""An observation that ended is begun anew after so long, and then less and less often."""
+
+
+class CoapSensor(Sensor):
+    """A resource of a device.
+
+    Args:
+        name: the sensor's name.
+        device: the resource, and how it is read.
+        interval_s: how often it is asked; of one that is observed, how long a value holds.
+        unit: of the value.
+
+    """
+
+    def __init__(self, name: str, device: CoapDevice, *, interval_s: float, unit: str = "") -> None:
+        super().__init__(name, interval_s=interval_s, unit=unit)
+        self.kind = device.form.kind
+        self.is_pushed = device.is_observed
+        self._device = device
+        self._observing: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Observe it, if it is to be observed."""
+        if self.is_pushed:
+            self._observing = asyncio.create_task(self._observe(), name=f"observe {self.name}")
+
+    async def read(self) -> Outcome:
+        """What the device answers.
+
+        Raises:
+            ClientError: it does not, or with an error.
+            ValueError: it is not the value that is looked for.
+
+        """
+        return await self._device.get()
+
+    async def close(self) -> None:
+        """End the observation, and give back the sockets."""
+        if self._observing is not None:
+            self._observing.cancel()
+            await asyncio.gather(self._observing, return_exceptions=True)
+        await self._device.close()
+
+    async def _observe(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async for response in self._device.client.observed(self._device.uri):
+                    self.push(self._device.value(response))
+                    failures = 0
+            except (ClientError, ValueError) as error:
+                self.push(error)
+            failures += 1
+            await asyncio.sleep(back_off_s(AGAIN_S, failures))
+
+
+class CoapActuator(CoapSensor, Actuator):
+    """A resource that can be set."""
+
+    interface = Actuator.interface
+
+    async def write(self, value: Value) -> None:
+        """Set it.
+
+        Raises:
+            ClientError: the device does not answer, or refuses.
+
+        """
+        await self._device.put(value)
+
+
+class CoapDevice:
+    """A resource, and how it is asked.
+
+    Args:
+        uri: of the resource.
+        form: of its answers.
+        is_observed: whether it is observed.
+        keys: of a session, for ``coaps``.
+
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        form: MessageForm,
+        *,
+        is_observed: bool = False,
+        keys: tuple[str, bytes] | None = None,
+    ) -> None:
+        self.uri = uri
+        self.form = form
+        self.is_observed = is_observed
+        self._keys = keys
+        self._client: CoapClient | None = None
+
+    @property
+    def client(self) -> CoapClient:
+        """What asks it."""
+        if self._client is None:
+            identity, key = self._keys or (None, None)
+            self._client = CoapClient(psk_identity=identity, psk_key=key)
+        return self._client
+
+    async def get(self) -> Value:
+        """Its value; raises as `CoapSensor.read`."""
+        return self.value(await self.client.request("GET", self.uri))
+
+    async def put(self, value: Value) -> None:
+        """Set it, as text; raises as `CoapActuator.write`."""
+        is_bytes = isinstance(value, bytes)
+        payload = value if isinstance(value, bytes) else self.form.command(value)
+        form = OCTETS if is_bytes else TEXT
+        answer = await self.client.request("PUT", self.uri, payload=payload, content_format=form)
+        if not answer.ok:
+            raise ClientError(_refusal(answer))
+
+    async def close(self) -> None:
+        """Give back what it holds."""
+        if self._client is not None:
+            await self._client.close()
+
+    def value(self, response: Response) -> Value:
+        """What a response says.
+
+        Raises:
+            ClientError: it is an error.
+            ValueError: it does not say the value that is looked for.
+
+        """
+        if not response.ok:
+            raise ClientError(_refusal(response))
+        form = response.content_format
+        if form in (senml.CONTENT_FORMAT, senml.CBOR_FORMAT):
+            for record in senml.decode(response.payload, form):
+                if self.form.pointer in ("", record.name):
+                    return fitting(record.value, self.form.kind)
+            raise ValueError(f"no record {self.form.pointer!r}")
+        return self.form.value(response.payload)
+
+
+def _refusal(response: Response) -> str:
+    return f"{response.code} {response.payload[:80].decode(errors='replace')}".rstrip()
+
+
+def build(options: SensorOptions) -> list[Sensor]:
+    """The sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
+
+    Raises:
+        SensorConfigError: a key is wrong.
+
+    """
+    uri = options.text("uri")
+    try:
+        scheme = check_uri(uri).scheme
+    except BadUriError as error:
+        raise options.error("uri", str(error)) from error
+    keys = _keys(options) if scheme == "coaps" else None
+    is_observed = options.flag("observe")
+    device = CoapDevice(uri, message_form(options), is_observed=is_observed, keys=keys)
+    made = CoapActuator if options.flag("writable") else CoapSensor
+    interval_s = options.number("interval_s", HOLDS_S if is_observed else 10.0)
+    unit = options.text("unit") if options.has("unit") else ""
+    return [made(options.text("name"), device, interval_s=interval_s, unit=unit)]
+
+
+def _keys(options: SensorOptions) -> tuple[str, bytes]:
+    file = options.near("psk_file")
+    try:
+        keys = keystore.load(Path(file))
+    except KeystoreError as error:
+        raise options.error("psk_file", str(error)) from error
+    known = next(iter(keys.identities()), "")
+    identity = options.text("psk_identity", known or None)
+    key = keys.key_of(identity.encode())
+    if key is None:
+        raise options.error("psk_identity", f"{identity!r} is not in {file}")
+    return identity, key

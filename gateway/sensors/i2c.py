@@ -1,0 +1,210 @@
+"""Devices on an I2C bus: any register of any chip, and the SHT3x for temperature and humidity.
+
+Through smbus2 (the extra ``i2c``). The bus is opened for each reading, so that several sensors, and
+other programs, share it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from gateway.sensors.extras import needed
+from gateway.sensors.options import SensorOptions
+from gateway.sensors.sensor import Sensor, SensorPart
+from gateway.sensors.values import Outcome
+
+ADDRESSES: Final = range(0x08, 0x78)
+"""Those that devices may have (NXP UM10204, section 3.1.12)."""
+MAX_WIDTH: Final = 4
+
+SHT3X_MEASURE: Final = (0x24, 0x00)
+"""A single shot of high repeatability, without clock stretching (Sensirion, SHT3x-DIS, table 9)."""
+SHT3X_TAKES_S: Final = 0.016
+"""15.5 ms at most (table 4)."""
+
+
+def bus(number: int) -> Any:
+    """A bus, to be closed after use.
+
+    Raises:
+        OSError: there is none of this number.
+
+    """
+    import smbus2  # noqa: PLC0415  # an extra
+
+    return smbus2.SMBus(number)
+
+
+def _exchange(at: tuple[int, int], write: tuple[int, ...], count: int, pause_s: float = 0) -> bytes:
+    """Write to a device and read from it; without a pause in one transaction."""
+    from smbus2 import i2c_msg  # noqa: PLC0415  # an extra
+
+    number, address = at
+    asking, answer = i2c_msg.write(address, list(write)), i2c_msg.read(address, count)
+    with bus(number) as opened:
+        if pause_s:
+            opened.i2c_rdwr(asking)
+            time.sleep(pause_s)
+            opened.i2c_rdwr(answer)
+        else:
+            opened.i2c_rdwr(asking, answer)
+    return bytes(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """How a number stands in a register.
+
+    Attributes:
+        number: of the register.
+        width: bytes, 1 to `MAX_WIDTH`.
+        order: of the bytes.
+        is_signed: two's complement.
+        scale: the value is the number times this,
+        offset: plus this.
+
+    """
+
+    number: int
+    width: int = 1
+    order: Literal["big", "little"] = "big"
+    is_signed: bool = False
+    scale: float = 1.0
+    offset: float = 0.0
+
+    def value(self, data: bytes) -> float:
+        """The value of the bytes that were read."""
+        number = int.from_bytes(data, self.order, signed=self.is_signed)
+        return number * self.scale + self.offset
+
+
+class I2cRegister(Sensor):
+    """One register of a device.
+
+    Args:
+        name: the sensor's name.
+        at: bus and address.
+        register: what is read, and how.
+        unit: of the value.
+        interval_s: how often it is read, seconds.
+
+    """
+
+    def __init__(
+        self,
+        name: str,
+        at: tuple[int, int],
+        register: Register,
+        *,
+        unit: str = "",
+        interval_s: float = 10.0,
+    ) -> None:
+        super().__init__(name, interval_s=interval_s, unit=unit)
+        self._at = at
+        self._register = register
+
+    def read(self) -> float:
+        """The register's value.
+
+        Raises:
+            OSError: the device does not answer.
+
+        """
+        one = self._register
+        return one.value(_exchange(self._at, (one.number,), one.width))
+
+
+class Sht3x(Sensor):
+    """A Sensirion SHT30, SHT31 or SHT35: temperature and humidity of one measurement.
+
+    Args:
+        name: the sensor's name.
+        at: bus and address.
+        interval_s: how often it is read, seconds.
+
+    """
+
+    parts = {  # noqa: RUF012  # never changed
+        "temperature": SensorPart("Cel"),
+        "humidity": SensorPart("%RH"),
+    }
+    resource_type = "temperature humidity"
+
+    def __init__(self, name: str, at: tuple[int, int], *, interval_s: float = 10.0) -> None:
+        super().__init__(name, interval_s=interval_s)
+        self._at = at
+
+    def read(self) -> Outcome:
+        """Degrees Celsius and per cent (SHT3x-DIS, section 4.13).
+
+        Raises:
+            OSError: the device does not answer, or its answer was damaged.
+
+        """
+        data = _exchange(self._at, SHT3X_MEASURE, 6, SHT3X_TAKES_S)
+        for word, check in ((data[:2], data[2]), (data[3:5], data[5])):
+            if crc8(word) != check:
+                raise OSError(f"checksum {check:#04x} of {word.hex()} is wrong")
+        celsius, humidity = (int.from_bytes(word) / 65_535 for word in (data[:2], data[3:5]))
+        return {"temperature": 175 * celsius - 45, "humidity": 100 * humidity}
+
+
+def crc8(data: bytes) -> int:
+    """The checksum of a word (SHT3x-DIS, section 4.12): polynomial 0x31, begun with 0xFF."""
+    crc = 0xFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x31 if crc & 0x80 else crc << 1) & 0xFF
+    return crc
+
+
+def build_register(options: SensorOptions) -> list[Sensor]:
+    """The sensor of a table with ``address``, ``register`` and how to read it.
+
+    Raises:
+        SensorConfigError: a key is wrong, or smbus2 is missing.
+
+    """
+    needed(options, "smbus2", "i2c")
+    at = _at(options, None)
+    number, width = options.whole("register"), options.whole("width", 1)
+    if not 0 <= number <= 0xFF:
+        raise options.error("register", f"{number} is not 0 to 255")
+    if not 1 <= width <= MAX_WIDTH:
+        raise options.error("width", f"{width} is not 1 to {MAX_WIDTH} bytes")
+    is_little = options.choice("order", ("big", "little"), "big") == "little"
+    register = Register(
+        number,
+        width,
+        "little" if is_little else "big",
+        options.flag("signed"),
+        options.number("scale", 1.0),
+        options.number("offset", 0.0),
+    )
+    unit = options.text("unit") if options.has("unit") else ""
+    interval_s = options.number("interval_s", 10.0)
+    return [I2cRegister(options.text("name"), at, register, unit=unit, interval_s=interval_s)]
+
+
+def build_sht3x(options: SensorOptions) -> list[Sensor]:
+    """The sensor of a table with ``bus`` and ``address``.
+
+    Raises:
+        SensorConfigError: a key is wrong, or smbus2 is missing.
+
+    """
+    needed(options, "smbus2", "i2c")
+    at = _at(options, 0x44)
+    return [Sht3x(options.text("name"), at, interval_s=options.number("interval_s", 10.0))]
+
+
+def _at(options: SensorOptions, default: int | None) -> tuple[int, int]:
+    number, address = options.whole("bus", 1), options.whole("address", default)
+    if not 0 <= number <= 255:
+        raise options.error("bus", f"{number} is not 0 to 255")
+    if address not in ADDRESSES:
+        raise options.error("address", f"{address:#04x} is not 0x08 to 0x77")
+    return number, address

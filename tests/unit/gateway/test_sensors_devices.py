@@ -1,0 +1,291 @@
+"""Devices that speak MQTT or CoAP join as sensors and actuators, without code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_gateway import Fleet, FleetGateway, until
+from hypothesis import given
+from hypothesis import strategies as st
+from mqtt_peer import Peer
+
+from cloud_ingest.record import Record, Value, decode
+from gateway.coap.client import CoapClient, Response
+from gateway.mqtt import Publish
+from gateway.sensors import senml
+from gateway.sensors.catalogue import Workshop
+from gateway.sensors.mqtt_device import MessageError, MessageForm, pointed
+from gateway.sensors.options import SensorConfigError
+
+DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
+
+
+# -- what a message says ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pointer", "found"),
+    [
+        *[("", DOCUMENT), ("/foo", ["bar", "baz"]), ("/foo/0", "bar"), ("/", 0), ("/a~1b", 1)],
+        *[("/m~0n", 8), ("/ ", 7)],
+    ],
+)
+def test_rfc6901_5_a_pointer_finds_its_place(pointer: str, found: object) -> None:
+    assert pointed(DOCUMENT, pointer) == found
+
+
+@pytest.mark.parametrize("pointer", ["/x", "/foo/2", "/foo/-", "/foo/01", "/foo/0/x", "/foo/²"])
+def test_a_pointer_to_nothing_is_named(pointer: str) -> None:
+    with pytest.raises(MessageError, match="nothing there"):
+        pointed(DOCUMENT, pointer)
+
+
+@pytest.mark.parametrize(
+    ("form", "message", "value"),
+    [
+        (MessageForm(), b" 21.5\n", 21.5),
+        (MessageForm(kind="boolean"), b"ON", True),
+        (MessageForm(kind="boolean", on="open", off="shut"), b"shut", False),
+        (MessageForm(kind="text"), b"ajar", "ajar"),
+        (MessageForm(kind="bytes"), b"\x00\xff", b"\x00\xff"),
+        (MessageForm("json", pointer="/t"), b'{"t": 21.5}', 21.5),
+        (MessageForm("json", pointer="/t"), b'{"t": "21.5"}', 21.5),
+        (MessageForm("json", "boolean", "/contact"), b'{"contact": false}', False),
+        (MessageForm("json", "boolean", "/state", "ON", "OFF"), b'{"state": "ON"}', True),
+        (MessageForm("json", "boolean", "/s", "7", "8"), b'{"s": 7}', True),
+        (MessageForm("json", "text"), b'{"a":1}', '{"a": 1}'),
+        (MessageForm("senml"), b'[{"n":"a","v":2}]', 2.0),
+        (
+            MessageForm("senml", "text", "x/b"),
+            b'[{"bn":"x/","n":"a","v":2},{"n":"b","vs":"c"}]',
+            "c",
+        ),
+    ],
+)
+def test_a_message_says_its_value(form: MessageForm, message: bytes, value: Value) -> None:
+    found = form.value(message)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("form", "message", "why"),
+    [
+        (MessageForm(), b"open", "not a number"),
+        (MessageForm(), b"\xff", "invalid start byte"),
+        (MessageForm(kind="boolean", on="open", off="shut"), b"ON", "neither 'open' nor 'shut'"),
+        (MessageForm("json", pointer="/t"), b'{"t": null}', "no number, text"),
+        (MessageForm("json", pointer="/t"), b"{", "Expecting"),
+        (MessageForm("json", pointer="/t"), b'{"t": NaN}', "no finite number"),
+        (MessageForm("senml", pointer="b"), b'[{"n":"a","v":2}]', "no record 'b'"),
+        (MessageForm("senml"), b'[{"n":"a","vs":"x"}]', "not a number"),
+        (MessageForm(kind="text"), b"x" * 65_537, "over 65536"),
+    ],
+)
+def test_a_message_that_says_none_is_refused_with_the_reason(
+    form: MessageForm, message: bytes, why: str
+) -> None:
+    with pytest.raises(MessageError, match=why):
+        form.value(message)
+
+
+@given(
+    st.binary(max_size=60),
+    st.sampled_from(["text", "json", "senml"]),
+    st.sampled_from(["number", "text", "boolean", "bytes"]),
+)
+def test_any_message_is_read_or_refused(message: bytes, payload: str, kind: Any) -> None:
+    try:
+        MessageForm(payload, kind).value(message)
+    except MessageError as error:
+        assert str(error)
+
+
+# -- in a gateway ----------------------------------------------------------------------------------
+
+DEVICES = """
+[[sensors]]
+type = "mqtt"
+name = "door"
+topic = "zigbee/door"
+pointer = "/contact"
+kind = "boolean"
+[[sensors]]
+type = "mqtt"
+name = "lamp"
+topic = "zigbee/lamp"
+command_topic = "zigbee/lamp/set"
+kind = "boolean"
+on = "ON"
+off = "OFF"
+[[sensors]]
+type = "mqtt"
+name = "loop"
+topic = "-/-/gw-a/lamp"
+[[sensors]]
+type = "switch"
+name = "valve"
+"""
+
+
+class Place:
+    """A gateway, an MQTT client and a CoAP client of it."""
+
+    def __init__(self, gateway: FleetGateway, peer: Peer) -> None:
+        self.gateway = gateway
+        self.peer = peer
+        self.client = CoapClient()
+
+    def uri(self, sensor: str) -> str:
+        return f"coap://127.0.0.1:{self.gateway.process._coap.coap_port}/sensors/{sensor}"
+
+    async def get(self, sensor: str) -> Response:
+        return await self.client.request("GET", self.uri(sensor), accept=0)
+
+    def publish(self, topic: str, payload: bytes, qos: int = 1) -> None:
+        self.peer.send(Publish(topic, payload, qos, False, False, 7 if qos else None, {}))
+
+    async def told(self, topic: str) -> bytes:
+        while True:
+            packet = await self.peer.next()
+            assert packet is not None
+            if isinstance(packet, Publish) and packet.topic == topic:
+                return bytes(packet.payload)
+
+    async def add(self, **table: Any) -> None:
+        await self.gateway.process._readings.add(table)
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    fleet = Fleet(tmp_path)
+    gateway = fleet.gateway("gw-a", tls=False)
+    gateway.mqtt = DEVICES
+    await gateway.start()
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", gateway.port), version=4)
+    assert await peer.connect("probe") == 0
+    made = Place(gateway, peer)
+    yield made
+    await made.client.close()
+    peer.close()
+    await fleet.stop()
+
+
+async def test_what_a_device_publishes_is_a_resource_and_a_record(place: Place) -> None:
+    await place.peer.subscribe("-/-/gw-a/#")
+    assert (await place.get("door")).code == "5.03"
+    for qos in (1, 0):
+        is_shut = qos == 1
+        place.publish("zigbee/door", json.dumps({"contact": is_shut}).encode(), qos)
+        record = decode(await place.told("-/-/gw-a/door"))
+        assert (record.value, record.number) == (is_shut, 2 - qos)
+        assert (await place.get("door")).payload == (b"true" if is_shut else b"false")
+    place.publish("zigbee/door", b"{}")
+    bad = decode(await place.told("-/-/gw-a/door"))
+    assert (bad.value, bad.quality, bad.number) == (None, "bad", 3)
+
+
+async def test_an_actuator_tells_its_device_and_is_uncertain_until_it_confirms(
+    place: Place,
+) -> None:
+    await place.peer.subscribe("#")
+    put = await place.client.request("PUT", place.uri("lamp"), payload=b"true", content_format=0)
+    assert put.code == "2.04"
+    heard = {await place.told("zigbee/lamp/set")}
+    assert heard == {b"ON"}
+    (found,) = senml.decode((await place.client.request("GET", place.uri("lamp"))).payload)
+    assert (found.value, found.quality, found.tags) == (True, "uncertain", {"why": "not confirmed"})
+    place.publish("zigbee/lamp", b"OFF")
+    while (record := decode(await place.told("-/-/gw-a/lamp"))).quality != "good":
+        pass
+    assert record == Record("lamp", "", False, record.time_s, record.number)
+
+
+async def test_other_gateways_learn_which_topics_are_wanted_as_sensors_come_and_go(
+    place: Place,
+) -> None:
+    class Told:
+        def __init__(self) -> None:
+            self.wanted = list[str]()
+
+        def subscribed(self, topic_filter: str) -> None:
+            self.wanted.append(topic_filter)
+
+        def unsubscribed(self, topic_filter: str) -> None:
+            self.wanted.remove(topic_filter)
+
+    told, readings = Told(), place.gateway.process._readings
+    readings.wish(told)
+    await place.add(type="mqtt", name="gate", topic="zigbee/gate")
+    assert told.wanted == ["zigbee/gate"]
+    assert set(readings.command_topics) == {"zigbee/door", "zigbee/lamp", "zigbee/gate"}
+    await readings.remove("gate")
+    assert told.wanted == []
+
+
+async def test_a_sensor_does_not_hear_those_of_its_gateway(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "-/-/gw-a/lamp" not in place.gateway.process._readings.command_topics
+    await place.add(type="mqtt", name="echo", topic="-/-/gw-a/door")
+    assert "sensor echo: -/-/gw-a/door is a sensor's of this gateway" in caplog.text
+
+
+async def test_a_coap_device_is_asked_and_set(place: Place) -> None:
+    await place.add(type="coap", name="far", uri=place.uri("valve"), writable=True)
+    assert (await place.get("far")).payload == b"0.0"
+    put = await place.client.request("PUT", place.uri("far"), payload=b"1", content_format=0)
+    assert put.code == "2.04"
+    assert [(await place.get(name)).payload for name in ("valve", "far")] == [b"1.0", b"1.0"]
+    refused = await place.client.request("PUT", place.uri("far"), payload=b"5", content_format=0)
+    assert (refused.code, refused.payload.partition(b": ")[2]) == (
+        "5.03",
+        b"ClientError: 4.00 5.0 is neither 0 nor 1",
+    )
+
+
+async def test_a_coap_device_is_observed_and_its_end_is_told(place: Place) -> None:
+    await place.peer.subscribe("-/-/gw-a/far")
+    await place.add(type="coap", name="far", uri=place.uri("valve"), observe=True)
+    assert decode(await place.told("-/-/gw-a/far")).value == 0.0
+    await place.client.request("PUT", place.uri("valve"), payload=b"1", content_format=0)
+    while decode(await place.told("-/-/gw-a/far")).value != 1.0:
+        pass
+    place.gateway.mqtt = DEVICES.replace('name = "valve"', 'name = "other"')
+    place.gateway.write()
+    await place.gateway.process.reload()
+    while decode(await place.told("-/-/gw-a/far")).quality != "bad":
+        pass
+    await place.gateway.process._readings.remove("far")
+    await until(lambda: not place.gateway.process._readings._closing)
+
+
+async def test_a_coap_device_that_is_not_there_says_so(place: Place) -> None:
+    await place.add(type="coap", name="far", uri=place.uri("nobody"))
+    answer = await place.get("far")
+    assert (answer.code, b"4.04" in answer.payload) == ("5.03", True)
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ({"type": "mqtt"}, "topic: missing"),
+        ({"type": "mqtt", "topic": "a/#"}, "topic: "),
+        ({"type": "mqtt", "topic": "$SYS/a"}, "topic: '$SYS/a' is no topic of clients"),
+        ({"type": "mqtt", "topic": "a", "command_topic": "a"}, "command_topic: is the device's"),
+        ({"type": "mqtt", "topic": "a", "pointer": "x"}, "pointer: 'x' does not begin with '/'"),
+        ({"type": "mqtt", "topic": "a", "kind": "flag"}, "kind: 'flag' is none of"),
+        ({"type": "mqtt", "topic": "a", "on": "x"}, "on: needs another `off`"),
+        ({"type": "coap", "uri": "http://a"}, "uri: http://a: scheme 'http'"),
+        ({"type": "coap", "uri": "coaps://a"}, "psk_file: missing"),
+        ({"type": "coap", "uri": "coap://a", "speed": 1}, "speed: unknown key"),
+    ],
+)
+def test_a_wrong_table_of_a_device_is_named(table: dict[str, Any], named: str) -> None:
+    with pytest.raises(SensorConfigError) as raised:
+        Workshop().build([{"name": "a", **table}])
+    assert str(raised.value).removeprefix("sensors[0].").startswith(named)
