@@ -26,6 +26,7 @@ from gateway.commands import (
     messages,
     output,
     policy,
+    resource_arguments,
     sensors,
     simulating,
 )
@@ -34,11 +35,16 @@ from gateway.commands.errors import FailedError, WrongUseError
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130
+_ABOUT = "get, put, observe, discover (as curl has it)"
 EXIT_CODES = {
     0: "done",
     EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message",
     EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
     "names it",
+    resource_arguments.EXIT_UNREACHABLE: f"{_ABOUT}: nobody listens there",
+    resource_arguments.EXIT_REFUSED: f"{_ABOUT}: the answer is an error (4.xx or 5.xx)",
+    resource_arguments.EXIT_NO_ANSWER: f"{_ABOUT}: no answer in time",
+    resource_arguments.EXIT_NO_SESSION: f"{_ABOUT}: the key was refused",
     EXIT_INTERRUPTED: "Ctrl-C",
 }
 """What each means."""
@@ -58,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_WRONG_USE
     except FailedError as error:
         output.complain(f"hedgerow: {error}")
-        return EXIT_FAILED
+        return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
@@ -111,6 +117,16 @@ def _asks(name: str) -> Command:
 
         asks: Command = getattr(asking, name)
         return asks(options)
+
+    return command
+
+
+def _about_resources(name: str) -> Command:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import resources  # noqa: PLC0415  # as above
+
+        does: Command = getattr(resources, name)
+        return does(options)
 
     return command
 
@@ -176,8 +192,6 @@ def command_line() -> argparse.ArgumentParser:
         _add_tree,
         _add_hierarchy,
         _add_drain,
-        _add_get,
-        _add_put,
         _add_passwd,
         _add_demo,
     )
@@ -185,6 +199,7 @@ def command_line() -> argparse.ArgumentParser:
         add(commands)
     policy.add(commands, _add_config)
     clients.add(commands, _add_gateway, _asks("clients"))
+    resource_arguments.add(commands, _add_host, _about_resources)
     members.add(commands, _add_gateway, _asks("members"))
     directory.add(commands, _add_host, _asks("rd"))
     sensors.add(commands, _add_host, _asks("sensors"))
@@ -264,32 +279,6 @@ def _add_drain(commands: _Commands) -> None:
     )
     _add_gateway(drain, timeout_s=60.0)
     drain.set_defaults(command=_asks("drain"))
-
-
-def _add_get(commands: _Commands) -> None:
-    get = commands.add_parser(
-        "get",
-        help="read a resource over CoAP",
-        description="Read a resource: a gateway's own (/sensors/...) or, through it, another "
-        "one's (/q/DOMAIN/GROUP/GATEWAY/sensors/..., with - for no domain or group).",
-    )
-    get.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
-    _add_client_options(get)
-    get.set_defaults(command=_asks("get"))
-
-
-def _add_put(commands: _Commands) -> None:
-    put = commands.add_parser(
-        "put",
-        help="set an actuator over CoAP",
-        description="Set a resource's value: a gateway's own actuator (/sensors/...) or, through "
-        "it, another one's (/q/DOMAIN/GROUP/GATEWAY/sensors/..., with - for no domain or group). "
-        "Needs the right to write (--psk-file).",
-    )
-    put.add_argument("uri", metavar="URI", help="coap://HOST[:PORT]/PATH or coaps://...")
-    put.add_argument("value", metavar="VALUE", help="a number, or SenML JSON (RFC 8428)")
-    _add_client_options(put)
-    put.set_defaults(command=_asks("put"))
 
 
 def _add_passwd(commands: _Commands) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -134,38 +134,47 @@ class CoapClient:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
         return _response(answer)
 
-    async def observed(self, uri: str, *, timeout_s: float = 10.0) -> AsyncIterator[Response]:
-        """Observe a resource (RFC 7641): its responses from now on, until the server ends it.
+    async def observe(
+        self, uri: str, *, accept: int | None = None, timeout_s: float = 10.0
+    ) -> AsyncGenerator[Response, None]:
+        """Read a resource, and again whenever it changes (RFC 7641).
+
+        It ends after the first answer if the server does not let the resource be observed, and
+        otherwise when the server ends the observation.
 
         Args:
-            uri: as of `request`.
-            timeout_s: for the first response.
+            uri: as `request` has it.
+            accept: likewise.
+            timeout_s: for the first answer.
 
         Raises:
-            ClientError: as `request`; or the server lets nobody observe this, or ended it.
+            ClientError: as `request` does.
 
         """
         parts = check_uri(uri)
-        message = _message("GET", uri, b"", None, None)
+        message = _message("GET", uri, b"", None, accept)
         message.opt.observe = 0
         context = await self._context(message, parts, timeout_s)
-        asking = context.request(message)
+        asked = context.request(message)
         try:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    first = await asking.response
-                yield _response(first)
-                if asking.observation is None or first.opt.observe is None:
-                    raise ClientError(f"{uri}: can't be observed")
-                async for answer in asking.observation:
-                    yield _response(answer)
-            except (TimeoutError, coap_error.TimeoutError) as failure:
-                raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
-            except (OSError, coap_error.Error) as failure:
-                raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
+            async with asyncio.timeout(timeout_s):
+                answer = await asked.response
+                if answer.code == Code.UNAUTHORIZED and answer.opt.echo is not None:
+                    again = _message("GET", uri, b"", None, accept)
+                    again.remote, again.opt.echo = message.remote, answer.opt.echo
+                    again.opt.observe = 0
+                    asked = context.request(again)
+                    answer = await asked.response
+            yield _response(answer)
+            async for changed in asked.observation:
+                yield _response(changed)
+        except (TimeoutError, coap_error.TimeoutError) as failure:
+            raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
+        except (OSError, coap_error.Error) as failure:
+            raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
         finally:
-            if asking.observation is not None and not asking.observation.cancelled:
-                asking.observation.cancel()
+            if not asked.observation.cancelled:
+                asked.observation.cancel()
 
     async def close(self) -> None:
         """Close sessions and sockets."""
@@ -186,7 +195,7 @@ class CoapClient:
         await self.close()
 
     async def _context(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
-        """What sends a message; over DTLS it is addressed, too."""
+        """What a message is sent through; over DTLS it is addressed to the session."""
         if parts.scheme == "coaps":
             return await self._connect(message, parts, timeout_s)
         if self._plain is None:

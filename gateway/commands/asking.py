@@ -1,4 +1,4 @@
-"""Commands that ask running gateways over CoAP, from `hedgerow get` to `hedgerow drain`."""
+"""Commands that ask running gateways over CoAP: status, tree, clients, rd and others."""
 
 from __future__ import annotations
 
@@ -22,17 +22,13 @@ from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.own_gateway import OwnGateway
 from gateway.printable import printable
-from gateway.sensors import senml
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
 """How often a drain is asked how far it is."""
 
-_TEXT = 0
-"""The content format text/plain (RFC 7252, section 12.3)."""
-
 _JSON = 50
-"""Likewise application/json."""
+"""The content format application/json (RFC 7252, section 12.3)."""
 
 _UNAUTHORIZED = "4.01"
 _CLEAR = "\x1b[H\x1b[2J"
@@ -41,50 +37,13 @@ _CLEAR = "\x1b[H\x1b[2J"
 T = TypeVar("T")
 
 
-def get(options: argparse.Namespace) -> int:
-    """Read a resource."""
-    return _tell(_run(_ask(options, "GET", options.uri), options), options)
-
-
-def put(options: argparse.Namespace) -> int:
-    """Set a resource's value, and say what the answer is."""
-    is_record = options.value.lstrip().startswith("[")
-    content_format = senml.CONTENT_FORMAT if is_record else _TEXT
-
-    async def ask() -> Response:
-        async with _client(options, options.uri) as asker:
-            return await asker.request(
-                "PUT",
-                options.uri,
-                payload=options.value.encode(),
-                content_format=content_format,
-                timeout_s=options.timeout,
-            )
-
-    answer = _run(ask(), options)
-    if answer.code == _UNAUTHORIZED:
-        raise FailedError(f"{options.uri}: {answer.code} writing needs coaps:// with --psk-file")
-    return _tell(answer, options)
-
-
-def _tell(answer: Response, options: argparse.Namespace) -> int:
-    text = answer.payload.decode(errors="replace")
-    if options.json:
-        print_json({"code": answer.code, "content_format": answer.content_format, "payload": text})
-    elif answer.ok and text:
-        sys.stdout.write(text.rstrip("\n") + "\n")
-    if not answer.ok:
-        raise FailedError(f"{options.uri}: {answer.code} {text}".rstrip())
-    return 0
-
-
 def status(options: argparse.Namespace) -> int:
     """Show what a gateway says of itself."""
     from gateway.status_text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
     async def ask() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(
-            _good(await _ask(options, "GET", _gateway(options) + "/status"))
+            good(await _ask(options, "GET", gateway_uri(options) + "/status"))
         )
         return told
 
@@ -96,8 +55,8 @@ def tree(options: argparse.Namespace) -> int:
     from gateway.tree_view import TreeView, collect  # noqa: PLC0415
 
     async def ask_all() -> TreeView:
-        uri = _gateway(options)
-        async with _client(options, uri) as asker:
+        uri = gateway_uri(options)
+        async with client_for(options, uri) as asker:
 
             async def one(path: str) -> Response:
                 return await asker.request("GET", uri + path, timeout_s=options.timeout)
@@ -113,7 +72,7 @@ def hierarchy(options: argparse.Namespace) -> int:
 
     async def ask() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(
-            _good(await _ask(options, "GET", _gateway(options) + "/hierarchy"))
+            good(await _ask(options, "GET", gateway_uri(options) + "/hierarchy"))
         )
         return told
 
@@ -130,18 +89,16 @@ def clients(options: argparse.Namespace) -> int:
         return _kick(options, form.query("id", options.kick))
 
     async def one() -> dict[str, Any]:
-        uri = f"{_gateway(options)}/clients?{form.query('id', options.id)}"
-        told: dict[str, Any] = json.loads(_good(await _ask(options, "GET", uri)))
+        uri = f"{gateway_uri(options)}/clients?{form.query('id', options.id)}"
+        told: dict[str, Any] = json.loads(good(await _ask(options, "GET", uri)))
         return told
 
     async def everyone() -> list[dict[str, Any]]:
-        uri, found, after = f"{_gateway(options)}/clients", list[dict[str, Any]](), ""
-        async with _client(options, uri) as asker:
+        uri, found, after = f"{gateway_uri(options)}/clients", list[dict[str, Any]](), ""
+        async with client_for(options, uri) as asker:
             while True:
                 page = f"{uri}?{form.query('after', after)}"
-                told = json.loads(
-                    _good(await asker.request("GET", page, timeout_s=options.timeout))
-                )
+                told = json.loads(good(await asker.request("GET", page, timeout_s=options.timeout)))
                 found += told["clients"]
                 if not told["has_more"]:
                     return found
@@ -154,8 +111,8 @@ def clients(options: argparse.Namespace) -> int:
 
 def _kick(options: argparse.Namespace, query: str) -> int:
     forget = "&forget=1" if options.forget else ""
-    uri = f"{_gateway(options)}/clients?{query}{forget}"
-    told = json.loads(_good(_run(_ask(options, "POST", uri), options)))
+    uri = f"{gateway_uri(options)}/clients?{query}{forget}"
+    told = json.loads(good(run(_ask(options, "POST", uri), options)))
     if options.json:
         print_json({"id": options.kick, **told})
     if not told["was_connected"] and not told["is_forgotten"]:
@@ -170,15 +127,15 @@ def members(options: argparse.Namespace) -> int:
     """List the gateways of the fleet, or take one out."""
     from gateway.commands import members as form  # noqa: PLC0415  # `hedgerow get` shows no table
 
-    uri, gone = f"{_gateway(options)}/members", options.forget
+    uri, gone = f"{gateway_uri(options)}/members", options.forget
     if gone is None:
-        told = json.loads(_good(_run(_ask(options, "GET", uri), options)))["members"]
+        told = json.loads(good(run(_ask(options, "GET", uri), options)))["members"]
         if options.json:
             print_json(told)
         else:
             sys.stdout.write(form.as_table(told) + "\n")
         return 0
-    _good(_run(_ask(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
+    good(run(_ask(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
     if options.json:
         print_json({"forgotten": gone})
     else:
@@ -196,7 +153,7 @@ def rd(options: argparse.Namespace) -> int:
     if options.action == "remove":
         return _remove_endpoint(options, query)
     is_list = options.action == "list"
-    found = _run(_links(options, "ep" if is_list else "res", query), options)
+    found = run(_links(options, "ep" if is_list else "res", query), options)
     if options.json:
         print_json([form.as_json(link) for link in found])
     else:
@@ -211,7 +168,7 @@ def _watch_endpoints(options: argparse.Namespace, query: str) -> int:
     before: dict[str, WebLink] = {}
     while True:
         try:
-            found = _run(_links(options, "ep", query), options)
+            found = run(_links(options, "ep", query), options)
         except FailedError as error:
             complain(f"hedgerow: {error}")
         else:
@@ -232,14 +189,14 @@ def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
         found = await _links(options, "ep", query)
         if len(found) != 1:
             raise FailedError(f"{' '.join(options.criteria)}: {len(found)} endpoints, not one")
-        uri = _gateway(options) + found[0].href
+        uri = gateway_uri(options) + found[0].href
         answer = await _ask(options, "DELETE", uri)
         if answer.code == _UNAUTHORIZED:
             raise FailedError(f"{uri}: {answer.code} removing needs --psk-file")
-        _good(answer)
+        good(answer)
         return found[0]
 
-    removed = _run(remove(), options)
+    removed = run(remove(), options)
     if options.json:
         print_json({"removed": removed.href, "ep": removed.get("ep")})
     else:
@@ -251,13 +208,13 @@ async def _links(options: argparse.Namespace, kind: str, query: str) -> list[Web
     """All links of a look-up, page by page."""
     from gateway.commands.directory import PAGE_LINKS  # noqa: PLC0415
 
-    uri, found = f"{_gateway(options)}/rd-lookup/{kind}", list[WebLink]()
-    async with _client(options, uri) as asker:
+    uri, found = f"{gateway_uri(options)}/rd-lookup/{kind}", list[WebLink]()
+    async with client_for(options, uri) as asker:
         while True:
             page = f"{uri}?count={PAGE_LINKS}&page={len(found) // PAGE_LINKS}&{query}".rstrip("&")
             answer = await asker.request("GET", page, timeout_s=options.timeout)
             try:
-                links = parse(_good(answer))
+                links = parse(good(answer))
             except LinkFormatError as error:
                 raise FailedError(f"{uri}: {error}") from error
             found += links
@@ -269,10 +226,10 @@ def sensors(options: argparse.Namespace) -> int:
     """List a gateway's sensors, add one, or remove one."""
     from gateway.commands import sensors as form  # noqa: PLC0415  # as above
 
-    uri = f"{_gateway(options)}/sensors"
+    uri = f"{gateway_uri(options)}/sensors"
     if options.action == "list":
-        answer = _run(_ask(options, "GET", uri, accept=_JSON), options)
-        told = json.loads(_good(answer))["sensors"]
+        answer = run(_ask(options, "GET", uri, accept=_JSON), options)
+        told = json.loads(good(answer))["sensors"]
         if options.json:
             print_json(told)
         else:
@@ -282,11 +239,11 @@ def sensors(options: argparse.Namespace) -> int:
         body = json.dumps(form.table(options.what)).encode()
         asking = _ask(options, "POST", uri, payload=body, content_format=_JSON)
     else:
-        asking = _ask(options, "DELETE", _gateway(options) + form.path(options.what))
-    answer = _run(asking, options)
+        asking = _ask(options, "DELETE", gateway_uri(options) + form.path(options.what))
+    answer = run(asking, options)
     if (why := form.WHY.get(answer.code)) is not None:
         raise FailedError(f"{uri}: {answer.code} {why}")
-    names = json.loads(_good(answer))["names"]
+    names = json.loads(good(answer))["names"]
     if options.json:
         print_json({"names": names})
     else:
@@ -299,19 +256,19 @@ def drain(options: argparse.Namespace) -> int:
     """Take a gateway out, and wait until nothing is there alone."""
 
     async def ask_and_wait() -> dict[str, Any]:
-        uri = _gateway(options)
+        uri = gateway_uri(options)
         deadline_s = asyncio.get_running_loop().time() + options.timeout
-        async with _client(options, uri) as asker:
-            _good(await asker.request("POST", f"{uri}/drain", timeout_s=options.timeout))
+        async with client_for(options, uri) as asker:
+            good(await asker.request("POST", f"{uri}/drain", timeout_s=options.timeout))
             while True:
                 left_s = deadline_s - asyncio.get_running_loop().time()
                 answer = await asker.request("GET", f"{uri}/status", timeout_s=max(0.1, left_s))
-                told: dict[str, Any] = json.loads(_good(answer))
+                told: dict[str, Any] = json.loads(good(answer))
                 if told["drain"]["is_over"] or left_s < POLL_S:
                     return told
                 await asyncio.sleep(POLL_S)
 
-    told = _run(ask_and_wait(), options)
+    told = run(ask_and_wait(), options)
     if options.json:
         print_json({"id": told["id"], **told["drain"]})
     if not told["drain"]["is_over"]:
@@ -356,7 +313,7 @@ def _show(
 ) -> int:
     """Print what is told: once, or with ``--watch`` until Ctrl-C, whatever goes wrong meanwhile."""
     if options.watch is None:
-        told = _run(ask(), options)
+        told = run(ask(), options)
         if options.json:
             print_json(as_json(told))
         else:
@@ -364,7 +321,7 @@ def _show(
         return 0
     while True:
         try:
-            told = _run(ask(), options)
+            told = run(ask(), options)
             text = json.dumps(as_json(told)) if options.json else as_text(told)
         except FailedError as error:
             text = json.dumps({"error": str(error)}) if options.json else str(error)
@@ -376,7 +333,8 @@ def _show(
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def _run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
+def run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
+    """Have it done, with errors that commands end with."""
     try:
         return asyncio.run(asking)
     except client.BadUriError as error:
@@ -386,11 +344,12 @@ def _run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
 
 
 async def _ask(options: argparse.Namespace, method: str, uri: str, **more: Any) -> Response:
-    async with _client(options, uri) as asker:
+    async with client_for(options, uri) as asker:
         return await asker.request(method, uri, timeout_s=options.timeout, **more)
 
 
-def _client(options: argparse.Namespace, uri: str) -> CoapClient:
+def client_for(options: argparse.Namespace, uri: str) -> CoapClient:
+    """A client with the key that the options name."""
     if options.psk_file is None:
         if uri.startswith("coaps:"):
             raise WrongUseError(f"--psk-file: needed for {uri}")
@@ -406,13 +365,14 @@ def _client(options: argparse.Namespace, uri: str) -> CoapClient:
     return CoapClient(psk_identity=identity, psk_key=key)
 
 
-def _good(answer: Response) -> bytes:
+def good(answer: Response) -> bytes:
+    """The payload of an answer that is no error."""
     if not answer.ok:
         raise FailedError(f"{answer.code} {answer.payload.decode(errors='replace')}".rstrip())
     return answer.payload
 
 
-def _gateway(options: argparse.Namespace) -> str:
+def gateway_uri(options: argparse.Namespace) -> str:
     """The URI of the gateway that is meant; over DTLS where a key is given."""
     scheme = "coap" if options.psk_file is None else "coaps"
     config: Path | None = options.config

@@ -6,6 +6,7 @@ Its answers are read by their content format: SenML in JSON or CBOR, JSON with a
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
@@ -71,9 +72,14 @@ class CoapSensor(Sensor):
         failures = 0
         while True:
             try:
-                async for response in self._device.client.observed(self._device.uri):
-                    self.push(self._device.value(response))
-                    failures = 0
+                count = 0
+                async with aclosing(self._device.client.observe(self._device.uri)) as responses:
+                    async for response in responses:
+                        self.push(self._device.value(response))
+                        count += 1
+                if count == 1:
+                    self.push(ClientError(f"{self._device.uri}: can't be observed"))
+                failures = 0 if count > 1 else failures
             except (ClientError, ValueError) as error:
                 self.push(error)
             failures += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,7 @@ speed = 900.0
 [[sensors]]
 type = "switch"
 name = "valve"
+interval_s = 0.2
 """
     )
     process = subprocess.Popen(
@@ -150,16 +152,60 @@ def test_put_says_why_an_actuator_is_not_set(
     uri = f"{scheme}://{gateway.listeners[scheme]}/sensors/valve"
     keys = ("--psk-file", str(gateway.psk_file)) if scheme == "coaps" else ()
     done = hedgerow("put", uri, value, *keys)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (22, "")
     assert done.stderr.startswith(f"hedgerow: {uri}: {why}")
     assert done.stderr.count("\n") == 1
 
 
-def test_what_is_not_there_is_one_line_and_exit_code_1(gateway: Running) -> None:
+def test_what_is_not_there_is_one_line_and_the_exit_code_of_curl(gateway: Running) -> None:
     uri = f"coap://{gateway.listeners['coap']}/sensors/none"
     done = hedgerow("get", uri)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (22, "")
     assert done.stderr.splitlines()[0].startswith(f"hedgerow: {uri}: 4.04")
+
+
+def test_where_nobody_listens_the_exit_code_is_curl_s_too(gateway: Running) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    done = hedgerow("get", f"coap://127.0.0.1:{port}/x", "--timeout", "5")
+    assert done.returncode == 7, done.stderr
+
+
+def test_a_sensor_is_set_and_read_by_its_name(gateway: Running) -> None:
+    near, name = ("--config", str(gateway.config)), "gw-north/valve"
+    near = (*near, "--psk-file", str(gateway.psk_file))
+    assert hedgerow("put", name, "1", *near).returncode == 0
+    done = hedgerow("get", name, *near)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:3] == ["gw-north/valve", "1", "/"]
+
+
+def test_discover_finds_the_names_that_get_takes(gateway: Running) -> None:
+    near = ("--config", str(gateway.config))
+    lines = hedgerow("discover", "--rt", "switch", *near).stdout.splitlines()
+    assert lines[0].split() == ["name", "type", "unit", "gateway"]
+    assert lines[1].split() == ["gw-north/valve", "switch", "/", "gw-north"]
+    assert lines[2:] == ["1 found"]
+    found = json.loads(hedgerow("discover", "--at", "gw-north", "--json", *near).stdout)
+    assert "gw-north/valve" in [one["name"] for one in found]
+
+
+@pytest.mark.parametrize(("target", "has_key"), [("valve", True), ("/status", False)])
+def test_observe_shows_values_as_they_come(gateway: Running, target: str, has_key: bool) -> None:
+    near = ("--config", str(gateway.config), "--json", "--count", "2", "--every", "0.1")
+    keys = ("--psk-file", str(gateway.psk_file)) if has_key else ()
+    done = hedgerow("observe", target, *near, *keys)
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads(line)["payload"] for line in done.stdout.splitlines())
+    assert first != second
+
+
+def test_a_uri_says_itself_who_is_asked(gateway: Running) -> None:
+    uri = f"coap://{gateway.listeners['coap']}/status"
+    done = hedgerow("get", uri, "--config", str(gateway.config))
+    assert done.returncode == 2
+    assert "--config" in done.stderr
 
 
 def test_a_gateway_that_does_not_run_is_named(gateway: Running, tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""`hedgerow get`, `put`, `observe` and `discover`: their arguments."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from gateway.commands.clients import watch_seconds
+
+EXIT_UNREACHABLE = 7
+EXIT_REFUSED = 22
+EXIT_NO_ANSWER = 28
+EXIT_NO_SESSION = 35
+"""As curl has them (with --fail), for scripts that know those."""
+
+_WHAT = (
+    "a URI (coap://HOST[:PORT]/PATH), a path (/sensors/valve), or a name: valve, "
+    "GATEWAY/valve, DOMAIN/GROUP/GATEWAY/valve, GATEWAY:/PATH"
+)
+_NAMES = (
+    "A name is a sensor's: of the gateway that is asked (valve), of another one "
+    "(gw-south/valve), or with its place (campus/south/gw-south/valve); GATEWAY:/PATH is any "
+    "other path there. Names are looked for at the nearest gateway, which passes the request on."
+)
+
+AddOptions = Callable[[argparse.ArgumentParser], None]
+
+
+def add(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
+    """Add the commands to the parser.
+
+    Args:
+        commands: the parser's commands.
+        add_host: adds the options that say which gateway is asked.
+        command: what runs a command, by its name.
+
+    """
+    get = commands.add_parser(
+        "get",
+        help="read a sensor or another resource over CoAP",
+        description=f"Read a resource. {_NAMES}",
+    )
+    get.add_argument("target", metavar="WHAT", help=_WHAT)
+    add_host(get)
+    get.set_defaults(command=command("get"))
+
+    put = commands.add_parser(
+        "put",
+        help="set an actuator over CoAP",
+        description=f"Set a resource's value. {_NAMES} Needs the right to write (--psk-file).",
+    )
+    put.add_argument("target", metavar="WHAT", help=_WHAT)
+    put.add_argument("value", metavar="VALUE", help="a number, or SenML JSON (RFC 8428)")
+    add_host(put)
+    put.set_defaults(command=command("put"))
+
+    _add_observe(commands, add_host, command)
+    _add_discover(commands, add_host, command)
+
+
+def _add_observe(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
+    observe = commands.add_parser(
+        "observe",
+        help="show a sensor's values as they come, over CoAP",
+        description="Show a resource whenever it changes, until Ctrl-C. What can't be observed "
+        f"is read again and again. {_NAMES}",
+    )
+    observe.add_argument("target", metavar="WHAT", help=_WHAT)
+    observe.add_argument(
+        "--count", type=_count, metavar="N", help="end after so many values (default: never)"
+    )
+    observe.add_argument(
+        "--every",
+        type=watch_seconds,
+        default=2.0,
+        metavar="S",
+        help="how often to read what can't be observed, in seconds (default: 2)",
+    )
+    add_host(observe)
+    observe.set_defaults(command=command("observe"))
+
+
+def _add_discover(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
+    discover = commands.add_parser(
+        "discover",
+        help="find sensors and devices in the whole fleet",
+        description="Find resources in the directories of all gateways, and print the names "
+        "that `get`, `put` and `observe` take. NAME=VALUE leaves those that have this attribute, "
+        "VALUE* those where it begins so; all must hold.",
+    )
+    discover.add_argument(
+        "criteria", nargs="*", metavar="NAME=VALUE", help="if, ct, unit, ep or any other attribute"
+    )
+    discover.add_argument("--rt", metavar="TYPE", help="only resources of this type")
+    discover.add_argument("--domain", metavar="NAME", help="only at gateways of this domain")
+    discover.add_argument("--group", metavar="NAME", help="only at gateways of this group")
+    discover.add_argument("--at", metavar="GATEWAY", help="only at this gateway")
+    discover.add_argument(
+        "--scope",
+        choices=["own", "group", "domain", "all"],
+        default="all",
+        help="of which gateways, as the one that is asked sees them (default: all)",
+    )
+    add_host(discover)
+    discover.set_defaults(command=command("discover"))
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 or more")
+    return int(text)

@@ -1,0 +1,327 @@
+"""`hedgerow get`, `put`, `observe` and `discover`: read, set, follow and find resources by name."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import json
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from gateway.coap import client
+from gateway.coap.client import CoapClient, Response
+from gateway.commands import asking, directory
+from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.output import complain, print_json
+from gateway.commands.resource_arguments import (
+    EXIT_NO_ANSWER,
+    EXIT_NO_SESSION,
+    EXIT_REFUSED,
+    EXIT_UNREACHABLE,
+)
+from gateway.commands.resource_names import is_uri, name_of, needs_fleet, path_of
+from gateway.printable import printable
+from gateway.sensors import senml
+from resource_directory.link_format import LinkFormatError, WebLink, parse
+
+_TEXT = 0
+"""The content format text/plain (RFC 7252, section 12.3)."""
+_UNAUTHORIZED = "4.01"
+_NOT_FOUND = "4.04"
+_NOT_OBSERVED = "5.01"
+RENEW_S = 60.0
+"""So often an observation is begun anew: a server that started again knows nothing of it."""
+_COLUMNS = ("name", "type", "unit", "gateway", "")
+_CODES = {
+    client.UnreachableError: EXIT_UNREACHABLE,
+    client.NoAnswerError: EXIT_NO_ANSWER,
+    client.HandshakeRefusedError: EXIT_NO_SESSION,
+}
+
+T = TypeVar("T")
+
+
+def get(options: argparse.Namespace) -> int:
+    """Read a resource."""
+
+    async def ask() -> tuple[str, Response]:
+        async with _client(options) as asker:
+            uri = await _uri(asker, options)
+            return uri, await asker.request("GET", uri, timeout_s=options.timeout)
+
+    uri, answer = _run(ask())
+    if options.json:
+        print_json(_document(answer))
+    elif answer.ok and answer.payload:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(answer, options)))
+    return _told(uri, answer)
+
+
+def put(options: argparse.Namespace) -> int:
+    """Set a resource's value, and say what the answer is."""
+    is_record = options.value.lstrip().startswith("[")
+    content_format = senml.CONTENT_FORMAT if is_record else _TEXT
+
+    async def ask() -> tuple[str, Response]:
+        async with _client(options) as asker:
+            uri = await _uri(asker, options)
+            return uri, await asker.request(
+                "PUT",
+                uri,
+                payload=options.value.encode(),
+                content_format=content_format,
+                timeout_s=options.timeout,
+            )
+
+    uri, answer = _run(ask())
+    if options.json:
+        print_json(_document(answer))
+    elif answer.ok and answer.payload:
+        sys.stdout.write(_text(answer).rstrip("\n") + "\n")
+    if answer.code == _UNAUTHORIZED:
+        why = f"{uri}: {answer.code} writing needs coaps:// with --psk-file"
+        raise FailedError(why, EXIT_REFUSED)
+    return _told(uri, answer)
+
+
+def observe(options: argparse.Namespace) -> int:
+    """Show a resource whenever it changes."""
+    return _run(_follow(options))
+
+
+async def _follow(options: argparse.Namespace) -> int:
+    shown = _Shown(options)
+    async with _client(options) as asker:
+        uri = await _uri(asker, options)
+        while True:
+            try:
+                async with asyncio.timeout(RENEW_S + options.timeout):
+                    can_go_on = await _values(asker, uri, shown)
+                if not can_go_on:
+                    return 0
+                await asyncio.sleep(options.every)
+            except TimeoutError:
+                continue
+            except (client.NoAnswerError, client.UnreachableError, FailedError) as error:
+                if not shown.count:  # what never worked won't by itself
+                    raise
+                complain(f"hedgerow: {error}")
+                await asyncio.sleep(options.every)
+
+
+async def _values(asker: CoapClient, uri: str, shown: _Shown) -> bool:
+    """Show values until the observation ends; whether more are wanted.
+
+    Raises:
+        FailedError: the answer is an error.
+        ClientError: there is none.
+
+    """
+    options = shown.options
+    if shown.can_observe:
+        async with aclosing(asker.observe(uri, timeout_s=options.timeout)) as answers:
+            async for answer in answers:
+                if answer.code == _NOT_OBSERVED:
+                    shown.can_observe = False
+                    break
+                _told(uri, answer)
+                if shown.take(answer):
+                    return False
+    if not shown.can_observe:
+        answer = await asker.request("GET", uri, timeout_s=options.timeout)
+        _told(uri, answer)
+        return not shown.take(answer)
+    return True
+
+
+class _Shown:
+    """What of a resource has been shown.
+
+    Attributes:
+        options: how.
+        count: how many values.
+        can_observe: the resource may be observed, as far as is known.
+
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.count = 0
+        self.can_observe = True
+        self._last: Response | None = None
+
+    def take(self, answer: Response) -> bool:
+        """Show a value if it is another one; whether that were all that are wanted."""
+        if answer != self._last:
+            self._last = answer
+            self.count += 1
+            _show(answer, self.options)
+        wanted: int | None = self.options.count
+        return wanted is not None and self.count >= wanted
+
+
+def _show(answer: Response, options: argparse.Namespace) -> None:
+    if options.json:
+        sys.stdout.write(json.dumps(_document(answer)) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(answer, options, live=True)))
+    sys.stdout.flush()
+
+
+def discover(options: argparse.Namespace) -> int:
+    """Find resources in the directories of all gateways."""
+    places = {"rt": options.rt, "d": options.domain, "gp": options.group, "gw": options.at}
+    criteria = [*options.criteria, *(f"{k}={v}" for k, v in places.items() if v is not None)]
+    query = directory.query(criteria)
+
+    async def ask() -> list[WebLink]:
+        uri, found = f"{asking.gateway_uri(options)}/rd-lookup/res", list[WebLink]()
+        async with asking.client_for(options, uri) as asker:
+            while True:
+                page = f"count={directory.PAGE_LINKS}&page={len(found) // directory.PAGE_LINKS}"
+                asked = f"{uri}?scope={options.scope}&{page}&{query}".rstrip("&")
+                answer = await asker.request("GET", asked, timeout_s=options.timeout)
+                _told(uri, answer)
+                try:
+                    links = parse(answer.payload)
+                except LinkFormatError as error:
+                    raise FailedError(f"{uri}: {error}") from error
+                found += links
+                if len(links) < directory.PAGE_LINKS:
+                    return found
+
+    found = _run(ask())
+    if options.json:
+        print_json([_named(link) for link in found])
+    else:
+        sys.stdout.write(found_table(found) + "\n")
+    return 0
+
+
+def found_table(links: Sequence[WebLink]) -> str:
+    """Lines for a terminal, one for each resource."""
+    rows = [
+        (
+            printable(name_of(link.href, link.get("gw"))),
+            *(printable(link.get(name) or "-") for name in ("rt", "unit", "gw")),
+            f"as of {link.get('stale')} s ago" if link.get("stale") else "",
+        )
+        for link in links
+    ]
+    cells = [_COLUMNS, *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join([*lines, f"{len(rows)} found"])
+
+
+def _named(link: WebLink) -> dict[str, Any]:
+    return {"name": name_of(link.href, link.get("gw")), **directory.as_json(link)}
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except client.BadUriError as error:
+        raise WrongUseError(str(error)) from error
+    except client.ClientError as error:
+        raise FailedError(str(error), _CODES.get(type(error), 1)) from error
+
+
+def _client(options: argparse.Namespace) -> CoapClient:
+    if is_uri(options.target):
+        if options.gateway is not None or options.config is not None:
+            raise WrongUseError(f"{options.target}: neither --host nor --config goes with a URI")
+        return asking.client_for(options, options.target)
+    return asking.client_for(options, asking.gateway_uri(options))
+
+
+async def _uri(asker: CoapClient, options: argparse.Namespace) -> str:
+    """The URI of what is meant."""
+    target: str = options.target
+    if is_uri(target):
+        return target
+    base = asking.gateway_uri(options)
+    places, own_id = dict[str, str](), ""
+    if needs_fleet(target):
+        answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
+        if answer.ok:
+            told = json.loads(answer.payload)
+            own_id = told["id"]
+            places = {one["id"]: one["place"] for one in told["gateways"]}
+        elif answer.code != _NOT_FOUND:  # an earlier version knows no names of others
+            why = f"{base}/hierarchy: {_text(answer)}; who may not read it names no gateways"
+            complain(f"hedgerow: {why}")
+    return base + path_of(target, places, own_id)
+
+
+def _told(uri: str, answer: Response) -> int:
+    """0 if the answer is no error.
+
+    Raises:
+        FailedError: it is one.
+
+    """
+    if not answer.ok:
+        raise FailedError(f"{uri}: {answer.code} {_text(answer)}".rstrip(), EXIT_REFUSED)
+    return 0
+
+
+# -- showing ---------------------------------------------------------------------------------------
+
+
+def _text(answer: Response) -> str:
+    return answer.payload.decode(errors="replace")
+
+
+def _document(answer: Response) -> dict[str, Any]:
+    text = _text(answer)
+    return {"code": answer.code, "content_format": answer.content_format, "payload": text}
+
+
+def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False) -> Iterator[str]:
+    """What a person is shown: readings as a table, all else and what a URI names as it came."""
+    is_record = answer.content_format == senml.CONTENT_FORMAT
+    if is_record and (live or not is_uri(options.target)):
+        try:
+            yield from readings(answer.payload)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            pass
+        else:
+            return
+    yield _text(answer).rstrip("\n")
+
+
+def readings(payload: bytes) -> list[str]:
+    """A SenML pack (RFC 8428, section 4) as lines: name, value, unit and time.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: it is none that is known here.
+
+    """
+    base_name, base_time_s, rows = "", 0.0, list[tuple[str, ...]]()
+    for record in json.loads(payload):
+        base_name, base_time_s = record.get("bn", base_name), record.get("bt", base_time_s)
+        (value,) = (record[key] for key in ("v", "vs", "vb") if key in record)
+        name = printable(base_name + record.get("n", ""))
+        at = datetime.datetime.fromtimestamp(base_time_s + record.get("t", 0), datetime.UTC)
+        when = f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+        rows.append((name, printable(_number(value)), printable(record.get("u", "")), when))
+    if not rows:
+        raise ValueError("no readings")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
