@@ -1,8 +1,8 @@
 """What Home Assistant asks of a discovery message, written down from its documentation.
 
-Its pages "MQTT" (section "MQTT Discovery") and "MQTT Sensor", "Binary Sensor", "Switch" and
-"Number" name the keys; "Sensor" (developers' documentation, "Available device classes" and
-"Available state classes") names the units and which classes measure an amount. Only what a
+Its pages "MQTT" (section "MQTT Discovery") and "MQTT Sensor", "Binary Sensor", "Switch",
+"Number" and "Text" name the keys; "Sensor" (developers' documentation, "Available device classes"
+and "Available state classes") names the units and which classes measure an amount. Only what a
 gateway could send is here: a key that is not below is refused by `check`.
 """
 
@@ -55,12 +55,21 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "step": _NUMBER,
         "unit_of_measurement": _TEXT,
     },
+    "text": {
+        **_EVERY,
+        "command_topic": _TEXT,
+        "max": (int,),
+        "min": (int,),
+        "mode": _TEXT,
+        "pattern": _TEXT,
+    },
 }
 REQUIRED = {
     "sensor": {"state_topic"},
     "binary_sensor": {"state_topic"},
     "switch": {"command_topic"},
     "number": {"command_topic"},
+    "text": {"command_topic"},
 }
 DEVICE_KEYS = {"identifiers", "name", "manufacturer", "model", "sw_version"}
 UNITS: dict[str, set[str | None]] = {
@@ -109,6 +118,8 @@ def check(topic: str, payload: bytes) -> dict[str, Any]:
     assert fields["device"].keys() <= DEVICE_KEYS
     assert fields["origin"]["name"]
     _check_classes(component, fields)
+    if component == "text":
+        assert 0 <= fields.get("min", 0) <= fields.get("max", 255) <= 255
     if component == "number":
         assert fields["min"] < fields["max"]
         assert fields["step"] >= 0.001

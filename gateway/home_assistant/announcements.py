@@ -17,6 +17,7 @@ from gateway.home_assistant.section import HomeAssistantSection
 from gateway.sensors import mqtt_form
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
+from gateway.sensors.reading import names_of
 from gateway.sensors.sensor import Actuator
 from tree_handler.batch import Entry
 
@@ -55,17 +56,20 @@ class Announcements:
             return
         hold(faults(gateway, sensors))
         for each in sensors:
-            entity = describe(each, gateway)
+            entities = describe(each, gateway)
             sensor = each.sensor
             if each.form.format == mqtt_form.MSGPACK:
                 _log.warning(
                     "sensor %s is not announced: Home Assistant does not read msgpack", sensor.name
                 )
                 continue
-            level = object_id(sensor.name)
-            topic = f"{section.prefix}/{entity.component}/{gateway.gateway_id}/{level}/config"
-            payload = json.dumps(entity.fields, separators=(",", ":"), ensure_ascii=False)
-            self._configs[topic] = payload.encode()
+            if not entities:
+                _log.warning("sensor %s is not announced: it has bytes alone", sensor.name)
+                continue
+            for name, entity in entities.items():
+                place = f"{entity.component}/{gateway.gateway_id}/{object_id(name)}"
+                payload = json.dumps(entity.fields, separators=(",", ":"), ensure_ascii=False)
+                self._configs[f"{section.prefix}/{place}/config"] = payload.encode()
             if isinstance(sensor, Actuator):
                 self.actuators[gateway.command_topic(sensor.name)] = sensor
 
@@ -130,9 +134,10 @@ def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> I
         if isinstance(each.sensor, Actuator) and each.form.format != mqtt_form.MSGPACK:
             needed.add(gateway.command_topic(each.sensor.name))
     for each in sensors:
-        if (taken := gateway.state_topic(each.sensor.name)) in needed:
-            why = f"{each.sensor.name!r} is needed for Home Assistant: its topic is {taken}"
-            yield Fault(f"{each.where}.name", why)
+        for name, _ in names_of(each.sensor):
+            if (taken := gateway.state_topic(name)) in needed:
+                why = f"{name!r} is needed for Home Assistant: its topic is {taken}"
+                yield Fault(f"{each.where}.name", why)
 
 
 def _is_ours(payload: bytes) -> bool:

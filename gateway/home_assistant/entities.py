@@ -1,13 +1,15 @@
 """One sensor or actuator as Home Assistant's MQTT discovery wants it described.
 
-Home Assistant's documentation: "MQTT", section "MQTT Discovery", and the pages of the components
-sensor, binary_sensor, switch and number. Nothing of Home Assistant is needed here.
+A number is a ``sensor``, and a ``number`` if it can be set; a boolean a ``binary_sensor`` or a
+``switch``; a text a ``sensor`` or a ``text``. Of several values each is an entity. Home Assistant's
+documentation: "MQTT", section "MQTT Discovery", and the pages of these components. Nothing of Home
+Assistant is needed here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +17,18 @@ from gateway.home_assistant.units import RATIO, shown_as
 from gateway.sensors import mqtt_form
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.sensor import Actuator
+from gateway.sensors.reading import full_name
+from gateway.sensors.sensor import Actuator, SensorPart
+from gateway.sensors.values import BYTES, Kind
 
-SENSOR, BINARY_SENSOR, SWITCH, NUMBER = "sensor", "binary_sensor", "switch", "number"
+SENSOR, BINARY_SENSOR, SWITCH, TEXT = "sensor", "binary_sensor", "switch", "text"
+NUMBER = "number"
 ON, OFF = "1", "0"
 """A switch's state and commands, as `mqtt_form.plain` writes 1 and 0."""
+TRUE, FALSE = "true", "false"
+"""Likewise of one that is a boolean."""
+LONGEST_TEXT = 255
+"""Of a state in Home Assistant."""
 COUNTER = "network-bytes"
 """Resource type of what only rises until its machine starts anew."""
 READS_LATE_S = 10
@@ -76,31 +85,71 @@ def object_id(name: str) -> str:
     return name.replace("/", "_")
 
 
-def describe(each: ConfiguredSensor, gateway: AnnouncingGateway) -> Entity:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One value that is shown.
+
+    Attributes:
+        name: of the sensor, and of the value if there are several.
+        unit: its unit.
+        kind: what it is.
+
+    """
+
+    name: str
+    unit: str
+    kind: Kind
+
+
+def shown_values(each: ConfiguredSensor) -> Iterator[tuple[str, Shown]]:
+    """The values of a sensor that Home Assistant can show, by their parts; bytes it can't."""
+    sensor = each.sensor
+    parts = sensor.parts or {"": SensorPart(sensor.unit, sensor.kind)}
+    for part, of in parts.items():
+        if of.kind != BYTES:
+            yield part, Shown(full_name(sensor.name, part), of.unit, of.kind)
+
+
+def describe(each: ConfiguredSensor, gateway: AnnouncingGateway) -> dict[str, Entity]:
     """Describe a sensor or an actuator.
 
     Args:
         each: its readings are published as JSON or text, which Home Assistant reads.
         gateway: whose it is.
 
+    Returns:
+        An entity for each of its values, by name.
+
     Raises:
         SensorConfigError: its table ``home_assistant`` has a key that is the gateway's, a
             component that does not fit, or a value that is no text, number or truth.
 
     """
-    sensor, more = each.sensor, dict(each.home_assistant)
-    component = _component(each, more.pop("component", None))
+    parts = each.sensor.parts
+    common = {key: value for key, value in each.home_assistant.items() if key not in parts}
+    found = {}
+    for part, shown in shown_values(each):
+        own = each.home_assistant.get(part, {}) if part else {}
+        if not isinstance(own, Mapping):
+            raise SensorConfigError(f"{each.where}.home_assistant.{part}", f"{own!r} is no table")
+        found[shown.name] = _entity(each, shown, {**common, **own}, gateway)
+    return found
+
+
+def _entity(
+    each: ConfiguredSensor, shown: Shown, more: dict[str, Any], gateway: AnnouncingGateway
+) -> Entity:
+    component = _component(each, shown.kind, more.pop("component", None))
     for key, value in more.items():
         if key in OWN_KEYS:
             raise SensorConfigError(f"{each.where}.home_assistant.{key}", "set by the gateway")
         if not isinstance(value, str | int | float):
             why = f"{value!r} is neither a text nor a number, nor true or false"
             raise SensorConfigError(f"{each.where}.home_assistant.{key}", why)
-    unique_id = f"hedgerow_{gateway.gateway_id}_{object_id(sensor.name)}"
     fields: dict[str, Any] = {
-        "name": sensor.name.replace("/", " "),
-        "unique_id": unique_id,
-        "state_topic": gateway.state_topic(sensor.name),
+        "name": shown.name.replace("/", " "),
+        "unique_id": f"hedgerow_{gateway.gateway_id}_{object_id(shown.name)}",
+        "state_topic": gateway.state_topic(shown.name),
         "availability_topic": gateway.availability_topic,
         "qos": 1,
         "device": {
@@ -111,21 +160,19 @@ def describe(each: ConfiguredSensor, gateway: AnnouncingGateway) -> Entity:
             "sw_version": gateway.version,
         },
         "origin": {"name": "hedgerow", "sw_version": gateway.version},
-        **_shown(each, component),
+        **_shown(each, shown, component),
     }
-    if isinstance(sensor, Actuator):
-        fields["command_topic"] = gateway.command_topic(sensor.name)
+    if isinstance(each.sensor, Actuator):
+        fields["command_topic"] = gateway.command_topic(each.sensor.name)
     else:  # a gateway that was killed could not say so
-        fields["expire_after"] = math.ceil(3 * sensor.interval_s) + READS_LATE_S
+        fields["expire_after"] = math.ceil(3 * each.sensor.interval_s) + READS_LATE_S
     return Entity(component, fields | more)
 
 
-def _component(each: ConfiguredSensor, chosen: object) -> str:
-    if isinstance(each.sensor, Actuator):
-        is_switch = "switch" in each.sensor.resource_type.split()
-        default, possible = SWITCH if is_switch else NUMBER, (SWITCH, NUMBER)
-    else:
-        default, possible = SENSOR, (SENSOR, BINARY_SENSOR)
+def _component(each: ConfiguredSensor, kind: Kind, chosen: object) -> str:
+    default, possible = _POSSIBLE[isinstance(each.sensor, Actuator), kind]
+    if default == NUMBER and "switch" in each.sensor.resource_type.split():
+        default = SWITCH
     if chosen is None:
         return default
     if chosen not in possible:
@@ -134,17 +181,34 @@ def _component(each: ConfiguredSensor, chosen: object) -> str:
     return str(chosen)
 
 
-def _shown(each: ConfiguredSensor, component: str) -> dict[str, Any]:
+_POSSIBLE: Mapping[tuple[bool, Kind], tuple[str, tuple[str, ...]]] = {
+    (False, "number"): (SENSOR, (SENSOR, BINARY_SENSOR)),
+    (False, "boolean"): (BINARY_SENSOR, (BINARY_SENSOR, SENSOR)),
+    (False, "text"): (SENSOR, (SENSOR,)),
+    (True, "number"): (NUMBER, (SWITCH, NUMBER)),
+    (True, "boolean"): (SWITCH, (SWITCH,)),
+    (True, "text"): (TEXT, (TEXT,)),
+}
+"""The component of an actuator, or a sensor, of a kind; and those that its table may choose."""
+_LABELS: Mapping[Kind, str] = {"number": "v", "boolean": "vb", "text": "vs"}
+"""Where the value stands in SenML."""
+
+
+def _shown(each: ConfiguredSensor, shown: Shown, component: str) -> dict[str, Any]:
     """What depends on the component: unit, classes, and how the value is taken from a reading."""
     is_json = each.form.format == mqtt_form.JSON
-    value = "value_json[0].v" if is_json else "value"
+    value = f"value_json[0].{_LABELS[shown.kind]}" if is_json else "value"
+    if shown.kind == "boolean":
+        template = {"value_template": f"{{{{ {value} | lower }}}}"} if is_json else {}
+        return template | ({} if component == SENSOR else _on_and_off(component, TRUE, FALSE))
+    if shown.kind == "text":
+        template = {"value_template": f"{{{{ {value} }}}}"} if is_json else {}
+        return template | ({"max": LONGEST_TEXT} if component == TEXT else {})
     if component in (SWITCH, BINARY_SENSOR):
-        on_off = {"payload_on": ON, "payload_off": OFF}
-        if component == SWITCH:
-            on_off |= {"state_on": ON, "state_off": OFF}
-        return on_off | ({"value_template": f"{{{{ {value} | int }}}}"} if is_json else {})
-    shown, unit = shown_as(each.sensor.unit), each.sensor.unit
-    told = {"unit_of_measurement": shown.unit, "device_class": shown.device_class}
+        template = {"value_template": f"{{{{ {value} | int }}}}"} if is_json else {}
+        return template | _on_and_off(component, ON, OFF)
+    as_shown, unit = shown_as(shown.unit), shown.unit
+    told = {"unit_of_measurement": as_shown.unit, "device_class": as_shown.device_class}
     found: dict[str, Any] = {name: known for name, known in told.items() if known is not None}
     if is_json:
         found["value_template"] = f"{{{{ {value} }}}}"
@@ -156,7 +220,12 @@ def _shown(each: ConfiguredSensor, component: str) -> dict[str, Any]:
         return found
     if unit == RATIO:
         found["value_template"] = f"{{{{ ({value} | float * 100) | round(2) }}}}"
-    if shown.state_class is not None:
+    if as_shown.state_class is not None:
         is_counter = COUNTER in each.sensor.resource_type.split()
-        found["state_class"] = "total_increasing" if is_counter else shown.state_class
+        found["state_class"] = "total_increasing" if is_counter else as_shown.state_class
     return found
+
+
+def _on_and_off(component: str, on: str, off: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"payload_on": on, "payload_off": off}
+    return found | ({"state_on": on, "state_off": off} if component == SWITCH else {})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from home_assistant_rules import check
 
-from cloud_ingest.record import Record
+from cloud_ingest.record import Record, Value
 from gateway.config import ConfigError
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
@@ -17,8 +17,10 @@ from gateway.home_assistant.section import HomeAssistantSection
 from gateway.home_assistant.units import _KNOWN
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import MqttForm
-from gateway.sensors.sensor import Actuator, Sensor
+from gateway.sensors.senml import decode_text
+from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
+from gateway.sensors.values import Kind
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)
@@ -59,15 +61,18 @@ def rendered(fields: dict[str, Any], payload: bytes) -> str:
         assert found[1].endswith("| float * 100) | round(2)")
         return str(round(float(_value(parts[0][1:], payload)) * 100, 2))
     value = _value(parts[0], payload)
-    assert parts[1:] in ([], ["int"])
+    assert parts[1:] in ([], ["int"], ["lower"])
+    if parts[1:] == ["lower"]:
+        return value.lower()
     return str(int(float(value))) if parts[1:] else value
 
 
 def _value(expression: str, payload: bytes) -> str:
     if expression == "value":
         return payload.decode()
-    assert expression == "value_json[0].v"
-    return str(json.loads(payload)[0]["v"])
+    found = re.fullmatch(r"value_json\[0\]\.(v|vb|vs)", expression)
+    assert found
+    return str(json.loads(payload)[0][found[1]])  # as Jinja shows it: True, not true
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -100,16 +105,70 @@ def test_a_sensor_is_described_in_full(form: MqttForm) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_gateway_publishes_is_what_the_template_reads(form: MqttForm) -> None:
-    def state(sensor: Sensor, value: float) -> str:
+    def state(sensor: Sensor, value: Value) -> str:
         (fields,) = announced(configured(sensor, form)).values()
         record = Record(sensor.name, sensor.unit, value, 1_760_000_000.0, 1)
-        return rendered(fields, form.payload(record, "gw-a/"))
+        payload = form.payload(record, "gw-a/")
+        assert payload is not None
+        return rendered(fields, payload)
 
     assert float(state(Sensor("a", unit="Cel"), -3.25)) == -3.25
     assert float(state(Sensor("a", unit="/"), 0.285)) == 28.5
     assert float(state(Dimmer("a", unit="/"), 0.285)) == 0.285
     assert [state(Switch("a"), value) for value in (0.0, 1.0)] == ["0", "1"]
     assert state(Sensor("a"), 7.0) in ("7", "7.0")
+    for each in (of_kind(Sensor, "boolean"), of_kind(Dimmer, "boolean")):
+        assert [state(each, value) for value in (True, False)] == ["true", "false"]
+    for each in (of_kind(Sensor, "text"), of_kind(Dimmer, "text")):
+        assert state(each, "ajar ü") == "ajar ü"
+
+
+def of_kind(made: type[Sensor], kind: Kind) -> Sensor:
+    sensor = made("a")
+    sensor.kind = kind
+    return sensor
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_booleans_and_texts_are_entities_of_their_own_kinds(form: MqttForm) -> None:
+    def told(made: type[Sensor], kind: Kind) -> dict[str, Any]:
+        ((topic, fields),) = announced(configured(of_kind(made, kind), form)).items()
+        return {"component": topic.partition("/")[0], **fields}
+
+    door = told(Sensor, "boolean")
+    assert (door["component"], door["payload_on"]) == ("binary_sensor", "true")
+    assert door["expire_after"] == 40
+    lamp = told(Dimmer, "boolean")
+    assert (lamp["component"], lamp["state_off"]) == ("switch", "false")
+    assert lamp["command_topic"] == "campus/north/gw-a/a/set"
+    assert decode_text(lamp["payload_on"].encode(), "boolean") is True
+    assert decode_text(lamp["payload_off"].encode(), "boolean") is False
+    label = told(Dimmer, "text")
+    assert (label["component"], label["max"]) == ("text", 255)
+    state = told(Sensor, "text")
+    assert (state["component"], state.keys() & {"unit_of_measurement", "state_class"}) == (
+        *("sensor",),
+        set(),
+    )
+
+
+def test_each_of_several_values_is_an_entity_with_keys_of_its_own() -> None:
+    air = Sensor("air")
+    air.parts = {"t": SensorPart("Cel"), "open": SensorPart(kind="boolean")}
+    air.parts = {**air.parts, "raw": SensorPart(kind="bytes")}
+    told = announced(configured(air, icon="mdi:fan", open={"device_class": "window"}))
+    assert told.keys() == {"sensor/gw-a/air_t", "binary_sensor/gw-a/air_open"}
+    opened = told["binary_sensor/gw-a/air_open"]
+    assert opened["state_topic"] == "campus/north/gw-a/air/open"
+    assert (opened["device_class"], opened["icon"]) == ("window", "mdi:fan")
+    assert told["sensor/gw-a/air_t"]["device_class"] == "temperature"
+    with pytest.raises(ConfigError, match=r"home_assistant\.t: 1 is no table"):
+        announced(configured(air, t=1))
+
+
+def test_bytes_are_not_announced_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    assert announced(configured(of_kind(Sensor, "bytes"))) == {}
+    assert "sensor a is not announced: it has bytes alone" in caplog.text
 
 
 @pytest.mark.parametrize("form", FORMS)
