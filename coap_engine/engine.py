@@ -272,6 +272,7 @@ class Engine:
             exchange.body,
             exchange.observes,
             self.freshness.is_proven(peer, now),
+            options.route,
         )
         self._events.append(Asked(exchange.number, peer, request))
 

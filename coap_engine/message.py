@@ -53,15 +53,17 @@ class CoapRequest:
     Attributes:
         code: the method, as `codes.GET`.
         options: what the resource has to know; Block1, Block2, Size1, Observe, Echo, Request-Tag,
-            No-Response, Hop-Limit, Uri-Host and Uri-Port are the engine's and not among them.
+            and No-Response are the engine's and not among them, and what is in ``route`` neither.
         payload: the body.
         observe: the client wants to be told of changes (RFC 7641); false in a deregistration.
         is_fresh: proven to be sent within the last minutes, by Echo or by the session's own
             protection against replay.
+        route: who is to answer, and how far it may be: Uri-Host, Uri-Port, Hop-Limit, Proxy-Uri
+            and Proxy-Scheme.
 
     """
 
-    __slots__ = ("code", "is_fresh", "observe", "options", "payload")
+    __slots__ = ("code", "is_fresh", "observe", "options", "payload", "route")
 
     def __init__(
         self,
@@ -70,12 +72,14 @@ class CoapRequest:
         payload: bytes = b"",
         observe: bool = False,
         is_fresh: bool = False,
+        route: tuple[Option, ...] = (),
     ) -> None:
         self.code = code
         self.options = options
         self.payload = payload
         self.observe = observe
         self.is_fresh = is_fresh
+        self.route = route
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CoapRequest) and self._all() == other._all()
@@ -89,7 +93,14 @@ class CoapRequest:
         return f"CoapRequest({code}, {len(self.payload)} bytes)"
 
     def _all(self) -> tuple[object, ...]:
-        return (self.code, self.options, self.payload, self.observe, self.is_fresh)
+        return (
+            self.code,
+            self.options,
+            self.payload,
+            self.observe,
+            self.is_fresh,
+            self.route,
+        )
 
     def values(self, number: int) -> list[bytes]:
         """All values of an option, in order."""

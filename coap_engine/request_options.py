@@ -11,10 +11,7 @@ from coap_engine.uint import decode_uint
 
 _OWN: Final = frozenset(
     (
-        option_numbers.URI_HOST,
-        option_numbers.URI_PORT,
         option_numbers.OBSERVE,
-        option_numbers.HOP_LIMIT,
         option_numbers.BLOCK1,
         option_numbers.BLOCK2,
         option_numbers.SIZE1,
@@ -22,6 +19,15 @@ _OWN: Final = frozenset(
         option_numbers.ECHO,
         option_numbers.NO_RESPONSE,
         option_numbers.REQUEST_TAG,
+    )
+)
+_ROUTE: Final = frozenset(
+    (
+        option_numbers.URI_HOST,
+        option_numbers.URI_PORT,
+        option_numbers.HOP_LIMIT,
+        option_numbers.PROXY_URI,
+        option_numbers.PROXY_SCHEME,
     )
 )
 _PLAIN: Final = frozenset((option_numbers.URI_PATH, option_numbers.URI_QUERY))
@@ -53,10 +59,11 @@ class RequestOptions:
         deregisters: Observe 1.
         echo: of RFC 9175; None if there is none.
         suppressed: the classes of responses that are not wanted (RFC 7967), as bits.
+        route: see `CoapRequest`.
 
     """
 
-    __slots__ = ("deregisters", "echo", "passed", "registers", "suppressed")
+    __slots__ = ("deregisters", "echo", "passed", "registers", "route", "suppressed")
 
     def __init__(
         self,
@@ -65,12 +72,14 @@ class RequestOptions:
         deregisters: bool = False,
         echo: bytes | None = None,
         suppressed: int = 0,
+        route: tuple[Option, ...] = (),
     ) -> None:
         self.passed = passed
         self.registers = registers
         self.deregisters = deregisters
         self.echo = echo
         self.suppressed = suppressed
+        self.route = route
 
 
 def read_options(options: tuple[Option, ...]) -> RequestOptions:
@@ -80,8 +89,8 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
     (RFC 7252, sections 5.4.1, 5.4.3 and 5.4.5).
 
     Raises:
-        RefusedOptionError: an option is critical and not understood (4.02), asks for a proxy
-            (5.05), or is a Hop-Limit of zero (4.00; RFC 8768).
+        RefusedOptionError: an option is critical and not understood (4.02), or is a Hop-Limit of
+            zero (4.00; RFC 8768).
 
     """
     for number, value in options:
@@ -101,6 +110,7 @@ def is_protected(options: tuple[Option, ...]) -> bool:
 
 def _sorted(options: tuple[Option, ...]) -> RequestOptions:
     passed: list[Option] = []
+    route: list[Option] = []
     own: dict[int, bytes] = {}
     before = -1
     for option in options:
@@ -110,14 +120,14 @@ def _sorted(options: tuple[Option, ...]) -> RequestOptions:
                 raise RefusedOptionError(codes.BAD_OPTION, f"option {number} is not understood")
             continue
         before = number
-        if number in (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME):
-            raise RefusedOptionError(codes.PROXYING_NOT_SUPPORTED, "not a proxy")
         if number in _OWN:
             own[number] = value
-        else:
+        elif number not in _ROUTE:
             passed.append(option)
-    if own.get(option_numbers.HOP_LIMIT) == b"\0":
-        raise RefusedOptionError(codes.BAD_REQUEST, "Hop-Limit 0")
+        elif number == option_numbers.HOP_LIMIT and value == b"\0":
+            raise RefusedOptionError(codes.BAD_REQUEST, "Hop-Limit 0")
+        else:
+            route.append(option)
     observe = own.get(option_numbers.OBSERVE)
     action = None if observe is None else decode_uint(observe)
     return RequestOptions(
@@ -126,6 +136,7 @@ def _sorted(options: tuple[Option, ...]) -> RequestOptions:
         action == _DEREGISTER,
         own.get(option_numbers.ECHO),
         decode_uint(own.get(option_numbers.NO_RESPONSE, b"")),
+        tuple(route),
     )
 
 

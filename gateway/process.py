@@ -338,7 +338,7 @@ class GatewayProcess:
             SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals),
             MemberRoll(self._members, self._node),
             self._readings.sampler,
-            publish=self._publish_query,
+            carrier=self._node.direct,
             status=self.status,
             drain=self._drain.start,
             clients=ClientRoll(self._broker.core),

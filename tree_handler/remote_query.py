@@ -1,67 +1,67 @@
-"""Requests to resources of other gateways, over topics of the tree (row A6).
+"""Requests to resources of other gateways, over messages between gateways (row A6).
 
-Sans-I/O. The asker publishes a query on the target's topic; the target executes it and
-publishes the answer on the asker's topic. A correlation id, unique for ever to its asker,
-joins the two, and a deadline bounds how long either side remembers it. What stands in the
-messages is in `tree_handler.remote_message`.
+Sans-I/O. The asker sends a query on the target's topic; the target executes it and sends the answer
+on the asker's topic. A correlation id, unique for ever to its asker, joins the two, and a deadline
+bounds how long either side remembers it. What stands in the messages is in
+`tree_handler.remote_message`; what is remembered in `tree_handler.remote_asking` at the asker and
+in `tree_handler.remote_executing` at the target.
 
-States of a query at the asker: outstanding, then answered or timed out; an answer in any
-other state, or from another gateway than the target, is counted and passed over. At the
-target: executing, then answered or past its deadline; a copy of a query that is executing is
-counted and not executed again. Where gateways sign (`tree_handler.remote_seals`), what is not
-proven is refused, and so is what came before (`tree_handler.asked_before`).
+An answer that nobody waits for, or from another gateway than the target, is counted and passed
+over. A copy of a query that is executing is counted and not executed again. Where gateways sign
+(`tree_handler.remote_seals`), what is not proven is refused, and so is what came before
+(`tree_handler.asked_before`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
-
-from mypy_extensions import mypyc_attr
 
 from tree_handler.asked_before import AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
-from tree_handler.remote_message import (
-    MAX_DEADLINE_MS,
-    Answer,
-    Query,
-    ResourceRequest,
-    ResourceResponse,
-    opened,
+from tree_handler.remote_asking import (
+    MAX_OUTSTANDING,
+    Answered,
+    Lease,
+    Outstanding,
+    TimedOut,
+    TooManyError,
 )
-from tree_handler.remote_seals import ANSWER, QUERY, RemoteSeals, UnprovenError
+from tree_handler.remote_executing import (
+    MAX_EXECUTING,
+    MAX_OF_ASKER,
+    REPLY_TOPIC,
+    Execute,
+    Executions,
+    Stop,
+)
+from tree_handler.remote_message import Answer, Cancel, Query, opened
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote_seals import ANSWER, CANCEL, QUERY, RemoteSeals, UnprovenError
 
-__all__ = ["ResourceRequest", "ResourceResponse"]
+__all__ = [
+    "MAX_EXECUTING",
+    "MAX_OF_ASKER",
+    "MAX_OUTSTANDING",
+    "Answered",
+    "Execute",
+    "Lease",
+    "Stop",
+    "TimedOut",
+    "TooManyError",
+]
 
 QUERY_TOPIC = "$hedgerow/query/"
-REPLY_TOPIC = "$hedgerow/reply/"
-MAX_OUTSTANDING = 256
-MAX_EXECUTING = 256
-MAX_OF_ASKER = 128
-"""Queries of one gateway that are executed at one time."""
-MAX_DEADLINE_S = MAX_DEADLINE_MS / 1000
+CANCEL_TOPIC = "$hedgerow/cancel/"
 SERVICE_UNAVAILABLE = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
 
 
-@mypyc_attr(native_class=False)
-class TooManyError(RuntimeError):
-    """As many queries are outstanding as may be.
-
-    Attributes:
-        retry_after_s: when the first of them is over at the latest.
-
-    """
-
-    def __init__(self, limit: int, retry_after_s: float) -> None:
-        super().__init__(f"{limit} remote queries outstanding")
-        self.retry_after_s = retry_after_s
-
-
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publish this between gateways, unlogged.
+    """Send this to another gateway, unlogged.
 
     A logged query could be repaired long after its asker gave up, and be executed then.
     """
@@ -69,43 +69,14 @@ class Publication:
     topic: str
     payload: bytes
 
-
-@dataclass(frozen=True, slots=True)
-class Execute:
-    """Execute a request here, then hand the response to `RemoteQueries.answer`.
-
-    Attributes:
-        request: what to execute, and for whom.
-        reply_topic: where the answer goes.
-        correlation: the asker's id of the query.
-        deadline_s: when the asker stops waiting, on this gateway's clock.
-
-    """
-
-    request: ResourceRequest
-    reply_topic: str
-    correlation: str
-    deadline_s: float
-
     @property
-    def asker(self) -> str:
-        """Id of the gateway that vouches for whom it is."""
-        return self.reply_topic.removeprefix(REPLY_TOPIC)
+    def receiver(self) -> str:
+        """Id of the gateway that it is for."""
+        return self.topic.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The answer to a query asked here."""
-
-    correlation: str
-    response: ResourceResponse
-
-
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """No answer came in time."""
-
-    correlation: str
+QueryAction = Execute | Stop | Answered | Publication
+"""What is to be done of what came."""
 
 
 @dataclass(slots=True)
@@ -125,6 +96,8 @@ class QueryCounters:
     malformed: int = 0
     unproven: int = 0
     replayed: int = 0
+    notified: int = 0
+    cancelled: int = 0
 
 
 class RemoteQueries:
@@ -150,18 +123,17 @@ class RemoteQueries:
         self.gateway_id = check_name("gateway id", gateway_id)
         self.counters = QueryCounters()
         self._epoch = epoch
-        self._max_outstanding = max_outstanding
-        self._max_executing = max_executing
         self._number = 0
-        self._outstanding: dict[str, tuple[str, float]] = {}
-        self._executing: dict[tuple[str, str], float] = {}
+        self._outstanding = Outstanding(max_outstanding)
+        self._executions = Executions(max_executing)
         self._seals = seals
         self._before = AskedBefore(epoch)
 
     @property
-    def topics(self) -> tuple[str, str]:
+    def topics(self) -> tuple[str, str, str]:
         """The topics whose messages `receive` must get."""
-        return QUERY_TOPIC + self.gateway_id, REPLY_TOPIC + self.gateway_id
+        own = self.gateway_id
+        return QUERY_TOPIC + own, REPLY_TOPIC + own, CANCEL_TOPIC + own
 
     # -- asking ------------------------------------------------------------------------------
 
@@ -172,6 +144,9 @@ class RemoteQueries:
         now: float,
         deadline_s: float,
         target_epoch: int = 0,
+        *,
+        peer: Hashable = None,
+        lease: Lease | None = None,
     ) -> tuple[str, Publication]:
         """Ask another gateway; returns the correlation id and what to publish.
 
@@ -181,42 +156,42 @@ class RemoteQueries:
             now: the time in seconds.
             deadline_s: how long to wait, in seconds from now.
             target_epoch: the life of that gateway; one that checks it refuses queries for another.
+            peer: the local asker whose share it takes; None for nobody's.
+            lease: to be told of changes, too.
 
         Raises:
-            TooManyError: `max_outstanding` queries wait already.
-            ProtocolError: ``target`` is no gateway id or the deadline is out of range.
+            TooManyError: too many wait already.
+            ProtocolError: ``target`` is no gateway id, or a time is out of range.
 
         """
         check_name("query target", target)
-        if not 0 < deadline_s <= MAX_DEADLINE_S:
-            raise ProtocolError("query deadline, seconds", deadline_s)
-        if len(self._outstanding) >= self._max_outstanding:
-            first = min(deadline for _, deadline in self._outstanding.values())
-            raise TooManyError(self._max_outstanding, max(0.0, first - now))
+        self._outstanding.check(now, deadline_s, peer, lease)
         self._number += 1
         correlation = f"{self._epoch}-{self._number}"
         query = Query(
-            self.gateway_id,
-            correlation,
-            math.ceil(deadline_s * 1000),
-            request,
-            target,
-            target_epoch,
-            int(now * 1000),
+            *(self.gateway_id, correlation, math.ceil(deadline_s * 1000), request),
+            *(target, target_epoch, int(now * 1000)),
+            0 if lease is None else lease.subscription,
+            0 if lease is None else math.ceil(lease.duration_s * 1000),
         )
-        self._outstanding[correlation] = (target, now + deadline_s)
+        if lease is None:
+            self._outstanding.add(correlation, target, now, deadline_s, peer)
+        else:
+            self._outstanding.subscribe(correlation, target, now, deadline_s, lease)
         self.counters.asked += 1
         return correlation, Publication(QUERY_TOPIC + target, self._said(QUERY, query.encode()))
 
-    def forget(self, correlation: str) -> None:
-        """Nobody waits for the answer any more."""
-        self._outstanding.pop(correlation, None)
+    def forget(self, correlation: str) -> Publication | None:
+        """Nobody waits for answers any more: what tells the target so, if it still works on it."""
+        target = self._outstanding.forget(correlation)
+        if target is None:
+            return None
+        cancel = Cancel(self.gateway_id, correlation).encode()
+        return Publication(CANCEL_TOPIC + target, self._said(CANCEL, cancel))
 
     # -- what comes in -----------------------------------------------------------------------
 
-    def receive(
-        self, topic: str, payload: bytes, now: float
-    ) -> list[Execute | Answered | Publication]:
+    def receive(self, topic: str, payload: bytes, now: float) -> list[QueryAction]:
         """Take a message from one of `topics`; messages for other gateways are passed over.
 
         Raises:
@@ -224,7 +199,7 @@ class RemoteQueries:
                 wrong. Counted.
 
         """
-        query_topic, reply_topic = self.topics
+        query_topic, reply_topic, cancel_topic = self.topics
         try:
             if topic == query_topic:
                 body, signature = opened("query", payload)
@@ -236,6 +211,11 @@ class RemoteQueries:
                 answer = Answer.decode(body)
                 self._check(ANSWER, answer.responder, body, signature)
                 return self._receive_answer(answer)
+            if topic == cancel_topic:
+                body, signature = opened("cancel", payload)
+                cancel = Cancel.decode(body)
+                self._check(CANCEL, cancel.asker, body, signature)
+                return self._receive_cancel(cancel)
         except UnprovenError:
             self.counters.unproven += 1
             raise
@@ -247,75 +227,87 @@ class RemoteQueries:
             raise
         return []
 
-    def answer(self, execute: Execute, response: ResourceResponse) -> Publication:
-        """The message that carries the response to an `Execute`."""
-        if self._executing.pop((execute.asker, execute.correlation), None) is not None:
+    def answer(
+        self, execute: Execute, response: ResourceResponse, *, goes_on: bool = False
+    ) -> Publication | None:
+        """The message that carries a response to an `Execute`; None if nobody waits for it.
+
+        Args:
+            execute: what was executed.
+            response: what came of it, or has changed since.
+            goes_on: changes will be told of, where that is wanted.
+
+        """
+        noted = self._executions.answered(execute.key, goes_on=goes_on)
+        if noted is None:
+            return None
+        number, goes_on = noted
+        if number:
+            self.counters.notified += 1
+        else:
             self.counters.executed += 1
-        return self._reply(execute.reply_topic, execute.correlation, response)
+        return self._reply(execute.reply_topic, execute.correlation, response, number, goes_on)
 
     # -- time --------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
         """When `handle_timer` is due; infinity while nothing waits."""
-        return min(
-            min((deadline for _, deadline in self._outstanding.values()), default=math.inf),
-            min(self._executing.values(), default=math.inf),
-        )
+        return min(self._outstanding.next_timer(), self._executions.next_timer())
 
-    def handle_timer(self, now: float) -> list[TimedOut]:
-        """Give up what is past its deadline."""
-        over = [key for key, (_, deadline) in self._outstanding.items() if deadline <= now]
-        for correlation in over:
-            del self._outstanding[correlation]
+    def handle_timer(self, now: float) -> list[TimedOut | Stop]:
+        """Give up what is past its deadline, or its lease."""
+        over: list[TimedOut | Stop] = [*self._outstanding.handle_timer(now)]
         self.counters.timed_out += len(over)
-        for key in [key for key, deadline in self._executing.items() if deadline <= now]:
-            del self._executing[key]
-            self.counters.abandoned += 1
-        return [TimedOut(correlation) for correlation in over]
+        for stop in self._executions.handle_timer(now):
+            self.counters.abandoned += stop.is_late
+            over.append(stop)
+        return over
 
     # -- within ------------------------------------------------------------------------------
 
-    def _receive_query(self, query: Query, now: float) -> list[Execute | Answered | Publication]:
-        reply_topic = REPLY_TOPIC + query.asker
-        key = (query.asker, query.correlation)
-        if key in self._executing:
+    def _receive_query(self, query: Query, now: float) -> list[QueryAction]:
+        if (query.asker, query.correlation) in self._executions:
             self.counters.repeated += 1
             return []
         if self._seals is not None:
             if query.target == self.gateway_id and query.target_epoch != self._epoch:
                 # Its asker has not heard yet that this gateway has restarted, or it is repeated.
                 return [self._unavailable(query, b"the gateway has restarted: ask again")]
-            self._take_note(query, now)
-        if self._is_full_for(query.asker):
+            self._take_note(query, query.target_epoch, now)
+        elif query.target == self.gateway_id:
+            self._take_note(query, self._epoch, now)
+        if self._executions.is_full_for(query.asker):
             return [self._unavailable(query, b"the gateway executes too many remote queries")]
-        deadline = now + query.deadline_ms / 1000
-        self._executing[key] = deadline
-        return [Execute(query.request, reply_topic, query.correlation, deadline)]
+        return [*self._executions.begin(query, REPLY_TOPIC + query.asker, now)]
 
-    def _is_full_for(self, asker: str) -> bool:
-        if len(self._executing) >= self._max_executing:
-            return True
-        return sum(key[0] == asker for key in self._executing) >= MAX_OF_ASKER
+    def _receive_cancel(self, cancel: Cancel) -> list[QueryAction]:
+        stops = self._executions.end((cancel.asker, cancel.correlation))
+        self.counters.cancelled += len(stops)
+        return [*stops]
 
     def _unavailable(self, query: Query, why: bytes) -> Publication:
         self.counters.refused += 1
         busy = ResourceResponse(SERVICE_UNAVAILABLE, why)
         return self._reply(REPLY_TOPIC + query.asker, query.correlation, busy)
 
-    def _receive_answer(self, answer: Answer) -> list[Execute | Answered | Publication]:
-        waiting = self._outstanding.get(answer.correlation)
-        if waiting is None:
+    def _receive_answer(self, answer: Answer) -> list[QueryAction]:
+        target = self._outstanding.target_of(answer.correlation)
+        if target is None:
             if self._was_asked(answer.correlation):
                 self.counters.late += 1
             else:
                 self.counters.unknown += 1
             return []
-        if waiting[0] != answer.responder:
+        if target != answer.responder:
             self.counters.foreign += 1
             return []
-        del self._outstanding[answer.correlation]
-        self.counters.answered += 1
-        return [Answered(answer.correlation, answer.response)]
+        answered = self._outstanding.take(answer)
+        if answered is None:
+            self.counters.late += 1
+            return []
+        if answer.number == 0:
+            self.counters.answered += 1
+        return [answered]
 
     def _was_asked(self, correlation: str) -> bool:
         epoch, _, number = correlation.partition("-")
@@ -327,8 +319,15 @@ class RemoteQueries:
             and 0 < int(number) <= self._number
         )
 
-    def _reply(self, topic: str, correlation: str, response: ResourceResponse) -> Publication:
-        answer = Answer(self.gateway_id, correlation, response).encode()
+    def _reply(
+        self,
+        topic: str,
+        correlation: str,
+        response: ResourceResponse,
+        number: int = 0,
+        goes_on: bool = False,
+    ) -> Publication:
+        answer = Answer(self.gateway_id, correlation, response, number, goes_on).encode()
         return Publication(topic, self._said(ANSWER, answer))
 
     def _said(self, kind: str, body: bytes) -> bytes:
@@ -338,8 +337,8 @@ class RemoteQueries:
         if self._seals is not None:
             self._seals.check(kind, gateway_id, body, signature)
 
-    def _take_note(self, query: Query, now: float) -> None:
-        """Remember a query whose signature is right.
+    def _take_note(self, query: Query, target_epoch: int, now: float) -> None:
+        """Remember a query whose signature is right, where there is one.
 
         Raises:
             RepeatedError: it is not to be executed.
@@ -350,5 +349,5 @@ class RemoteQueries:
             raise RepeatedError("query for another gateway", query.target)
         epoch, number = query.numbers
         asked_s, deadline_s = query.asked_ms / 1000, query.deadline_ms / 1000
-        asked = QueryMark(query.asker, epoch, number, asked_s, query.target_epoch, deadline_s)
+        asked = QueryMark(query.asker, epoch, number, asked_s, target_epoch, deadline_s)
         self._before.take(asked, now)

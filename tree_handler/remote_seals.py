@@ -12,8 +12,9 @@ from tree_handler.errors import ProtocolError
 from tree_handler.proof import KeyRing, Signer, Verdict, context
 from tree_handler.remote_message import sealed
 
-QUERY: Final = "query 1"
-ANSWER: Final = "answer 1"
+QUERY: Final = "query 2"
+ANSWER: Final = "answer 2"
+CANCEL: Final = "cancel 1"
 """What is signed; see `tree_handler.proof.context`."""
 
 
@@ -34,7 +35,7 @@ class RemoteSeals:
     def __init__(self, signer: Signer, ring: KeyRing, tree: str) -> None:
         self._signer = signer
         self._ring = ring
-        self._contexts = {kind: context(kind, tree) for kind in (QUERY, ANSWER)}
+        self._contexts = {kind: context(kind, tree) for kind in (QUERY, ANSWER, CANCEL)}
 
     def seal(self, kind: str, body: bytes) -> bytes:
         """A message beside its signature."""

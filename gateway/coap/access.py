@@ -6,13 +6,13 @@ policy says. What is refused here is refused whatever a resource forgets to chec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap.peers import shown_by
+from gateway.coap.peers import VouchedAddress, shown_by
 from gateway.policy.action import READS, coap_action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import NAMELESS, STRANGER, THE_STRANGER, Principal, PrincipalError
@@ -24,7 +24,7 @@ DECISIONS_MAX: Final = 64
 """Remembered decisions on what one peer may do."""
 _REMEMBERED_BYTES: Final = 128
 """Decisions on longer requests are made anew each time: a client chooses how long they are."""
-_METHODS: Final = {
+METHOD_NAMES: Final = {
     codes.GET: "GET",
     codes.FETCH: "FETCH",
     codes.POST: "POST",
@@ -33,6 +33,7 @@ _METHODS: Final = {
     codes.IPATCH: "iPATCH",
     codes.DELETE: "DELETE",
 }
+"""As policies and gateways among themselves call them."""
 _UNKNOWN: Final = "POST"
 """A method that nobody knows is a write; the resource says that there is none such."""
 _NO_READ: Final = CoapResponse(codes.UNAUTHORIZED, (), b"reading this needs a key (coaps)")
@@ -41,6 +42,10 @@ _WHO_BYTES_MAX: Final = 200
 
 _What = tuple[int, tuple[Option, ...]]
 """A request's code and options."""
+
+
+Introduction = tuple[str | None, tuple[str, ...]]
+"""The text of a principal (None: a stranger), and its roles."""
 
 
 def identity_of(request: Any) -> PeerIdentity:
@@ -52,10 +57,11 @@ def identity_of(request: Any) -> PeerIdentity:
 class _KnownPeer:
     """Who a peer is to the policy, and decisions on what it asked for."""
 
-    __slots__ = ("decisions", "principal")
+    __slots__ = ("decisions", "introduction", "principal")
 
-    def __init__(self, principal: Principal) -> None:
+    def __init__(self, principal: Principal, introduction: Introduction) -> None:
         self.principal = principal
+        self.introduction = introduction
         self.decisions: dict[_What, Decision] = {}
 
 
@@ -69,36 +75,54 @@ class CoapAccess:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._known: dict[PeerIdentity, _KnownPeer] = {}
+        self._known: dict[PeerIdentity | VouchedAddress, _KnownPeer] = {}
+        self._told: list[Callable[[], None]] = []
 
     def follow(self, policy: Policy) -> None:
         """Go by another policy from now on."""
         self._policy = policy
         self._known.clear()
+        for told in self._told:
+            told()
+
+    def tell_of_changes(self, told: Callable[[], None]) -> None:
+        """Call this after the policy is another one."""
+        self._told.append(told)
 
     # -- of peers --------------------------------------------------------------------------------
 
     def refusal(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
         """What a peer is told that may not do this; None if it may."""
-        known = self._of(shown_by(peer))
+        known = self._of(peer)
         decision = known.decisions.get((request.code, request.options))
         if decision is None:
             decision = self._decide(known, request)
         if decision.is_allowed:
             return None
-        return refused(known.principal, _METHODS.get(request.code, _UNKNOWN))
+        return refused(known.principal, METHOD_NAMES.get(request.code, _UNKNOWN))
 
     def tells_all(self, request: CoapRequest, peer: CoapPeer) -> bool:
         """Whether a peer may do more here than read what anybody may."""
-        known = self._of(shown_by(peer))
+        known = self._of(peer)
         return not self._decide(known, request).is_public
 
-    def _of(self, identity: PeerIdentity) -> _KnownPeer:
-        known = self._known.get(identity)
+    def introduction(self, peer: CoapPeer) -> Introduction:
+        """How another gateway is told who a peer is; see `introduced`."""
+        return self._of(peer).introduction
+
+    def _of(self, peer: CoapPeer) -> _KnownPeer:
+        address = peer.address
+        who = address if isinstance(address, VouchedAddress) else shown_by(peer)
+        known = self._known.get(who)
         if known is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            known = self._known[identity] = _KnownPeer(self.principal(identity))
+            if isinstance(who, VouchedAddress):
+                principal = self.vouched(who.text, who.roles, who.gateway_id)
+            else:
+                principal = self.principal(who)
+            known = _KnownPeer(principal, self.introduced(principal))
+            self._known[who] = known
         return known
 
     def _decide(self, known: _KnownPeer, request: CoapRequest) -> Decision:
@@ -106,7 +130,7 @@ class CoapAccess:
         decision = known.decisions.get(what)
         if decision is not None:
             return decision
-        method = _METHODS.get(request.code, _UNKNOWN)
+        method = METHOD_NAMES.get(request.code, _UNKNOWN)
         path = request.values(option_numbers.URI_PATH)
         decision = self._policy.may(known.principal, coap_action(method, path, self._policy.here))
         if sum([len(value) for _, value in request.options]) <= _REMEMBERED_BYTES:
@@ -130,7 +154,7 @@ class CoapAccess:
         identity = getattr(remote, "identity", ANONYMOUS)
         return self.principal(identity if isinstance(identity, PeerIdentity) else ANONYMOUS)
 
-    def introduced(self, principal: Principal) -> tuple[str | None, tuple[str, ...]]:
+    def introduced(self, principal: Principal) -> Introduction:
         """How another gateway is told who asks: the text (None: a stranger), and all roles."""
         roles = sorted(self._policy.all_roles(principal.roles))
         return None if principal.kind == STRANGER else str(principal), tuple(roles)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapResponse
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
@@ -20,8 +20,26 @@ RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
 _NOT_OPENED: Final = CoapResponse(codes.BAD_OPTION, (), b"option 9 is not understood")
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 
 _log = logging.getLogger(__name__)
+
+
+Router = Callable[[CoapRequest], CoapRequest | CoapResponse]
+"""Takes a request with a ``route``: what it is here, or why it is refused."""
+
+
+def serve_here(request: CoapRequest) -> CoapRequest | CoapResponse:
+    """Serve what is asked of this server, by any name; nothing that is asked of a proxy."""
+    return NO_PROXY if is_for_a_proxy(request) else request
+
+
+def is_for_a_proxy(request: CoapRequest) -> bool:
+    """Whether a request is to be passed on (RFC 7252, section 5.7)."""
+    return any(
+        number in (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME)
+        for number, _ in request.route
+    )
 
 
 class RequestAnswers(Protocol):
@@ -48,6 +66,7 @@ class Answers:
         at_hand: are asked first, in this order.
         remote_of: a peer as resources see it.
         rates: how often peers may have a resource asked.
+        router: says what a request is that names who is to answer it.
 
     Attributes:
         refused: what peers asked for that they may not.
@@ -61,10 +80,12 @@ class Answers:
         at_hand: Sequence[AtHand],
         remote_of: Callable[[CoapPeer], Any],
         rates: Rates = RENDERING_RATES,
+        router: Router = serve_here,
     ) -> None:
         self._access = access
         self._at_hand = at_hand
         self._remote_of = remote_of
+        self._router = router
         self._renderings = Renderings(site)
         self._rendering_shares = RateShares(rates)
         self.refused = RefusedRequests()
@@ -101,8 +122,11 @@ class Answers:
             The response, and whether it is the last one; None if all will come later.
 
         """
-        if asked.request.value(option_numbers.OSCORE) is not None:
-            return _NOT_OPENED, True
+        request = self._routed(asked.request)
+        if isinstance(request, CoapResponse):
+            return request, True
+        if request is not asked.request:
+            asked = Asked(asked.exchange, asked.peer, request)
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is not None:
             self.refused.note(asked.request, asked.peer, refused, now)
@@ -138,6 +162,11 @@ class Answers:
         for exchange in list(self._open):
             self.ended(exchange)
         await self._renderings.idle()
+
+    def _routed(self, request: CoapRequest) -> CoapRequest | CoapResponse:
+        if request.value(option_numbers.OSCORE) is not None:
+            return _NOT_OPENED
+        return self._router(request) if request.route else request
 
     def _begin(
         self, later: Later, source: AtHand, asked: Asked, respond: Respond, ask: Ask

@@ -32,8 +32,8 @@ from resource_directory.service import ENDPOINTS, RESOURCES
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import ANY, Membership
 from tree_handler.member import NONE, MemberRecord, Place
-from tree_handler.remote_message import ResourceRequest, ResourceResponse
 from tree_handler.remote_query import TooManyError
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 SCOPES: Final = " ".join(scope.value for scope in LookUpScope)
 AT_ONCE: Final = 16

@@ -24,7 +24,7 @@ from coap_engine.response_bodies import ResponseBodies
 from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 from dtls.identity import PeerIdentity, Proof
-from gateway.coap.answers import RequestAnswers
+from gateway.coap.answers import NO_PROXY, RequestAnswers, is_for_a_proxy
 from gateway.coap.at_hand import AskPeer, Respond
 from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore_context import OscoreContext
@@ -87,6 +87,8 @@ class OscoreAnswers:
         value = asked.request.value(option_numbers.OSCORE)
         if value is None:
             return self._answers.asked(asked, now, respond, ask)
+        if is_for_a_proxy(asked.request):
+            return NO_PROXY, True
         if asked.request.code not in _OUTER:
             return CoapResponse(codes.METHOD_NOT_ALLOWED), True
         try:

@@ -80,6 +80,21 @@ def session_peer(session_id: int, address: PeerAddress, identity: PeerIdentity) 
     )
 
 
+class VouchedAddress(NamedTuple):
+    """A peer of another gateway, as that one introduces it.
+
+    Attributes:
+        gateway_id: the gateway that it asked; empty for this one.
+        text: who it is there; None for a stranger.
+        roles: those that it has there.
+
+    """
+
+    gateway_id: str
+    text: str | None
+    roles: tuple[str, ...]
+
+
 class OscoreAddress(NamedTuple):
     """A device behind OSCORE.
 

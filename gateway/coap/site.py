@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from aiocoap import resource
 
@@ -14,7 +14,6 @@ from gateway.clients import ClientRoll
 from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
 from gateway.coap import members as members_resource
-from gateway.coap import remote
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
@@ -24,8 +23,8 @@ from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
-from gateway.coap.remote import Introduction
-from gateway.coap.remote_exchange import RemoteExchange
+from gateway.coap.remote import RemoteAnswers, RemoteParts
+from gateway.coap.remote_exchange import RemoteExchange, Send
 from gateway.coap.sensor_answers import PATH as SENSORS_PATH
 from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.sensor_roll import SensorRoll
@@ -38,9 +37,20 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
 from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_message import ResourceRequest, ResourceResponse
 from tree_handler.remote_query import QueryCounters, RemoteQueries
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
+
+
+class Carrier(Protocol):
+    """Brings messages between gateways."""
+
+    @property
+    def send(self) -> Send:
+        """Takes a message for one gateway: its id, the topic and what it says."""
+
+    def hand_to(self, receive: Callable[[str, bytes], None]) -> None:
+        """From now on give messages for this gateway to somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class GatewaySite:
         owner: this gateway.
         members: who there is: remote queries find their targets in it, ``/members`` tells.
         sampler: reads the sensors.
-        publish: takes (topic, payload) to the other gateways.
+        carrier: brings messages to other gateways, and those for this one.
         status: what ``/status`` says.
         drain: what a POST to ``/drain`` begins.
         clients: the broker's, of which ``/clients`` tells.
@@ -85,12 +95,12 @@ class GatewaySite:
         members: MemberRoll,
         sampler: Sampler,
         *,
-        publish: Callable[[str, bytes], None],
+        carrier: Carrier,
         status: Callable[[], Mapping[str, Any]],
         drain: Callable[[], None],
         clients: ClientRoll,
     ) -> None:
-        gateway_id = owner.gateway_id
+        self._gateway_id = gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
         call_later = asyncio.get_running_loop().call_later
@@ -99,16 +109,6 @@ class GatewaySite:
         self.registry = self.directory.registry
         self._access = owner.access
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place, self._may_read)
-        execute = LocalExecution(self.site, gateway_id, owner.access)
-        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
-        self._exchange = RemoteExchange(queries, publish, execute)
-
-        async def ask(record: MemberRecord, request: ResourceRequest) -> ResourceResponse:
-            if record.id == gateway_id:
-                return await execute(request)
-            return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
-
-        self._fleet = FleetLookUps(gateway_id, members.known, owner.access, ask, self._lookups)
         self._interfaces = ResourceDirectory(
             self.directory.service, self._owner, clock=self.directory.now
         )
@@ -123,24 +123,28 @@ class GatewaySite:
         self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
         fleet = members_resource.MembersResource(members, owner.access)
         self.site.add_resource(members_resource.PATH, fleet)
-        self.site.add_resource(
-            remote.PATH,
-            remote.RemoteResource(
-                gateway_id,
-                members.known,
-                execute=execute,
-                exchange=self._exchange,
-                introduce=self._introduced,
-            ),
+        self._own = (
+            *(self._sensors.answers, self._summary, self._hierarchy),
+            *(WellKnownCore(self.site), self._lookups),
         )
+        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
+        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
+        self._exchange = RemoteExchange(queries, carrier.send, self._execution)
+        known = members.known
+        own = RemoteParts(gateway_id, known, self._execution, self._exchange, owner.access)
+        self._remote = RemoteAnswers(own)
+        self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
+        carrier.hand_to(self.receive)
+
+    async def _asked(self, record: MemberRecord, request: ResourceRequest) -> ResourceResponse:
+        if record.id == self._gateway_id:
+            return await self._execution(request)
+        return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
 
     @property
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
-        return (
-            *(self._sensors.answers, self._summary, self._hierarchy),
-            *(WellKnownCore(self.site), self._fleet, self._lookups),
-        )
+        return (self._fleet, *self._own, self._remote)
 
     @property
     def queries(self) -> QueryCounters:
@@ -187,6 +191,7 @@ class GatewaySite:
         """End what is under way."""
         await self._fleet.stop()
         await self._exchange.stop()
+        await self._execution.stop()
         await self.directory.stop()
 
     def _serve_resources(self, status: StatusResource) -> None:
@@ -199,9 +204,6 @@ class GatewaySite:
 
     def _expired(self) -> None:
         self._lookups.changed()
-
-    def _introduced(self, peer: Any) -> Introduction:
-        return self._access.introduced(self._access.principal_of(peer))
 
     def _may_read(self, peer: Any, sensor: str) -> bool:
         path = (SENSORS_PATH, *sensor.split("/"))

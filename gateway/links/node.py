@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.links.commit import GroupCommit
+from gateway.links.direct_part import DirectPart
 from gateway.links.exchange import Exchange
 from gateway.links.greeting import accept, dial, take_over
 from gateway.links.hellos import Hellos
@@ -60,6 +61,7 @@ class TreeNode:
 
     Attributes:
         admission: which gateways may open a link, and what is shown to them.
+        direct: carries messages for one gateway alone.
         commit: through which alone the log is written.
         origin: makes batches of what is published here.
         pairing: decides which of several links to a gateway there is.
@@ -111,7 +113,8 @@ class TreeNode:
         self._parts = Parts()
         own = (credentials.gateway_id, credentials.epoch)
         self.locator = LocatorPart(own, lambda: self.tree.forwarding, self.send)
-        self._parts.add(self.locator)
+        self.direct = DirectPart(own[0], self.locator.locator, self.links, self._flood)
+        self._parts.add_all(self.locator, self.direct)
         self.pairing = Pairing(
             credentials.gateway_id,
             self._links_to,
@@ -119,12 +122,9 @@ class TreeNode:
             receiver.kept_out,
             receiver.is_there,
         )
+        spools = settings.spool_unlogged
         self.exchange = Exchange(
-            self.replication,
-            self.commit,
-            self.links,
-            receiver,
-            spool_unlogged=settings.spool_unlogged,
+            self.replication, self.commit, self.links, receiver, spool_unlogged=spools
         )
         self.origin = Origin(
             self.replication, self.commit, self.exchange.carry_out, scope or Scope()
@@ -183,6 +183,9 @@ class TreeNode:
     def route(self, router: Router) -> None:
         """Let another one send clients' messages; to be called before there are any."""
         self.origin.route(router)
+
+    def _flood(self, topic: str, payload: bytes) -> None:
+        self.publish(Entry(topic, payload), control=True)
 
     def send(self, link: int, topic: bytes, payload: bytes) -> None:
         """Queue one control message on a link; nothing if the link is gone."""

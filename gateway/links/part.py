@@ -70,6 +70,11 @@ class Parts:
         self._parts.append(part)
         self._by_topic.update(dict.fromkeys(part.topics, part))
 
+    def add_all(self, *parts: Part) -> None:
+        """Take several; see `add`."""
+        for part in parts:
+            self.add(part)
+
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
         for part in self._parts:

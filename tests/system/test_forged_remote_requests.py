@@ -1,7 +1,7 @@
 """Goal: a gateway executes what another one asks of it, once, and only if that one has asked.
 
-Two honest gateways and a stolen one, linked over mutual TLS. What gateways ask each other goes
-through the tree, so the thief sees all of it, and may say what he likes.
+Two honest gateways and a stolen one between them, linked over mutual TLS. What they ask each other
+goes through it, so the thief sees all of it, and may say what he likes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 
 from tree_handler.batch import Entry
-from tree_handler.remote_message import Query, ResourceRequest
+from tree_handler.remote_message import Query
 from tree_handler.remote_query import QUERY_TOPIC
+from tree_handler.remote_resource import ResourceRequest
+from tree_handler.routing.direct import Passed
 
 pytestmark = pytest.mark.timeout(60)
 TOPIC = QUERY_TOPIC + "gw-b"
@@ -33,11 +35,11 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 @pytest.fixture
 async def gateways(fleet: Fleet) -> list[FleetGateway]:
-    """gw-a, gw-b and the stolen one, in a line; gw-b has a valve."""
+    """gw-a, gw-b and the stolen one between them; gw-b has a valve."""
     found = [fleet.gateway(name) for name in ("gw-a", "gw-b", "gw-x")]
     found[1].coap = VALVE
     before: list[str] = []
-    for one in found:
+    for one in (found[0], found[2], found[1]):
         await one.start(neighbours=before)
         before = [f"127.0.0.1:{one.port}"]
     for one in found:
@@ -90,7 +92,7 @@ async def test_what_a_gateway_did_not_ask_is_not_executed_whoever_says_so(
     query = Query("gw-a", f"{lives[0]}-900", 5_000, put(b"1"), "gw-b", lives[1], 0)
     seals = thief.process._proof.remote_seals
     assert seals is not None
-    for payload in (query.encode(), seals.seal("query 1", query.encode())):
+    for payload in (query.encode(), seals.seal("query 2", query.encode())):
         thief.process._node.publish(Entry(TOPIC, payload), control=True)
     await until(lambda: queries(target).unproven == 2)
     assert (valve(target), queries(target).executed) == (0.0, executed)
@@ -104,14 +106,16 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     honest, target, thief = gateways
     executed = queries(target).executed
     overheard: list[bytes] = []
-    hears = thief.process._site.receive
-    monkeypatch.setattr(
-        thief.process._site,
-        "receive",
-        lambda topic, payload: (
-            overheard.append(payload) if topic == TOPIC else hears(topic, payload)
-        ),
-    )
+    direct = thief.process._node.direct._core
+    passes_on = direct.receive
+
+    def overhear(link: int, data: bytes) -> Any:
+        passed = Passed.decode(data)
+        if passed.topic == TOPIC:
+            overheard.append(passed.payload)
+        return passes_on(link, data)
+
+    monkeypatch.setattr(direct, "receive", overhear)
     assert await ask(honest, target, b"1") == 0x44
     assert await ask(honest, target, b"0") == 0x44
     await until(lambda: len(overheard) == 2)

@@ -116,10 +116,16 @@ def test_rfc_7252_section_5_4_5_a_critical_option_that_stands_too_often_is_refus
     assert [m.code for m in world.sent()] == [codes.BAD_OPTION]
 
 
-def test_rfc_7252_section_5_7_2_nobody_is_asked_for_another() -> None:
+def test_who_is_to_answer_and_how_far_away_stands_apart_from_what_is_asked() -> None:
+    route = ((3, b"gw-b"), (7, b"\x16"), (16, b"\x09"), (39, b"coap"))
+    request = World().ask(get(1, b"", *route)).request
+    assert (request.options, request.route) == (TEMPERATURE, route)
+
+
+def test_rfc_8768_section_3_a_hop_limit_of_zero_is_refused() -> None:
     world = World()
-    assert world.receive(get(1, b"", (35, b"coap://example.net/x"))) == []
-    assert [m.code for m in world.sent()] == [codes.PROXYING_NOT_SUPPORTED]
+    assert world.receive(get(1, b"", (16, b"\0"))) == []
+    assert [m.code for m in world.sent()] == [codes.BAD_REQUEST]
 
 
 @pytest.mark.parametrize(("mask", "is_sent"), [(0, True), (2, False), (8, True), (26, False)])

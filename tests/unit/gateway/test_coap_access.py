@@ -16,7 +16,7 @@ from gateway.coap.peers import OscoreAddress, UdpPeers, session_peer
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.rule import ALLOW, DENY, Rule
 from tests.policies import access_of, open_access
-from tree_handler.remote_message import ResourceRequest
+from tree_handler.remote_resource import ResourceRequest
 
 AT = PeerAddress(("192.0.2.1", 40_000))
 METER = session_peer(1, AT, PeerIdentity(Proof.PSK, "meter-1"))

@@ -157,3 +157,14 @@ async def test_strangers_have_so_many_resources_asked_a_second_and_others_theirs
     await world.wait(begun)
     assert world.well.asked == begun <= 12
     await world.answers.stop()
+
+
+@pytest.mark.parametrize("option", [(35, b"coap://gw/well"), (39, b"coap")])
+async def test_rfc_7252_section_5_7_2_nobody_is_asked_for_another(
+    option: tuple[int, bytes],
+) -> None:
+    world = World(Rates())
+    request = CoapRequest(codes.GET, (PATH,), route=(option,))
+    answer = world.answers.asked(Asked(1, OPERATOR, request), 0.0, nobody, nobody)
+    assert answer is not None
+    assert (answer[0].code, world.well.asked) == (codes.PROXYING_NOT_SUPPORTED, 0)

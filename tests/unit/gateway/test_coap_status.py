@@ -22,7 +22,7 @@ from gateway.coap.status import StatusResource, StatusSummary
 from gateway.status_text import as_text
 from gateway.tree_view import collect
 from tests.policies import access_of
-from tree_handler.remote_message import ResourceRequest
+from tree_handler.remote_resource import ResourceRequest
 
 WHOLE = {"id": "gw", "version": "1.0", "up_s": 2.5, "boot_epoch": 7, "members": ["gw", "gw-b"]}
 SHORT = {"id": "gw", "version": "1.0", "up_s": 2.5}

@@ -23,7 +23,7 @@ from resource_directory.registry import Registry
 from tests.policies import keys_may_all, open_access
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
-from tree_handler.remote_message import ResourceRequest, ResourceResponse
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
 PLACES = {

@@ -12,42 +12,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_message import (
-    MAX_PAYLOAD_BYTES,
-    METHODS,
-    Answer,
-    Query,
-    ResourceRequest,
-    ResourceResponse,
-)
+from tree_handler.remote_asking import MAX_OF_PEER
+from tree_handler.remote_message import Answer, Query
+from tree_handler.remote_options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
 from tree_handler.remote_query import (
     Answered,
     Execute,
+    Lease,
     Publication,
     RemoteQueries,
+    Stop,
     TimedOut,
     TooManyError,
+)
+from tree_handler.remote_resource import (
+    MAX_PAYLOAD_BYTES,
+    METHODS,
+    ResourceRequest,
+    ResourceResponse,
 )
 
 GET = ResourceRequest("GET", ("sensors", "host", "load1"))
 CONTENT = ResourceResponse(0x45, b"21.5", 0)
 FORMATS = st.none() | st.integers(0, 65_535)
 SEGMENTS = st.lists(st.text(max_size=20), max_size=5).map(tuple)
+PATHS = st.lists(
+    st.text(min_size=1, max_size=20).filter(
+        lambda one: one.isprintable() and "/" not in one and one not in (".", "..")
+    ),
+    max_size=5,
+).map(tuple)
+
+
+def options(lengths: Lengths) -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
+    """Options of a table, each at most once."""
+    rows = [
+        st.tuples(st.just(number), st.binary(min_size=low, max_size=min(high, 20)))
+        for number, (low, high, _) in sorted(lengths.items())
+    ]
+    chosen = st.tuples(*(st.none() | row for row in rows))
+    return chosen.map(lambda row: tuple(one for one in row if one is not None))
+
+
 REQUESTS = st.builds(
     ResourceRequest,
     method=st.sampled_from(METHODS),
-    path=SEGMENTS,
+    path=PATHS,
     query=SEGMENTS,
     content_format=FORMATS,
     accept=FORMATS,
     payload=st.binary(max_size=50),
     identity=st.none() | st.text(min_size=1, max_size=20),
+    options=options(REQUEST_OPTIONS),
 )
 RESPONSES = st.builds(
     ResourceResponse,
     code=st.integers(0x40, 0x5F) | st.integers(0x80, 0xBF),
     payload=st.binary(max_size=50),
     content_format=FORMATS,
+    options=options(RESPONSE_OPTIONS),
 )
 
 
@@ -87,7 +110,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.sampled_from("acdmpqfxbi"), VALUES)
+@given(st.sampled_from("acdmpqfxbiotesnul"), VALUES)
 def test_any_value_in_a_query_is_taken_or_refused_with_a_protocol_error(
     key: str, value: object
 ) -> None:
@@ -102,10 +125,21 @@ def test_any_value_in_a_query_is_taken_or_refused_with_a_protocol_error(
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"method": "FETCH"}, "request method"),
+        ({"method": "HEAD"}, "request method"),
         ({"path": ("a" * 256,)}, "request path"),
         ({"path": ("a",) * 33}, "request path"),
         ({"path": ["a"]}, "request path"),
+        ({"path": ("a", "..", "b")}, "request path"),
+        ({"path": (".",)}, "request path"),
+        ({"path": ("a", "")}, "request path"),
+        ({"path": ("a/../b",)}, "request path"),
+        ({"path": ("a\0",)}, "request path"),
+        ({"options": [(1, b"")]}, "request options"),
+        ({"options": ((6, b""),)}, "request option"),
+        ({"options": ((4, bytes(9)),)}, "request option"),
+        ({"options": ((5, b""), (5, b""))}, "request option"),
+        ({"options": ((5, b""), (1, b"a"))}, "request option"),
+        ({"options": ((True, b""),)}, "request option"),
         ({"path": ("\ud800",)}, "request path"),
         ({"query": (1,)}, "request query"),
         ({"content_format": 65_536}, "request content format"),
@@ -139,9 +173,9 @@ def test_the_largest_request_that_is_allowed_travels() -> None:
     assert Query.decode(query.encode()) == query
 
 
-def test_only_get_is_no_write() -> None:
-    writes = {method: ResourceRequest(method, ()).writes for method in METHODS}
-    assert writes == {"GET": False, "POST": True, "PUT": True, "DELETE": True}
+def test_all_but_get_and_fetch_are_writes() -> None:
+    reads = {method for method in METHODS if not ResourceRequest(method, ()).writes}
+    assert reads == {"GET", "FETCH"}
 
 
 # -- both ends -----------------------------------------------------------------------------------
@@ -184,7 +218,7 @@ def test_a_query_without_answer_times_out_and_a_late_answer_is_counted() -> None
 def test_what_is_not_executed_by_the_deadline_is_no_longer_remembered() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     ask_and_deliver(a, b)
-    assert b.handle_timer(5.0) == []
+    assert b.handle_timer(5.0) == [Stop(("gw-a", "1-1"), is_late=True)]
     assert b.counters.abandoned == 1
     assert b.next_timer() == math.inf
 
@@ -248,12 +282,186 @@ def test_a_copy_of_a_query_is_not_executed_again() -> None:
     assert b.counters.repeated == 1
 
 
+def test_a_copy_of_a_query_that_was_answered_is_not_executed_again() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    _, query = a.ask("gw-b", GET, 0.0, 5.0)
+    [execute] = b.receive(query.topic, query.payload, 0.0)
+    b.answer(execute, CONTENT)
+    with pytest.raises(ProtocolError, match="came before"):
+        b.receive(query.topic, query.payload, 0.1)
+    assert b.counters.replayed == 1
+
+
+# -- nobody waits any more ------------------------------------------------------------------------
+
+
+def test_who_forgets_a_query_has_its_target_end_it() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    execute = ask_and_deliver(a, b)
+    cancel = a.forget(execute.correlation)
+    assert cancel is not None
+    assert b.receive(cancel.topic, cancel.payload, 0.1) == [Stop(execute.key)]
+    assert b.receive(cancel.topic, cancel.payload, 0.2) == []
+    assert b.answer(execute, CONTENT) is None
+    assert (b.counters.cancelled, b.next_timer()) == (1, math.inf)
+    assert a.forget(execute.correlation) is None
+
+
+def test_one_gateway_cannot_cancel_what_another_one_asked() -> None:
+    a, b, c = (RemoteQueries(name, 1) for name in ("gw-a", "gw-b", "gw-c"))
+    execute = ask_and_deliver(a, b)
+    ask_and_deliver(c, b)
+    cancel = c.forget(execute.correlation)  # the same id, in another gateway's name
+    assert cancel is not None
+    assert b.receive(cancel.topic, cancel.payload, 0.0) == [Stop(("gw-c", "1-1"))]
+    assert b.answer(execute, CONTENT) is not None
+
+
+# -- subscriptions ---------------------------------------------------------------------------------
+
+
+def subscribe(
+    a: RemoteQueries, b: RemoteQueries, now: float = 0.0, subscription: int = 1
+) -> tuple[Execute, list[Any]]:
+    _, query = a.ask("gw-b", GET, now, 5.0, lease=Lease(subscription, 60.0))
+    *before, execute = b.receive(query.topic, query.payload, now)
+    assert isinstance(execute, Execute)
+    return execute, before
+
+
+def tell(a: RemoteQueries, b: RemoteQueries, execute: Execute, body: bytes) -> list[Any]:
+    publication = b.answer(execute, ResourceResponse(0x45, body), goes_on=True)
+    assert publication is not None
+    return a.receive(publication.topic, publication.payload, 1.0)
+
+
+def test_a_subscription_is_told_of_changes_until_its_lease_is_over() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    execute, _ = subscribe(a, b)
+    for body in (b"1", b"2", b"3"):
+        told = Answered(execute.correlation, ResourceResponse(0x45, body), goes_on=True)
+        assert tell(a, b, execute, body) == [told]
+    assert (a.handle_timer(59.9), b.handle_timer(59.9)) == ([], [])
+    assert a.handle_timer(60.0) == [TimedOut(execute.correlation)]
+    assert b.handle_timer(60.0) == [Stop(execute.key)]
+    assert b.answer(execute, CONTENT, goes_on=True) is None
+    assert (b.counters.executed, b.counters.notified, b.counters.abandoned) == (1, 2, 0)
+
+
+def test_an_older_notification_is_passed_over() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    execute, _ = subscribe(a, b)
+    tell(a, b, execute, b"1")
+    late = b.answer(execute, CONTENT, goes_on=True)
+    assert late is not None
+    assert len(tell(a, b, execute, b"3")) == 1
+    assert a.receive(late.topic, late.payload, 1.0) == []
+    assert a.receive(late.topic, late.payload, 1.0) == []
+    assert a.counters.late == 2
+
+
+def test_a_renewal_takes_the_place_of_the_query_before_it() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    first, _ = subscribe(a, b)
+    tell(a, b, first, b"1")
+    second, before = subscribe(a, b, 30.0)
+    assert before == [Stop(first.key)]
+    assert b.answer(first, CONTENT, goes_on=True) is None
+    assert len(tell(a, b, second, b"2")) == 1
+    assert a.handle_timer(89.0) == []
+    assert a.handle_timer(90.0) == [TimedOut(second.correlation)]
+
+
+def test_the_end_of_a_subscription_is_told_and_leaves_nothing() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    execute, _ = subscribe(a, b)
+    tell(a, b, execute, b"1")
+    last = b.answer(execute, ResourceResponse(0x84))
+    assert last is not None
+    [answered] = a.receive(last.topic, last.payload, 2.0)
+    assert answered == Answered(execute.correlation, ResourceResponse(0x84))
+    assert a.next_timer() == b.next_timer() == math.inf
+
+
+def test_an_asker_that_wants_to_be_told_of_too_much_is_only_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tree_handler.remote_executing.MAX_TOLD_OF_ASKER", 1)
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    tell(a, b, subscribe(a, b)[0], b"1")
+    second, _ = subscribe(a, b, subscription=2)
+    assert not second.observes
+    [answered] = tell(a, b, second, b"1")
+    assert not answered.goes_on
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("asnfct"), st.integers(1, 3), st.booleans()), max_size=40)
+)
+def test_whatever_is_asked_told_lost_and_forgotten_nothing_stays(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+    now, executes, asked = 0.0, list[Execute](), list[str]()
+
+    def carry(publication: Publication | None, *, is_lost: bool) -> None:
+        if publication is None or is_lost:
+            return
+        receiver = b if publication.topic in b.topics else a
+        for action in receiver.receive(publication.topic, publication.payload, now):
+            if isinstance(action, Execute):
+                executes.append(action)
+            elif isinstance(action, Publication):
+                carry(action, is_lost=False)
+
+    for step, number, is_lost in steps:
+        now += 0.5
+        match step:
+            case "a" | "s":
+                lease = Lease(number, 60.0) if step == "s" else None
+                correlation, query = a.ask("gw-b", GET, now, 5.0, lease=lease)
+                asked.append(correlation)
+                carry(query, is_lost=is_lost)
+            case "n" if executes:
+                carry(
+                    b.answer(executes[-number % len(executes)], CONTENT, goes_on=True),
+                    is_lost=is_lost,
+                )
+            case "f" if executes:
+                carry(b.answer(executes[-number % len(executes)], CONTENT), is_lost=is_lost)
+            case "c" if asked:
+                carry(a.forget(asked[-number % len(asked)]), is_lost=is_lost)
+            case "t":
+                now += 2.0 * number
+                a.handle_timer(now)
+                b.handle_timer(now)
+    for each in (a, b):
+        each.handle_timer(now + 61.0)
+        assert each.next_timer() == math.inf
+    assert not a._outstanding._of_peer
+    assert (a._outstanding._unanswered, a._outstanding._subscribed) == (0, {})
+    assert b._executions._total == [0, 0]
+    assert not (b._executions._subscribed or b._executions._told or b._executions._executing)
+
+
+def test_one_local_asker_leaves_room_for_others() -> None:
+    a = RemoteQueries("gw-a", 1)
+    for _ in range(MAX_OF_PEER):
+        a.ask("gw-b", GET, 0.0, 5.0, peer="10.0.0.1")
+    with pytest.raises(TooManyError) as refused:
+        a.ask("gw-b", GET, 1.0, 5.0, peer="10.0.0.1")
+    assert refused.value.retry_after_s == 4.0
+    a.ask("gw-b", GET, 1.0, 5.0, peer="10.0.0.2")
+    a.handle_timer(5.0)
+    a.ask("gw-b", GET, 5.0, 5.0, peer="10.0.0.1")
+
+
 def test_what_is_malformed_is_counted_and_raised() -> None:
     a = RemoteQueries("gw-a", 1)
     for topic in a.topics:
         with pytest.raises(ProtocolError):
             a.receive(topic, b"\xc1", 0.0)
-    assert a.counters.malformed == 2
+    assert a.counters.malformed == 3
 
 
 @pytest.mark.parametrize(("target", "deadline_s"), [("GW", 5.0), ("gw-b", 0.0), ("gw-b", 601.0)])

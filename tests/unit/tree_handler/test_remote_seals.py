@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tree_handler.asked_before import DRIFT, SLACK_S, WINDOW, AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
-from tree_handler.remote_message import Query, ResourceRequest, ResourceResponse, opened, sealed
+from tree_handler.remote_message import Query, opened, sealed
 from tree_handler.remote_query import MAX_OF_ASKER, Answered, Execute, Publication, RemoteQueries
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals, UnprovenError
 
 PUT = ResourceRequest("PUT", ("valve",), payload=b"1", identity="psk:operator", roles=("operator",))
@@ -139,7 +140,10 @@ def test_no_query_of_a_life_that_is_over_is_executed() -> None:
 def test_an_answer_is_that_of_the_gateway_that_was_asked() -> None:
     a, b, liar = gateway("gw-a"), gateway("gw-b"), gateway("gw-liar")
     execute = take(b, asked(a))
-    body, signature = opened("answer", liar.answer(execute, ResourceResponse(0x45, b"off")).payload)
+    claimed = take(liar, gateway("gw-a").ask("gw-liar", PUT, 100.0, DEADLINE_S, 1)[1])
+    answer = liar.answer(claimed, ResourceResponse(0x45, b"off"))
+    assert answer is not None
+    body, signature = opened("answer", answer.payload)
     as_b = msgpack.packb({**msgpack.unpackb(body), "r": "gw-b"})
     for payload in (as_b, sealed(as_b, signature)):
         with pytest.raises(UnprovenError, match="gw-b"):
