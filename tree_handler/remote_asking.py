@@ -62,12 +62,14 @@ class Answered:
         correlation: of the query.
         response: what came of it.
         goes_on: it is a subscription, and others will follow.
+        replaced: the query of that subscription whose place it took; empty for none.
 
     """
 
     correlation: str
     response: ResourceResponse
     goes_on: bool = False
+    replaced: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class TimedOut:
     correlation: str
 
 
-class _Waiting:
+class _Unanswered:
     """One query that waits for answers."""
 
     __slots__ = ("is_answered", "lease", "number", "peer", "target", "until")
@@ -112,7 +114,7 @@ class Outstanding:
         self._most = most
         self._most_of_peer = most_of_peer
         self._most_subscriptions = most_subscriptions
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _Unanswered] = {}
         self._due: Deadlines[str] = Deadlines()
         self._of_peer: dict[Hashable, int] = {}
         self._unanswered = 0
@@ -149,13 +151,13 @@ class Outstanding:
         self, correlation: str, target: str, now: float, deadline_s: float, peer: Hashable = None
     ) -> None:
         """One more is asked, for which `check` was called."""
-        self._add(correlation, _Waiting(target, peer, None, 0.0), now + deadline_s)
+        self._add(correlation, _Unanswered(target, peer, None, 0.0), now + deadline_s)
 
     def subscribe(
         self, correlation: str, target: str, now: float, deadline_s: float, lease: Lease
     ) -> None:
         """The same for a subscription."""
-        waiting = _Waiting(target, None, lease, now + lease.duration_s)
+        waiting = _Unanswered(target, None, lease, now + lease.duration_s)
         self._add(correlation, waiting, now + deadline_s)
 
     def forget(self, correlation: str) -> str | None:
@@ -186,14 +188,16 @@ class Outstanding:
         if not goes_on or lease is None:
             self.forget(correlation)
             return Answered(correlation, answer.response)
+        replaced = ""
         if not waiting.is_answered:
             self._answered(waiting)
             self._due.set(correlation, waiting.until)
             before = self._subscribed.get(lease.subscription)
             if before is not None and before in self._waiting:
+                replaced = before
                 self._drop(before, self._waiting[before])
             self._subscribed[lease.subscription] = correlation
-        return Answered(correlation, answer.response, goes_on=True)
+        return Answered(correlation, answer.response, True, replaced)
 
     def next_timer(self) -> float:
         """When `handle_timer` is due; infinity while nothing waits."""
@@ -207,14 +211,14 @@ class Outstanding:
             over.append(TimedOut(correlation))
         return over
 
-    def _add(self, correlation: str, waiting: _Waiting, deadline: float) -> None:
+    def _add(self, correlation: str, waiting: _Unanswered, deadline: float) -> None:
         self._waiting[correlation] = waiting
         self._due.set(correlation, deadline)
         self._unanswered += 1
         if waiting.peer is not None:
             self._of_peer[waiting.peer] = self._of_peer.get(waiting.peer, 0) + 1
 
-    def _answered(self, waiting: _Waiting) -> None:
+    def _answered(self, waiting: _Unanswered) -> None:
         if waiting.is_answered:
             return
         waiting.is_answered = True
@@ -227,7 +231,7 @@ class Outstanding:
             else:
                 del self._of_peer[peer]
 
-    def _drop(self, correlation: str, waiting: _Waiting) -> None:
+    def _drop(self, correlation: str, waiting: _Unanswered) -> None:
         del self._waiting[correlation]
         self._due.drop(correlation)
         self._answered(waiting)

@@ -122,6 +122,10 @@ class AnswerCache:
         """How many there are."""
         return len(self._kept)
 
+    def __contains__(self, key: CacheKey) -> bool:
+        """Whether an answer is kept, fresh or not."""
+        return key in self._kept
+
     @property
     def held_bytes(self) -> int:
         """How much they take, about."""

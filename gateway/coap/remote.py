@@ -17,19 +17,20 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
-from gateway.coap.access import CoapAccess, Introduction
+from gateway.coap.access import Introduction
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.execution import QUERY_SEGMENT
-from gateway.coap.remote_exchange import Executor, RemoteExchange
-from gateway.coap.remote_forms import NotForOthersError, coap_response
+from gateway.coap.remote_exchange import Executor
+from gateway.coap.remote_forms import NotForOthersError, coap_response, no_answer
+from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked, leads_elsewhere, read
-from tree_handler.hierarchy import Membership
+from gateway.coap.remote_watching import RemoteWatching
 from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
 from tree_handler.remote_options import ETAG, LOCATION_PATH, value_of
 from tree_handler.remote_query import TooManyError
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote_watches import WatchKey
 
-DEADLINE_S: Final = 5.0
 HITS_MAX: Final = 1_024
 """Responses from the cache that are kept as they are sent, for the next who asks the same."""
 
@@ -44,28 +45,6 @@ class _Hit:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteParts:
-    """What remote requests are served with.
-
-    Attributes:
-        gateway_id: this gateway; its own record must be in ``members``.
-        members: who there is.
-        executor: executes a request on this gateway's own resources.
-        exchange: asks other gateways.
-        access: says who asks.
-        deadline_s: how long to wait for another gateway.
-
-    """
-
-    gateway_id: str
-    members: Membership
-    executor: Executor
-    exchange: RemoteExchange
-    access: CoapAccess
-    deadline_s: float = DEADLINE_S
-
-
 class RemoteAnswers:
     """Answers requests to resources of other gateways; see `gateway.coap.at_hand.AtHand`.
 
@@ -78,6 +57,7 @@ class RemoteAnswers:
     def __init__(self, parts: RemoteParts, cache: AnswerCache | None = None) -> None:
         self._parts = parts
         self.cache = AnswerCache() if cache is None else cache
+        self.watching = RemoteWatching(parts, self._observed)
         self._hits: dict[_HitKey, _Hit] = {}
         parts.access.tell_of_changes(self.forget)
 
@@ -88,28 +68,28 @@ class RemoteAnswers:
         if not leads_elsewhere(request):
             return None
         introduction = self._parts.access.introduction(peer)
-        hit_key = (request.code, introduction, request.options)
-        if not request.observe:
-            hit = self._hits.get(hit_key)
+        if not request.observe and not request.payload:
+            hit = self._hits.get((request.code, introduction, request.options))
             if hit is not None and now < hit.until:
                 self.cache.counters.hits += 1
                 return hit.response
         try:
             asked = read(request, introduction, self._parts.members)
+            return self._answered(asked, request, peer, now)
         except NotForOthersError as refused:
             return refused.response
-        if asked.is_many:
-            return CoapResponse(codes.BAD_REQUEST, (), b"several gateways")
-        if asked.records[0].id == self._parts.gateway_id:
-            return _Own(self._parts.executor, asked)
-        return self._of_another(asked, peer, now, hit_key)
 
     def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
-        return False
+        return self.watching.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
         """See `gateway.coap.at_hand.AtHand`."""
+        self.watching.ended(exchange)
+
+    def stop(self) -> None:
+        """Ask nothing any more."""
+        self.watching.stop()
 
     def forget(self) -> None:
         """Who may read what may be another matter now: keep nothing."""
@@ -121,21 +101,41 @@ class RemoteAnswers:
         self._hits.clear()
         self.cache.changed(target, path)
 
-    def _of_another(
-        self, asked: RemoteAsked, peer: CoapPeer, now: float, hit_key: _HitKey
+    def _answered(
+        self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later:
+        if asked.is_many:
+            raise NotForOthersError(codes.BAD_REQUEST, "several gateways")
         record = asked.records[0]
+        if record.id == self._parts.gateway_id:
+            if request.observe:
+                return self.watching.watcher(asked, request, None)
+            return _Own(self._parts.executor, asked)
         key = key_of(record.id, record.epoch, asked.request)
-        if key is not None:
-            found = self.cache.find(key, now)
-            if found is not None:
-                told, until = found.told(now)
-                response = coap_response(_known(told, asked.request))
-                if len(self._hits) >= HITS_MAX:
-                    self._hits.clear()
-                self._hits[hit_key] = _Hit(response, until)
-                return response
-        return _Single(self, self._parts, asked, key, peer)
+        if request.observe and key is not None:
+            watched = WatchKey(record.id, key.request)
+            if self.watching.core.has_room(watched):
+                return self.watching.watcher(asked, request, watched)
+        found = None if key is None else self.cache.find(key, now)
+        if found is None:
+            return _Single(self, self._parts, asked, key, peer)
+        told, until = found.told(now)
+        response = coap_response(_known(told, asked.request))
+        if not request.payload:
+            if len(self._hits) >= HITS_MAX:
+                self._hits.clear()
+            introduction = self._parts.access.introduction(peer)
+            self._hits[request.code, introduction, request.options] = _Hit(response, until)
+        return response
+
+    def _observed(self, watched: WatchKey, response: ResourceResponse) -> None:
+        """A resource is another one now: what is kept of it, too."""
+        record = self._parts.members.get(watched.target)
+        if record is not None:
+            key = CacheKey(watched.target, record.epoch, watched.request)
+            if key in self.cache:
+                self._hits.clear()
+                self.cache.take(key, response, asyncio.get_running_loop().time())
 
 
 class _Own:
@@ -183,7 +183,7 @@ class _Single:
 
         try:
             return self._parts.exchange.begin(
-                (record.id, record.epoch),
+                self._parts.life_of(record.id),
                 self._validating(),
                 self._parts.deadline_s,
                 told,
@@ -228,12 +228,6 @@ def located(response: ResourceResponse, asked: RemoteAsked) -> ResourceResponse:
     before = [one for one in response.options if one[0] < LOCATION_PATH]
     after = [one for one in response.options if one[0] >= LOCATION_PATH]
     return replace(response, options=(*before, *way, *after))
-
-
-def no_answer(gateway_id: str, deadline_s: float) -> CoapResponse:
-    """What an asker is told whom another gateway did not answer."""
-    why = f"{gateway_id} did not answer within {deadline_s:g} s"
-    return CoapResponse(codes.GATEWAY_TIMEOUT, (), why.encode())
 
 
 def too_many(full: TooManyError) -> CoapResponse:

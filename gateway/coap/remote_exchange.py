@@ -144,7 +144,8 @@ class RemoteExchange:
                     self._execute(action)
                 case Stop(key):
                     self._stop(key)
-                case Answered(correlation, response, goes_on):
+                case Answered(correlation, response, goes_on, replaced):
+                    self._waiting.pop(replaced, None)
                     self._tell(correlation, response, goes_on=goes_on)
                 case Publication():
                     self._send(action)

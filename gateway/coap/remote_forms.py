@@ -155,5 +155,11 @@ def tagged(response: ResourceResponse) -> ResourceResponse:
     )
 
 
+def no_answer(gateway_id: str, deadline_s: float) -> CoapResponse:
+    """What an asker is told whom another gateway did not answer."""
+    why = f"{gateway_id} did not answer within {deadline_s:g} s"
+    return CoapResponse(codes.GATEWAY_TIMEOUT, (), why.encode())
+
+
 def _number(option: Option) -> int:
     return option[0]

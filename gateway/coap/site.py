@@ -23,8 +23,9 @@ from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
-from gateway.coap.remote import RemoteAnswers, RemoteParts
+from gateway.coap.remote import RemoteAnswers
 from gateway.coap.remote_exchange import RemoteExchange, Send
+from gateway.coap.remote_parts import Reach, RemoteParts
 from gateway.coap.sensor_answers import PATH as SENSORS_PATH
 from gateway.coap.sensor_resources import SensorResources
 from gateway.coap.sensor_roll import SensorRoll
@@ -42,7 +43,7 @@ from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
 
 
-class Carrier(Protocol):
+class Carrier(Reach, Protocol):
     """Brings messages between gateways."""
 
     @property
@@ -130,9 +131,8 @@ class GatewaySite:
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
         queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
-        known = members.known
-        own = RemoteParts(gateway_id, known, self._execution, self._exchange, owner.access)
-        self._remote = RemoteAnswers(own)
+        known, reached = members.known, (self._execution, self._exchange, owner.access)
+        self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached, carrier))
         self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
         carrier.hand_to(self.receive)
 
@@ -190,6 +190,7 @@ class GatewaySite:
     async def stop(self) -> None:
         """End what is under way."""
         await self._fleet.stop()
+        self._remote.stop()
         await self._exchange.stop()
         await self._execution.stop()
         await self.directory.stop()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from gateway.links.link import Link
+from gateway.links.locator_part import LocatorPart
 from tree_handler.routing.direct import Direct, DirectCounters
-from tree_handler.routing.locator import Locator
 
 _TO: Final = b"$hedgerow/to"
 QUEUED_BYTES_MAX: Final = 4 << 20
@@ -21,9 +21,13 @@ Receive = Callable[[str, bytes], None]
 class DirectPart:
     """Messages for one gateway alone; a `Part`.
 
+    Attributes:
+        epoch_of: see `LocatorPart`.
+        tell_of_moves: see `LocatorPart`.
+
     Args:
         own_id: the node's gateway.
-        locator: knows where the others are.
+        locator: knows where the others are, and in which life.
         links: that are up, by number.
         flood: sends a message to all, for whose receiver no link is known.
 
@@ -34,11 +38,13 @@ class DirectPart:
     def __init__(
         self,
         own_id: str,
-        locator: Locator,
+        locator: LocatorPart,
         links: Mapping[int, Link],
         flood: Callable[[str, bytes], None],
     ) -> None:
-        self._core = Direct(own_id, locator)
+        self._core = Direct(own_id, locator.locator)
+        self.epoch_of = locator.epoch_of
+        self.tell_of_moves = locator.tell_of_moves
         self._links = links
         self._flood = flood
         self._receive: Receive | None = None

@@ -113,7 +113,7 @@ class TreeNode:
         self._parts = Parts()
         own = (credentials.gateway_id, credentials.epoch)
         self.locator = LocatorPart(own, lambda: self.tree.forwarding, self.send)
-        self.direct = DirectPart(own[0], self.locator.locator, self.links, self._flood)
+        self.direct = DirectPart(own[0], self.locator, self.links, self._flood)
         self._parts.add_all(self.locator, self.direct)
         self.pairing = Pairing(
             credentials.gateway_id,

@@ -1,0 +1,222 @@
+"""CoAP sites of two gateways in one process, joined by a function, for tests of remote queries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import aiocoap
+from aiocoap import resource
+from aiocoap.numbers.codes import Code
+from aiocoap.numbers.optionnumbers import OptionNumber
+
+from coap_engine.message import CoapPeer
+from dtls.keystore import Keystore
+from gateway.coap.access import CoapAccess, Introduction
+from gateway.coap.execution import LocalExecution
+from gateway.coap.remote import RemoteAnswers
+from gateway.coap.remote_exchange import RemoteExchange
+from gateway.coap.remote_parts import RemoteParts
+from gateway.coap.server import CoapListener, CoapServer
+from gateway.policy.action import Where
+from gateway.policy.policy import Policy, PolicyRules
+from tests.policies import open_access
+from tree_handler.hierarchy import MemberRecord, Membership
+from tree_handler.remote_query import RemoteQueries
+
+PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
+NORTH = "q/campus/north/gw-north"
+TRUSTING = PolicyRules(vouched={"*": frozenset({"operator"})})
+
+
+class Probe(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """A resource that shows what reaches it, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = b"21.5"
+        self.seen: list[Any] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.reached = asyncio.Event()
+
+    async def render_get(self, request: Any) -> Any:
+        self.seen.append(request)
+        self.reached.set()
+        await self.hold.wait()
+        match request.opt.uri_query:
+            case ("fail",):
+                raise ZeroDivisionError
+            case ("huge",):
+                return aiocoap.Message(payload=bytes(70_000))
+            case ("large",):
+                return aiocoap.Message(payload=b"0123456789" * 500, content_format=42)
+        if request.opt.accept == 60:
+            raise aiocoap.error.NotAcceptable
+        return aiocoap.Message(payload=self.value, content_format=0)
+
+    async def render_put(self, request: Any) -> Any:
+        self.seen.append(request)
+        self.value = request.payload
+        return aiocoap.Message(code=Code.CHANGED)
+
+    async def render_post(self, request: Any) -> Any:
+        self.seen.append(request)
+        made = aiocoap.Message(code=Code.CREATED, payload=request.payload[::-1])
+        made.opt.location_path = ("probe", "1")
+        made.opt.location_query = ("v=1",)
+        return made
+
+    async def render_fetch(self, request: Any) -> Any:
+        return self._named("FETCH", request)
+
+    async def render_patch(self, request: Any) -> Any:
+        return self._named("PATCH", request)
+
+    async def render_ipatch(self, request: Any) -> Any:
+        return self._named("iPATCH", request)
+
+    def _named(self, method: str, request: Any) -> Any:
+        self.seen.append(request)
+        payload = f"{method} ".encode() + request.payload
+        return aiocoap.Message(code=Code.CHANGED, payload=payload)
+
+    async def render_delete(self, request: Any) -> Any:
+        self.seen.append(request)
+        return aiocoap.Message(code=Code.DELETED)
+
+
+class Introducing(CoapAccess):
+    """Says who a test wants to be."""
+
+    asker: Introduction = ("psk:operator", ("operator",))
+
+    def introduction(self, peer: CoapPeer) -> Introduction:
+        return self.asker
+
+
+class Node:
+    """One gateway's CoAP side."""
+
+    def __init__(
+        self,
+        gateway_id: str,
+        fleet: Fleet,
+        *,
+        policy: PolicyRules,
+        deadline_s: float,
+        max_outstanding: int,
+    ) -> None:
+        self.site = resource.Site()
+        self.probe = Probe()
+        self.site.add_resource(["probe"], self.probe)
+        self.site.add_resource([".well-known", "core"], resource.WKCResource(self.links))
+        members = Membership()
+        for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
+            members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
+        place = PLACES[gateway_id]
+        self.access = Introducing(Policy(policy, Where(gateway_id, *place)))
+        execution = LocalExecution(self.site, gateway_id, self.access)
+        queries = RemoteQueries(gateway_id, 1, max_outstanding=max_outstanding)
+        self.exchange = RemoteExchange(queries, fleet.send, execution)
+        self.remote = RemoteAnswers(
+            RemoteParts(
+                *(gateway_id, members, execution, self.exchange, self.access),
+                *(fleet, deadline_s),
+            )
+        )
+
+    @property
+    def asker(self) -> Introduction:
+        return self.access.asker
+
+    @asker.setter
+    def asker(self, asker: Introduction) -> None:
+        self.access.asker = asker
+
+    def links(self) -> Any:
+        return self.site.get_resources_as_linkheader()
+
+
+class Fleet:
+    """gw-root, asked over CoAP, and gw-north behind it; gw-dead has a record and no process."""
+
+    def __init__(
+        self,
+        *,
+        policy: PolicyRules = TRUSTING,
+        deadline_s: float = 30.0,
+        max_outstanding: int = 8,
+    ) -> None:
+        self.published: list[str] = []
+        self.epochs: dict[str, int | None] = dict.fromkeys(PLACES, 1)
+        self.tell_moved: list[Callable[[float], None]] = []
+        self.nodes = {
+            name: Node(
+                name,
+                self,
+                policy=policy,
+                deadline_s=deadline_s,
+                max_outstanding=max_outstanding,
+            )
+            for name in ("gw-root", "gw-north")
+        }
+        self.root, self.north = self.nodes["gw-root"], self.nodes["gw-north"]
+
+    def epoch_of(self, gateway_id: str) -> int | None:
+        return self.epochs.get(gateway_id)
+
+    def tell_of_moves(self, told: Callable[[float], None]) -> None:
+        self.tell_moved.append(told)
+
+    def send(self, _receiver: str, topic: str, payload: bytes) -> None:
+        self.published.append(topic)
+        for node in self.nodes.values():
+            if topic in node.exchange.queries.topics:
+                asyncio.get_running_loop().call_soon(node.exchange.receive, topic, payload)
+
+
+Ask = Callable[..., Coroutine[Any, Any, Any]]
+
+
+@contextlib.asynccontextmanager
+async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
+    """Serve gw-root over CoAP on loopback; yields a function that sends it a request."""
+    server = CoapServer(
+        fleet.root.site,
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
+        keystore=Keystore({}),
+        access=open_access(),  # so that the checks behind it are what decides here
+        at_hand=(fleet.root.remote,),
+    )
+    await server.start()
+    fleet.served = server
+    fleet.client = client = await aiocoap.Context.create_client_context(transports=["simple6"])
+
+    async def ask(method: str, path: str, payload: bytes = b"", **options: Any) -> Any:
+        message = aiocoap.Message(
+            code=getattr(Code, method),
+            uri=f"coap://127.0.0.1:{server.coap_port}/{path}",
+            payload=payload,
+        )
+        for name, value in options.items():
+            if name == "hop_limit":
+                message.opt.add_option(OptionNumber.HOP_LIMIT.create_option(value=value))
+            else:
+                setattr(message.opt, name, value)
+        return await client.request(message).response
+
+    try:
+        yield ask
+    finally:
+        await client.shutdown()
+        await server.stop()
+        for node in fleet.nodes.values():
+            await node.exchange.stop()
+
+
+def shown(response: Any) -> tuple[str, bytes]:
+    return response.code.dotted, response.payload

@@ -1,0 +1,164 @@
+"""Goal: a change of another gateway's resource reaches all who observe it, and comes over once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiocoap
+import pytest
+from aiocoap import resource
+from aiocoap.numbers.codes import Code
+from remote_fleet import NORTH, Fleet, asking, shown
+
+from gateway.policy.action import Where
+from gateway.policy.policy import Policy, PolicyRules
+
+
+class Gauge(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped
+    """A value that tells of its changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = b"1"
+        self.count = 0
+
+    async def render_get(self, _request: Any) -> Any:
+        return aiocoap.Message(payload=self.value, content_format=0, max_age=5)
+
+    def set(self, value: bytes) -> None:
+        self.value = value
+        self.updated_state()
+
+    def update_observation_count(self, newcount: int) -> None:
+        self.count = newcount
+
+
+class Observer:
+    """One who observes, and all that it was told."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self.told: list[tuple[str, bytes]] = []
+        self._task = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        self.told.append(shown(await self._request.response))
+        with contextlib.suppress(aiocoap.error.NotObservable, aiocoap.error.ObservationCancelled):
+            async for response in self._request.observation:
+                self.told.append(shown(response))
+
+    def cancel(self) -> None:
+        if not self._request.observation.cancelled:
+            self._request.observation.cancel()
+        self._task.cancel()
+
+
+async def told(observers: list[Observer], value: tuple[str, bytes]) -> None:
+    async with asyncio.timeout(10):
+        while any(value not in one.told for one in observers):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def gauge() -> AsyncIterator[tuple[Fleet, Gauge, Callable[[int], list[Observer]]]]:
+    """A value of gw-north, and how to have so many observe it at gw-root."""
+    fleet, gauge = Fleet(), Gauge()
+    fleet.north.site.add_resource(["gauge"], gauge)
+    fleet.root.site.add_resource(["gauge"], gauge)
+    observers: list[Observer] = []
+    async with asking(fleet):
+
+        def observe(count: int, path: str = f"{NORTH}/gauge") -> list[Observer]:
+            uri = f"coap://127.0.0.1:{fleet.served.coap_port}/{path}"
+            more = [
+                Observer(fleet.client.request(aiocoap.Message(code=Code.GET, uri=uri, observe=0)))
+                for _ in range(count)
+            ]
+            observers.extend(more)
+            return more
+
+        yield fleet, gauge, observe
+        for one in observers:
+            one.cancel()
+
+
+async def test_a_change_goes_over_the_tree_once_however_many_observe(gauge: Any) -> None:
+    fleet, value, observe = gauge
+    observers = observe(5)
+    await told(observers, ("2.05", b"1"))
+    assert fleet.published == ["$hedgerow/query/gw-north", "$hedgerow/reply/gw-root"]
+    value.set(b"2")
+    await told(observers, ("2.05", b"2"))
+    assert fleet.published[2:] == ["$hedgerow/reply/gw-root"]
+    late = observe(1)
+    await told(late, ("2.05", b"2"))
+    assert len(fleet.published) == 3
+
+
+async def test_when_the_last_observer_goes_the_target_is_told(gauge: Any) -> None:
+    fleet, value, observe = gauge
+    one, other = observe(2)
+    await told([one, other], ("2.05", b"1"))
+    assert value.count == 1
+    for exchange in list(fleet.served._answers._open):
+        fleet.served._answers.ended(exchange)
+        await asyncio.sleep(0)
+    while value.count:
+        await asyncio.sleep(0)
+    assert fleet.published[-1] == "$hedgerow/cancel/gw-north"
+    assert len(fleet.root.remote.watching.core) == 0
+    assert not fleet.root.remote.watching._watchers
+    assert not fleet.root.remote.watching._by_exchange
+    assert not fleet.root.exchange._waiting
+
+
+async def test_an_observation_goes_on_after_the_target_was_in_another_life(gauge: Any) -> None:
+    fleet, value, observe = gauge
+    observers = observe(1)
+    await told(observers, ("2.05", b"1"))
+    value.value = b"3"  # as after a restart, when nobody is told
+    fleet.epochs["gw-north"] = 2
+    for moved in fleet.tell_moved:
+        moved(asyncio.get_running_loop().time())
+    await told(observers, ("2.05", b"3"))
+    value.set(b"4")
+    await told(observers, ("2.05", b"4"))
+    assert fleet.published.count("$hedgerow/query/gw-north") == 2
+
+
+async def test_what_is_no_longer_allowed_at_the_target_ends_with_the_reason(gauge: Any) -> None:
+    fleet, _, observe = gauge
+    observers = observe(1)
+    await told(observers, ("2.05", b"1"))
+    nobody = PolicyRules(vouched={"*": frozenset()})
+    fleet.north.access.follow(Policy(nobody, Where("gw-north", "campus", "north")))
+    await told(observers, ("4.03", b"psk:operator (no role) may not GET this"))
+
+
+async def test_what_is_no_longer_there_ends_with_the_reason(gauge: Any) -> None:
+    fleet, value, observe = gauge
+    observers = observe(1)
+    await told(observers, ("2.05", b"1"))
+    value.updated_state(aiocoap.Message(code=Code.NOT_FOUND, payload=b"removed"))
+    await told(observers, ("4.04", b"removed"))
+    assert len(fleet.root.remote.watching.core) == 0
+
+
+async def test_a_resource_of_this_gateway_is_observed_by_its_long_name_too(gauge: Any) -> None:
+    fleet, value, observe = gauge
+    observers = observe(1, "q/-/-/gw-root/gauge")
+    await told(observers, ("2.05", b"1"))
+    value.set(b"2")
+    await told(observers, ("2.05", b"2"))
+    assert fleet.published == []
+
+
+async def test_what_cannot_be_observed_is_answered_once() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        response = await ask("GET", f"{NORTH}/probe", observe=0)
+    assert (shown(response), response.opt.observe) == (("2.05", b"21.5"), None)
+    assert len(fleet.root.remote.watching.core) == 0
