@@ -43,7 +43,7 @@ async def serve(
         coaps=at.get("coaps"),
         keystore=files.keystore,
         access=access,
-        rules=CoapRules(limits.engine, limits.dtls, devices.contexts, files.coap_tls),
+        rules=CoapRules(limits.engine, limits.dtls, devices.contexts, files.coap_tls, site.router),
         at_hand=site.at_hand,
     )
     try:

@@ -16,10 +16,11 @@ from coap_engine.message import CoapPeer
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.execution import LocalExecution
+from gateway.coap.forward_proxy import ForwardProxy
 from gateway.coap.remote import RemoteAnswers
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.remote_parts import RemoteParts
-from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
@@ -47,6 +48,10 @@ class Probe(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
         self.reached.set()
         await self.hold.wait()
         match request.opt.uri_query:
+            case ("aged",):
+                return aiocoap.Message(payload=self.value, content_format=0, max_age=10)
+            case ("stale",):
+                return aiocoap.Message(payload=self.value, content_format=0, max_age=0)
             case ("fail",):
                 raise ZeroDivisionError
             case ("huge",):
@@ -113,7 +118,7 @@ class Node:
         self.probe = Probe()
         self.site.add_resource(["probe"], self.probe)
         self.site.add_resource([".well-known", "core"], resource.WKCResource(self.links))
-        members = Membership()
+        members = self.members = Membership()
         for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
         place = PLACES[gateway_id]
@@ -191,6 +196,7 @@ async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
         keystore=Keystore({}),
         access=open_access(),  # so that the checks behind it are what decides here
         at_hand=(fleet.root.remote,),
+        rules=CoapRules(router=ForwardProxy("gw-root", fleet.root.members)),
     )
     await server.start()
     fleet.served = server

@@ -116,6 +116,7 @@ class AnswerCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._kept: dict[CacheKey, CachedAnswer] = {}
+        self._changed_s: dict[str, float] = {}
         self._of_path: dict[tuple[str, tuple[str, ...]], set[CacheKey]] = {}
 
     def __len__(self) -> int:
@@ -167,6 +168,8 @@ class AnswerCache:
         age_s = max_age_s(response.options)
         if response.code != CONTENT or age_s is None:
             return response
+        if asked_s <= self._changed_s.get(key.target, -math.inf):
+            return response
         taken = len(response.payload) + len(key.request.payload) + OVERHEAD_BYTES
         if taken > self._max_bytes // 4:
             return response
@@ -178,8 +181,12 @@ class AnswerCache:
         self._of_path.setdefault((key.target, key.request.path), set()).add(key)
         return response
 
-    def changed(self, target: str, path: tuple[str, ...]) -> None:
-        """A resource may be another one now: somebody wrote to it (RFC 7252, section 5.6)."""
+    def changed(self, target: str, path: tuple[str, ...], now: float) -> None:
+        """A resource may be another one now: somebody wrote to it (RFC 7252, section 5.6).
+
+        What was asked of that gateway before is not kept either, though it comes later.
+        """
+        self._changed_s[target] = now
         for key in list(self._of_path.get((target, path), ())):
             self._drop(key)
 

@@ -99,7 +99,7 @@ class RemoteAnswers:
     def changed(self, target: str, path: tuple[str, ...]) -> None:
         """Somebody wrote to a resource."""
         self._hits.clear()
-        self.cache.changed(target, path)
+        self.cache.changed(target, path, asyncio.get_running_loop().time())
 
     def _answered(
         self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float

@@ -22,7 +22,7 @@ from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
 from gateway.coap.access import CoapAccess
-from gateway.coap.answers import Answers, RequestAnswers
+from gateway.coap.answers import Answers, RequestAnswers, Router, serve_here
 from gateway.coap.at_hand import AtHand
 from gateway.coap.credentials import DtlsCredentials
 from gateway.coap.handshake_log import HandshakeLog
@@ -72,6 +72,7 @@ class CoapRules:
         dtls: how many sessions there may be.
         oscore: devices that protect their requests themselves, by kid and kid context.
         tls: what is presented over DTLS, and whose certificates are taken; None for keys alone.
+        router: says what a request is that names who is to answer it.
 
     """
 
@@ -79,6 +80,7 @@ class CoapRules:
     dtls: EndpointLimits = DTLS_LIMITS
     oscore: OscoreContexts = field(default_factory=dict)
     tls: Tls | None = None
+    router: Router = serve_here
 
 
 DEFAULT_RULES = CoapRules()
@@ -203,7 +205,7 @@ class CoapServer:
         at_hand: Sequence[AtHand] = (),
     ) -> None:
         self._access = access
-        self._answers = Answers(site, access, at_hand, self._remote_of)
+        self._answers = Answers(site, access, at_hand, self._remote_of, router=rules.router)
         self._asked = (coap, coaps)
         self._keystore = keystore
         self._rules = rules

@@ -20,6 +20,7 @@ from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
 from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
+from gateway.coap.forward_proxy import ForwardProxy
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
@@ -88,6 +89,9 @@ class GatewaySite:
         drain: what a POST to ``/drain`` begins.
         clients: the broker's, of which ``/clients`` tells.
 
+    Attributes:
+        router: passes on to other gateways what names them.
+
     """
 
     def __init__(
@@ -132,6 +136,7 @@ class GatewaySite:
         queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
         known, reached = members.known, (self._execution, self._exchange, owner.access)
+        self.router = ForwardProxy(gateway_id, known)
         self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached, carrier))
         self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
         carrier.hand_to(self.receive)

@@ -273,3 +273,45 @@ async def test_status_is_json_of_what_the_gateway_says() -> None:
         assert (await ask("GET", "status", accept=60)).code == Code.NOT_ACCEPTABLE
         links = await ask("GET", ".well-known/core?rt=hedgerow.status")
     assert links.payload == b'</status>;ct="50";rt="hedgerow.status"'
+
+
+# -- what is kept ---------------------------------------------------------------------------------
+
+
+async def test_what_is_fresh_is_answered_without_asking_again() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        first = await ask("GET", f"{NORTH}/probe?aged")
+        again = await ask("GET", f"{NORTH}/probe?aged")
+        known = await ask("GET", f"{NORTH}/probe?aged", etags=[first.opt.etag])
+    assert shown(again) == shown(first) == ("2.05", b"21.5")
+    assert again.opt.max_age in (9, 10)
+    assert shown(known) == ("2.03", b"")
+    assert len(fleet.north.probe.seen) == 1
+
+
+async def test_what_somebody_wrote_is_read_anew() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        await ask("GET", f"{NORTH}/probe?aged")
+        await ask("PUT", f"{NORTH}/probe", b"on")
+        assert shown(await ask("GET", f"{NORTH}/probe?aged")) == ("2.05", b"on")
+
+
+async def test_what_one_may_read_is_kept_from_another() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert shown(await ask("GET", f"{NORTH}/probe?aged")) == ("2.05", b"21.5")
+        fleet.root.asker = ("psk:guest", ())
+        assert (await ask("GET", f"{NORTH}/probe?aged")).code == Code.FORBIDDEN
+        fleet.root.asker = (None, ("operator",))
+        await ask("GET", f"{NORTH}/probe?aged")
+    assert len(fleet.north.probe.seen) == 2
+
+
+async def test_what_is_no_longer_fresh_is_validated_and_its_body_stays_where_it_is() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        await ask("GET", f"{NORTH}/probe?stale")
+        assert shown(await ask("GET", f"{NORTH}/probe?stale")) == ("2.05", b"21.5")
+    assert fleet.root.remote.cache.counters.validated == 1
