@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from gateway.links.direct_part import DirectPart
 from gateway.links.exchange import Exchange
 from gateway.links.link import Link
 from gateway.links.locator_part import LocatorPart
@@ -42,6 +43,10 @@ class ReportedNode(Protocol):
         """Whom it reaches."""
 
     @property
+    def direct(self) -> DirectPart:
+        """What it brought to one gateway alone."""
+
+    @property
     def log(self) -> MessageLog:
         """What it keeps."""
 
@@ -66,6 +71,7 @@ def report(node: ReportedNode, now: float) -> dict[str, Any]:
         "neighbours": _neighbours(node, now),
         "last_change": {"time_s": changed_at_s, "why": why},
         "counters": asdict(replication.counters) | dict(tree.counters) | node.exchange.counters,
+        "direct": asdict(node.direct.counters),
         "have": {
             f"{origin}/{epoch}": numbers.count()
             for (origin, epoch), numbers in replication.have.items()

@@ -1,0 +1,195 @@
+"""Goal: clients that others wrote read, write and observe a gateway two and four hops away.
+
+Method: five gateways in a line, in one process; clients talk to the first. What a hop is counts
+links: gw-2 is two away, gw-4 four.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiocoap
+import pytest
+from aiocoap.numbers.codes import Code
+
+TESTS = Path(__file__).parents[1]
+NODE = Path(__file__).parent / "node_coap"
+LIMIT_S = 60
+LIBCOAP = pytest.mark.peer("coap-client-notls", "libcoap3-bin")
+AWAY = pytest.mark.parametrize("target", ["gw-2", "gw-4"])
+
+
+def started(folder: Path, mode: str) -> tuple[subprocess.Popen[str], list[int]]:
+    """The process, and the ports for CoAP."""
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(TESTS / "remote_chain.py"), str(folder), mode],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, (folder / "log.txt").read_text()
+    return process, json.loads(line)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Where gw-0 takes CoAP."""
+    process, ports = started(tmp_path_factory.mktemp("chain"), "flood")
+    yield ports[0]
+    process.communicate("", LIMIT_S)
+
+
+def libcoap(*arguments: str) -> str:
+    """What libcoap's client printed."""
+    done = subprocess.run(
+        ["coap-client-notls", "-B", "10", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return (done.stdout + done.stderr).strip()
+
+
+@LIBCOAP
+@AWAY
+def test_libcoap_reads_and_writes_by_the_long_name(port: int, target: str) -> None:
+    valve = f"coap://127.0.0.1:{port}/q/-/-/{target}/sensors/valve"
+    assert json.loads(libcoap(valve))[0]["bn"] == f"{target}/"
+    for value in ("1", "0"):
+        assert libcoap("-m", "put", "-t", "0", "-e", value, valve) == ""
+        assert libcoap("-A", "0", valve) == f"{value}.0"
+    assert libcoap("-m", "put", "-t", "0", "-e", "7", valve).startswith("4.00")
+
+
+@LIBCOAP
+@AWAY
+def test_libcoap_has_the_first_gateway_as_its_proxy(port: int, target: str) -> None:
+    proxy = ("-P", f"coap://127.0.0.1:{port}")
+    assert libcoap("-A", "0", *proxy, f"coap://{target}/sensors/valve") == "0.0"
+    assert libcoap("-H", "1", *proxy, f"coap://{target}/sensors/valve").startswith("5.08")
+    assert libcoap(*proxy, "coap://example.net/sensors/valve").startswith("5.05")
+
+
+@LIBCOAP
+def test_libcoap_observes_four_hops_away(port: int) -> None:
+    valve = f"coap://127.0.0.1:{port}/q/-/-/gw-4/sensors/valve"
+    observer = subprocess.Popen(
+        ["stdbuf", "-oL", "coap-client-notls", "-s", "30", "-w", "-A", "0", valve],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert observer.stdout is not None
+    try:
+        told = []
+        for value in ("1", "0"):
+            told.append(observer.stdout.readline().strip())
+            libcoap("-m", "put", "-t", "0", "-e", value, valve)
+        told.append(observer.stdout.readline().strip())
+        assert told == ["0.0", "1.0", "0.0"]
+    finally:
+        observer.terminate()
+        observer.wait(LIMIT_S)
+
+
+@AWAY
+async def test_aiocoap_registers_in_blocks_reads_in_blocks_and_follows_the_location(
+    port: int, target: str
+) -> None:
+    client = await aiocoap.Context.create_client_context(transports=["simple6"])
+    base = f"coap://127.0.0.1:{port}"
+
+    async def ask(
+        code: Code, path: str, payload: bytes = b"", **options: object
+    ) -> aiocoap.Message:
+        message = aiocoap.Message(code=code, uri=f"{base}/{path}", payload=payload)
+        for name, value in options.items():
+            setattr(message.opt, name, value)
+        return await client.request(message).response
+
+    links = ",".join(f'</many/{number}>;rt="t{number}"' for number in range(800)).encode()
+    try:
+        rd = f"q/-/-/{target}/rd?ep=many&base=coap://h"
+        made = await ask(Code.POST, rd, links, content_format=40)
+        assert made.code == Code.CREATED
+        location = "/".join(made.opt.location_path)
+        assert location.startswith(f"q/-/-/{target}/rd/")
+        whole = await ask(Code.GET, location)
+        assert whole.payload == links
+        known = await ask(Code.GET, location, etags=[whole.opt.etag])
+        assert (known.code, known.payload) == (Code.VALID, b"")
+        assert (await ask(Code.DELETE, location)).code == Code.DELETED
+        assert (await ask(Code.GET, location)).code == Code.NOT_FOUND
+        found = await ask(
+            Code.FETCH, f"q/-/-/{target}/sensors", b'[{"n":"valve"}]', content_format=320
+        )
+        assert json.loads(found.payload)[0]["n"] == "valve"
+        large = await ask(Code.PUT, f"q/-/-/{target}/sensors/valve", bytes(70_000))
+        assert large.code == Code.REQUEST_ENTITY_TOO_LARGE
+    finally:
+        await client.shutdown()
+
+
+@AWAY
+def test_node_coap_reads_and_observes(port: int, target: str) -> None:
+    if shutil.which("node") is None or not (NODE / "node_modules" / "coap").is_dir():
+        missing = f"Node's coap is not installed: npm ci --prefix {NODE.name}"
+        if os.environ.get("CI"):
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+
+    def node(**asked: object) -> list[str]:
+        return ["node", str(NODE / "client.js"), json.dumps({"port": port, **asked})]
+
+    path = f"/q/-/-/{target}/sensors/valve"
+    observer = subprocess.Popen(
+        node(method="GET", path=path, accept=0, observe=True),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert observer.stdin is not None
+    assert observer.stdout is not None
+
+    def told() -> bytes:
+        return base64.b64decode(json.loads(observer.stdout.readline())["payload"])
+
+    try:
+        assert told() == b"0.0"
+        for value in (b"1", b"0"):
+            payload = base64.b64encode(value).decode()
+            put = node(method="PUT", path=path, format=0, payload=payload)
+            done = subprocess.run(put, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+            assert json.loads(done.stdout)["code"] == "2.04"
+            assert told() == value + b".0"
+    finally:
+        observer.stdin.close()
+        observer.wait(LIMIT_S)
+
+
+@LIBCOAP
+@pytest.mark.parametrize("mode", ["topic"])
+def test_requests_go_to_their_target_alone_in_other_modes_too(tmp_path: Path, mode: str) -> None:
+    process, ports = started(tmp_path, mode)
+    try:
+        valve = f"coap://127.0.0.1:{ports[0]}/q/-/-/gw-4/sensors/valve"
+        assert libcoap("-A", "0", valve) == "0.0"
+        status = json.loads(libcoap(f"coap://127.0.0.1:{ports[2]}/status"))
+        assert status["direct"]["passed_on"] == 2
+        status = json.loads(libcoap(f"coap://127.0.0.1:{ports[0]}/status"))
+        assert (status["direct"]["sent"], status["direct"]["flooded"]) == (1, 0)
+    finally:
+        process.communicate("", LIMIT_S)
