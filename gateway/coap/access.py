@@ -106,6 +106,10 @@ class CoapAccess:
         known = self._of(peer)
         return not self._decide(known, request).is_public
 
+    def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
+        """Whether a peer may do something, here or at the gateway that the path leads to."""
+        return self.may(self._of(peer).principal, method, path).is_allowed
+
     def introduction(self, peer: CoapPeer) -> Introduction:
         """How another gateway is told who a peer is; see `introduced`."""
         return self._of(peer).introduction

@@ -21,10 +21,17 @@ from gateway.coap.access import Introduction
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.execution import QUERY_SEGMENT
 from gateway.coap.remote_exchange import Executor
-from gateway.coap.remote_forms import NotForOthersError, coap_response, no_answer
+from gateway.coap.remote_forms import (
+    NotForOthersError,
+    coap_response,
+    diagnostic_of,
+    no_answer,
+)
+from gateway.coap.remote_gathering import gather
 from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked, leads_elsewhere, read
 from gateway.coap.remote_watching import RemoteWatching
+from tree_handler.hierarchy import MemberRecord
 from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
 from tree_handler.remote_options import ETAG, LOCATION_PATH, value_of
 from tree_handler.remote_query import TooManyError
@@ -105,7 +112,7 @@ class RemoteAnswers:
         self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later:
         if asked.is_many:
-            raise NotForOthersError(codes.BAD_REQUEST, "several gateways")
+            return gather(self._parts, asked, peer, self._ask_one)
         record = asked.records[0]
         if record.id == self._parts.gateway_id:
             if request.observe:
@@ -127,6 +134,44 @@ class RemoteAnswers:
             introduction = self._parts.access.introduction(peer)
             self._hits[request.code, introduction, request.options] = _Hit(response, until)
         return response
+
+    def _ask_one(
+        self,
+        record: MemberRecord,
+        request: ResourceRequest,
+        peer: CoapPeer,
+        told: Callable[[ResourceResponse | None], None],
+    ) -> Callable[[], None]:
+        """One of many is asked; see `gateway.coap.remote_gathering.AskOne`."""
+        loop = asyncio.get_running_loop()
+        if record.id == self._parts.gateway_id:
+            return self._parts.executor.begin(
+                request, "", lambda response, _goes_on: _soon(loop, told, response)
+            )
+        key, now = key_of(record.id, record.epoch, request), loop.time()
+        found = None if key is None else self.cache.find(key, now)
+        if found is not None:
+            handle = loop.call_soon(told, found.told(now)[0])
+            return handle.cancel
+
+        def took(response: ResourceResponse | None, _goes_on: bool) -> None:
+            if response is not None and key is not None:
+                response = self.cache.take(key, response, now)
+            told(response)
+
+        if key is not None:
+            request = replace(request, options=self.cache.validator(key))
+        try:
+            return self._parts.exchange.begin(
+                self._parts.life_of(record.id),
+                request,
+                self._parts.deadline_s,
+                took,
+                peer=peer.host,
+            )
+        except TooManyError as full:
+            refused = diagnostic_of(codes.SERVICE_UNAVAILABLE, str(full))
+            return loop.call_soon(told, refused).cancel
 
     def _observed(self, watched: WatchKey, response: ResourceResponse) -> None:
         """A resource is another one now: what is kept of it, too."""
@@ -234,6 +279,14 @@ def too_many(full: TooManyError) -> CoapResponse:
     """What an asker is told for whom no more can be asked now; when to try again is Max-Age."""
     max_age = (option_numbers.MAX_AGE, encode_uint(max(1, math.ceil(full.retry_after_s))))
     return CoapResponse(codes.SERVICE_UNAVAILABLE, (max_age,), str(full).encode())
+
+
+def _soon(
+    loop: asyncio.AbstractEventLoop,
+    told: Callable[[ResourceResponse | None], None],
+    response: ResourceResponse,
+) -> None:
+    loop.call_soon(told, response)
 
 
 def _nothing() -> None:

@@ -155,6 +155,11 @@ def tagged(response: ResourceResponse) -> ResourceResponse:
     )
 
 
+def diagnostic_of(code: int, why: str) -> ResourceResponse:
+    """An error with a text for people (RFC 7252, section 5.5.2)."""
+    return ResourceResponse(code, why.encode())
+
+
 def no_answer(gateway_id: str, deadline_s: float) -> CoapResponse:
     """What an asker is told whom another gateway did not answer."""
     why = f"{gateway_id} did not answer within {deadline_s:g} s"
