@@ -149,7 +149,8 @@ class GatewaySite:
     @property
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
-        return (self._fleet, *self._own, self._remote)
+        # It knows at a glance what is its own, which the others would read to the end.
+        return (self._remote, self._fleet, *self._own)
 
     @property
     def queries(self) -> QueryCounters:
