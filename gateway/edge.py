@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.coap.server import CoapCounts, CoapServer
 from gateway.expiry import ExpiryWatch
 from gateway.sensors.sampler import Sampler
 from resource_directory.registry import Registry
-from tree_handler.remote_query import QueryCounters
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class GatewayEdge:
         coap: serves CoAP.
         registry: who has registered at the Resource Directory, this gateway included.
         expiry: when certificates end.
-        queries: what became of requests to and from other gateways.
+        queries: gives what became of requests to and from other gateways.
 
     """
 
@@ -29,7 +29,7 @@ class GatewayEdge:
     coap: CoapServer
     registry: Registry
     expiry: ExpiryWatch
-    queries: QueryCounters
+    queries: Callable[[], Mapping[str, int]]
 
     def sensors(self) -> dict[str, int]:
         """How many there are, and readings that were not taken since the start."""
@@ -49,7 +49,7 @@ class GatewayEdge:
 
     def query_counts(self) -> dict[str, int]:
         """Requests to and from other gateways, by what became of them."""
-        return asdict(self.queries)
+        return dict(self.queries())
 
     def as_json(self) -> dict[str, Any]:
         """For ``/status``."""

@@ -163,7 +163,7 @@ class GatewayProcess:
         self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(files)
-        served = self._coap, self._site.registry, self._expiry, self._site.queries
+        served = self._coap, self._site.registry, self._expiry, self._site.query_counts
         edge = GatewayEdge(self._readings.sampler, *served)
         self._status = GatewayStatus(
             own=own,

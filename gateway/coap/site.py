@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
 from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_query import QueryCounters, RemoteQueries
+from tree_handler.remote_query import RemoteQueries
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
 
@@ -152,10 +152,10 @@ class GatewaySite:
         # It knows at a glance what is its own, which the others would read to the end.
         return (self._remote, self._fleet, *self._own)
 
-    @property
-    def queries(self) -> QueryCounters:
-        """What became of requests to and from other gateways."""
-        return self._exchange.queries.counters
+    def query_counts(self) -> dict[str, int]:
+        """What became of requests to and from other gateways, and of what is kept of answers."""
+        kept = {f"cache_{name}": n for name, n in asdict(self._remote.cache.counters).items()}
+        return asdict(self._exchange.queries.counters) | kept
 
     def start(
         self, roll: SensorRoll, base: str, told: Callable[[bytes], None] = lambda _: None

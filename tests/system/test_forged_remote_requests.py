@@ -61,7 +61,7 @@ async def reaches(asker: FleetGateway, target: FleetGateway) -> None:
 
 
 def queries(gateway: FleetGateway) -> Any:
-    return gateway.process._site.queries
+    return gateway.process._site._exchange.queries.counters
 
 
 def linked(gateway: FleetGateway) -> set[str]:
