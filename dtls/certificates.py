@@ -8,7 +8,6 @@ revocation lists; what it does not know, such as names, is asked of ``identify``
 
 from __future__ import annotations
 
-import datetime
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,6 +66,7 @@ class ServerCertificates:
         authorities: whose certificates clients may show.
         revoked: what those have revoked; nothing is looked at if there is no list.
         identify: who a verified certificate is.
+        wall_clock: the time, in seconds since 1970; the sessions' own clock knows no dates.
 
     Raises:
         CertificateKeyError: the key is not for P-256.
@@ -77,6 +77,7 @@ class ServerCertificates:
     key: PrivateKeyTypes
     authorities: Sequence[x509.Certificate]
     identify: Identify
+    wall_clock: Callable[[], float]
     revoked: Sequence[x509.CertificateRevocationList] = ()
 
     def __post_init__(self) -> None:
@@ -128,7 +129,8 @@ class ServerCertificates:
 
         """
         der = crypto.dump_certificate(crypto.FILETYPE_ASN1, shown)
-        if x509.load_der_x509_certificate(der).not_valid_after_utc < _now():
+        ends_s = x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
+        if ends_s < self.wall_clock():
             raise IdentityError("certificate has expired")
         return self.identify(der)
 
@@ -193,7 +195,3 @@ def _weakness(certificate: x509.Certificate) -> str:
 def _times(certificate: x509.Certificate) -> str:
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return f" ({begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC)"
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)

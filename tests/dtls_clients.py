@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from authority import Authority, Issued
@@ -49,7 +50,10 @@ class CertificateClientContext(Context):
 
 
 def server_certificates(
-    own: Issued, *authorities: Authority, revoked: Sequence[bytes] = ()
+    own: Issued,
+    *authorities: Authority,
+    revoked: Sequence[bytes] = (),
+    wall_clock: Callable[[], float] = time.time,
 ) -> ServerCertificates:
     """What a server presents, and whose clients it takes; ``revoked`` are lists in PEM."""
     return ServerCertificates(
@@ -57,6 +61,7 @@ def server_certificates(
         load_pem_private_key(own.key.read_bytes(), None),
         [authority.x509 for authority in authorities],
         _identity_of,
+        wall_clock,
         [x509.load_pem_x509_crl(each) for each in revoked],
     )
 

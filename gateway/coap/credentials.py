@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dtls.certificates import ServerCertificates
 from dtls.context import ServerContext
 from dtls.errors import IdentityError
@@ -29,7 +31,9 @@ class DtlsCredentials:
         tls = self._tls
         if tls is None:
             return ServerContext(self._keystore.key_of)
-        shown = ServerCertificates(tls.own, tls.key, tls.authorities, _identity_of, tls.revoked)
+        shown = ServerCertificates(
+            tls.own, tls.key, tls.authorities, _identity_of, time.time, tls.revoked
+        )
         return ServerContext(self._keystore.key_of, shown)
 
     def are(self, other: DtlsCredentials) -> bool:

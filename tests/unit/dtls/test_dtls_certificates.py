@@ -5,7 +5,7 @@ Method: sessions of both roles, joined without a network, with certificates of a
 
 from __future__ import annotations
 
-import datetime
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,13 @@ class Site:
     def __init__(self, folder: Path, authority: Authority) -> None:
         self.folder = folder
         self.authority = authority
+        self.later_s = 0.0
         self.own = authority.issue("gw", is_server=True)
         self.context = self.made()
 
     def made(self, *, revoked: list[bytes] | None = None) -> ServerContext:
-        shown = server_certificates(self.own, self.authority, revoked=revoked or [])
+        lists, clock = revoked or [], lambda: time.time() + self.later_s
+        shown = server_certificates(self.own, self.authority, revoked=lists, wall_clock=clock)
         return ServerContext({IDENTITY.encode(): KEY}.get, shown)
 
     def client(self, shown: Issued | None, **more: Any) -> CertificateClientContext:
@@ -245,7 +247,7 @@ def test_a_session_is_not_resumed_where_keys_or_lists_have_changed(site: Site, k
 
 
 def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site,
 ) -> None:
     context = site.client(site.authority.issue("pump-7"))
     client, _, _ = site.begun(context)
@@ -253,8 +255,7 @@ def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
     session = client._connection.get_session()
     client.close("enough")
 
-    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
-    monkeypatch.setattr("dtls.certificates._now", lambda: later)
+    site.later_s = 2 * 24 * 3600.0
     client, server, _ = site.begun(context, session)
     assert server.reason == "certificate has expired"
     assert client.state is server.state is SessionState.CLOSED
