@@ -27,9 +27,9 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def settings(
-    fleet: Fleet, neighbour: int, *, tls: bool = True, durability: str = "sync"
+    fleet: Fleet, *neighbours: int, tls: bool = True, durability: str = "sync"
 ) -> CollectorSettings:
-    """Of a collector that dials one gateway."""
+    """Of a collector that dials gateways."""
     own = ""
     if tls:
         issued = fleet.authority.issue("collector", is_gateway=True)
@@ -49,7 +49,7 @@ spool_dir = "{fleet.folder / "spool"}"
 key_file = "{fleet.folder / "tree.key"}"
 discovery = false
 hello_s = 0.05
-neighbours = ["127.0.0.1:{neighbour}"]
+neighbours = {[f"127.0.0.1:{port}" for port in neighbours]}
 [log]
 durability = "{durability}"
 """
@@ -89,6 +89,22 @@ async def test_it_links_to_a_gateway_that_takes_links_in_tls_alone(fleet: Fleet)
     async with running(collector):
         await until(lambda: linked(collector) == {"gw-a"})
         assert gateway.refusals("connection refused (not_authorized)") == 0
+
+
+async def test_it_goes_by_a_revocation_that_a_gateway_hands_over(fleet: Fleet) -> None:
+    a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
+    crl = fleet.folder / "crl.pem"
+    crl.write_bytes(fleet.authority.revoke(number=1))
+    a.mqtt = f'client_crl_file = "{crl}"'
+    await a.start()
+    await b.start()
+    collector = Collector(settings(fleet, a.port, b.port))
+    async with running(collector):
+        await until(lambda: linked(collector) == {"gw-a", "gw-b"})
+        assert b._issued is not None
+        crl.write_bytes(fleet.authority.revoke(b._issued, number=2))
+        await a.process.reload()
+        await until(lambda: linked(collector) == {"gw-a"})
 
 
 async def test_what_it_was_sent_is_safe_and_marked_at_once_and_not_at_the_next_interval(
