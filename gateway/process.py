@@ -189,7 +189,8 @@ class GatewayProcess:
         self._members.publish(self._node, self._record())
         self._start_readings()
         self._tell_listeners(own.state_dir)
-        self._expiry.follow(files.expiring)  # not before: a start that fails has one line alone
+        # Not before: a start that fails has one line alone.
+        self._expiry.follow(self._access.files.expiring)
         await asyncio.to_thread(state.note_access, self._settings, "start")
 
     def _use(self, files: AccessFiles) -> None:

@@ -19,6 +19,7 @@ from gateway.home_assistant import announcements
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
+from gateway.signing.revocations import Revocations
 from gateway.toml_lines import KeyLines
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)")
@@ -158,13 +159,14 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
     sections, settings = reading.sections, reading.settings
-    keys = sections["keys"]
+    keys, own = sections["keys"], sections["gateway"]
+    lists = () if own is None else Revocations(own.state_dir).lists
     password = None if keys is None else keys.password_file
     if (tree := sections["tree"]) is not None:
         yield tree.key
     if (coap := sections["coap"]) is not None:
         yield lambda: access_files.keystore(coap.psk_file)
-        yield lambda: secure_files.coap_tls(coap, password)
+        yield lambda: secure_files.coap_tls(coap, password, lists)
         if (devices := coap.oscore_file) is not None:
             yield lambda: access_files.oscore_keys_of(devices)
     if (access := sections["access"]) is not None:
@@ -172,11 +174,11 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
             yield lambda: access_files.passwords(passwords)
         yield lambda: access_files.policy(access)
     if (mqtt := sections["mqtt"]) is not None:
-        yield lambda: secure_files.broker_tls(mqtt, password)
+        yield lambda: secure_files.broker_tls(mqtt, password, lists)
     if (console := sections["console"]) is not None:
-        yield lambda: secure_files.console_tls(console, password)
+        yield lambda: secure_files.console_tls(console, password, lists)
     if settings is not None:
-        yield lambda: access_files.read(settings)  # links too
+        yield lambda: access_files.read(settings, lists)  # links too
 
 
 def _sensor_faults(tables: list[dict[str, Any]], folder: Path) -> Iterator[Fault]:

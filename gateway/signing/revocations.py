@@ -177,7 +177,7 @@ class Revocations:
         try:
             found = certificate_files.revocation_lists(FILE_NAME, self._file)
         except TlsFileError as error:
-            if self._file.exists():
+            if not isinstance(error.__cause__, FileNotFoundError):
                 _log.warning("not usable, neighbours will tell: %s", error)
             return []
         return [crl for _, crl in found]

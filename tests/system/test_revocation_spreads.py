@@ -16,6 +16,7 @@ from dtls_clients import CertificateClientContext, DtlsPeer
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
+from gateway import cli
 from gateway.mqtt import Disconnect, ReasonCode
 
 pytestmark = pytest.mark.timeout(60)
@@ -99,6 +100,27 @@ async def test_one_gateway_reads_the_list_and_the_revoked_are_out_at_all(fleet: 
     assert await again.connect("thief") == -1
     welcome = await mqtt(c, fleet, honest)
     assert await welcome.connect("honest") == 0
+
+
+async def test_a_check_goes_by_what_the_gateway_has(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that has ended stops no gateway that was handed a newer list."""
+    a, b = member(fleet, "gw-a"), member(fleet, "gw-b")
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: b.links == {"gw-a"})
+    (a.folder / "crl.pem").write_bytes(fleet.authority.revoke(number=2))
+    await a.process.reload()
+    await until(lambda: b.process._proof.revocations.lists == a.process._proof.revocations.lists)
+    await b.stop()
+    (b.folder / "crl.pem").write_bytes(fleet.authority.revoke(number=1, outdated=True))
+    command = ["check", "--config", str(b.path)]
+    assert await asyncio.to_thread(cli.main, command) == 0, capsys.readouterr().out
+    await b.start()
+    (b.folder / "state" / "revoked.pem").unlink()
+    assert await asyncio.to_thread(cli.main, command) == 2
+    assert "mqtt.client_crl_file" in capsys.readouterr().out
 
 
 async def test_a_file_that_is_wrong_keeps_nobody_from_being_revoked(fleet: Fleet) -> None:
