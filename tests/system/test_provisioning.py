@@ -44,6 +44,8 @@ NORTH: dict[str, Any] = {
     "gateway_psks": {"sensor-17": PSK},
     "gateway_passwords": {"sensors": PASSWORD_HASH},
 }
+SERVED = {"gateway_keys_service": "127.0.0.1:8890", "gateway_tls_dir": ""}
+TOKEN = "hedgerow-enrol://{}@127.0.0.1:8890/AAAA"
 IN_CHROOT = """#!/bin/sh
 # Called as ssh is; the last argument is the command.
 for command do :; done
@@ -302,6 +304,14 @@ def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
         "bad-psk": ({"gateway_psks": {"sensor-17": f"{PSK}x"}}, "gateway_psks needs"),
         "plain-password": ({"gateway_passwords": {"sensors": PSK}}, "gateway_passwords needs"),
         "no-certificates": ({"gateway_tls_dir": ""}, "links need a folder with ca.pem"),
+        "bad-service": ({"gateway_keys_service": "10.0.0.9"}, 'gateway_keys_service is "10.0.0.9"'),
+        "bad-interval": ({"gateway_keys_interval_s": 0}, "gateway_keys_interval_s"),
+        "no-service": ({"gateway_keys_token": TOKEN.format("no-service")}, "needs a service"),
+        "other-token": (
+            {**SERVED, "gateway_keys_token": TOKEN.format("gw-x")},
+            "gateway_keys_token is for this gateway_id",
+        ),
+        "no-token": (SERVED, "gateway_keys_service with a gateway_keys_token"),
         "bad-port": ({"gateway_mqtt_port": 70000}, "gateway_mqtt_port"),
         "bits-32": ({"gateway_python": "/usr/local/bin/python-armv7l-3.13-32"}, "armv7l"),
         "kernel-64": ({"gateway_python": "/usr/local/bin/python-aarch64-3.13-32"}, "32-bit Python"),
@@ -318,7 +328,7 @@ def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
     for host, (_, message) in wrong.items():
         assert message in play.failure(host), host
         assert play.recap(host)["changed"] == 0
-    assert not {secret for secret in (PSK, TREE_KEY) if secret in play.output}
+    assert not {secret for secret in (PSK, TREE_KEY, "8890/AAAA") if secret in play.output}
     assert (snapshot(debian), snapshot(controller.wheelhouse)) == before
 
 
@@ -374,6 +384,58 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
     )
     done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/python", "-c", program)
     assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host", "True"], done.stderr
+
+
+@pytest.fixture
+def enrolment(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """An authority's folder, and where its enrolment service listens."""
+    authority = tmp_path / "authority"
+    fleet_keys.keys("init-ca", "--ca", authority)
+    command = (*fleet_keys.HEDGEROW, "keys", "serve", "--ca", str(authority))
+    with subprocess.Popen(
+        (*command, "--listen", "127.0.0.1:0"), stdout=subprocess.PIPE, text=True
+    ) as service:
+        assert service.stdout is not None
+        yield authority, service.stdout.readline().split()[-1]
+        service.terminate()
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_a_gateway_is_enrolled_with_its_token_and_keeps_what_it_has(
+    controller: Controller,
+    provisioned: Provisioned,
+    enrolment: tuple[Path, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    authority, service = enrolment
+    fleet_keys.keys("token", "--ca", authority, "gw-north", "--service", service)
+    token = capsys.readouterr().out.splitlines()[0]
+    root = tmp_path / "root"
+    run("cp", "--archive", "--reflink=auto", provisioned.root, root)
+    shutil.rmtree(root / "etc/hedgerow")  # as it is before the first configuration
+    served = {**NORTH, "gateway_keys_service": service, "gateway_tls_dir": ""}
+    ssh, tag = IN_CHROOT.format(root=root), ("--tags", "configure")
+
+    first = {**served, "gateway_keys_token": token, "gateway_keys_interval_s": 60}
+    play = controller.play(ssh, {"north": first}, *tag, "--diff", "-vvv")
+    assert play.returncode == 0, play.output[-5000:]
+    assert token not in play.output
+    config = (root / "etc/hedgerow/hedgerow.toml").read_text()
+    assert f'[keys]\nservice = "{service}"\ninterval_s = 60.0\n' in config
+    unit = (root / "etc/systemd/system/hedgerow.service").read_text()
+    assert "\nReadWritePaths=/etc/hedgerow/tls\n" in unit
+    renewing = Provisioned(root, play, play)
+    assert renewing.owner_group_mode("/etc/hedgerow/tls") == ("root", "hedgerow", "770")
+    key = renewing.owner_group_mode("/etc/hedgerow/tls/gateway.key.pem")
+    assert key == ("hedgerow", "hedgerow", "600")
+    own = root / "etc/hedgerow/tls/gateway.pem"
+    enrolled = own.read_bytes()
+
+    again = controller.play(ssh, {"north": {**served, "gateway_keys_interval_s": 60}}, *tag)
+    assert again.returncode == 0, again.output[-5000:]
+    assert again.recap("north")["changed"] == 0
+    assert own.read_bytes() == enrolled
 
 
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
