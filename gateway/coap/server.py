@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from gateway.coap.oscore import OscoreAnswers
     from gateway.coap.oscore_context import OscoreContext
 
-    OscoreContexts = Mapping[tuple[bytes, bytes | None], OscoreContext]
-
 
 @dataclass(frozen=True, slots=True)
 class CoapListener:
@@ -78,7 +76,7 @@ class CoapRules:
 
     engine: EngineLimits = ENGINE_LIMITS
     dtls: EndpointLimits = DTLS_LIMITS
-    oscore: OscoreContexts = field(default_factory=dict)
+    oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
     tls: Tls | None = None
     router: Router = serve_here
 
@@ -288,7 +286,7 @@ class CoapServer:
         keystore: Keystore,
         tls: Tls | None,
         policy: Policy,
-        oscore: OscoreContexts | None = None,
+        oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] | None = None,
     ) -> None:
         """Go by other keys, certificates, contexts and another policy from now on.
 
@@ -315,7 +313,9 @@ class CoapServer:
             self._sessions.close()
         self._udp = self._sessions = None
 
-    def _with_oscore(self, contexts: OscoreContexts) -> RequestAnswers:
+    def _with_oscore(
+        self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]
+    ) -> RequestAnswers:
         if self._oscore is not None:
             self._oscore.follow(contexts)
         elif contexts:
