@@ -1,0 +1,49 @@
+"""Goal: requests between gateways keep their promises through cuts, crashes and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tree_handler.asked_before import AskedBefore
+from tree_handler.remote_asking import Outstanding
+from tree_handler.remote_watches import _Watch
+from tree_handler.simulation.querying_gateway import RemoteOutcome
+from tree_handler.simulation.remote import RemoteWorld
+
+SEEDS = range(1, 9)
+
+
+def run(seed: int) -> RemoteOutcome:
+    return RemoteWorld(seed, 3 + seed % 6).run()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_wrong_answer_no_write_twice_and_all_that_is_asked_ends(seed: int) -> None:
+    outcome = run(seed)
+    assert not outcome.violations
+    assert outcome.answered > 50
+    assert outcome.told > 20
+    assert outcome.copies
+
+
+def _takes_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
+
+
+def _keeps_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Watch, "says_news", lambda *_: False)
+
+
+def _waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outstanding, "handle_timer", lambda *_: [])
+    monkeypatch.setattr(Outstanding, "next_timer", lambda *_: float("inf"))
+
+
+@pytest.mark.parametrize("spoil", [_takes_every_copy, _keeps_what_was_missed, _waits_for_ever])
+def test_a_gateway_that_is_spoilt_is_found_out(
+    spoil: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch)
+    assert any(run(seed).violations for seed in SEEDS[:4])

@@ -1,0 +1,251 @@
+"""One gateway of a simulation of requests between gateways, and what came of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from tree_handler.errors import ProtocolError
+from tree_handler.remote_asking import Lease
+from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries, Stop, TimedOut
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote_seals import RemoteSeals
+from tree_handler.remote_watches import (
+    BeginWatch,
+    EndWatch,
+    Notify,
+    RemoteWatches,
+    WatchAction,
+    WatchKey,
+)
+from tree_handler.routing.direct import Direct
+from tree_handler.routing.locator import Locator
+from tree_handler.simulation.model_keys import ModelRing, ModelSigner
+
+DEADLINE_S: Final = 5.0
+LEASE_S: Final = 60.0
+_READ: Final = ResourceRequest("GET", ("value",))
+_TREE: Final = "model"
+
+
+@dataclass(slots=True)
+class RemoteOutcome:
+    """What came of a run.
+
+    Attributes:
+        violations: what should not have been.
+        answered: queries that had their answers.
+        ended: queries that had none.
+        told: notifications.
+        copies: of requests that were said again.
+
+    """
+
+    violations: list[str] = field(default_factory=list)
+    answered: int = 0
+    ended: int = 0
+    told: int = 0
+    copies: int = 0
+
+
+class QueryingWorld(Protocol):
+    """Where a gateway is.
+
+    Attributes:
+        now: the time, in seconds.
+        outcome: what came of the run so far.
+        written: the bodies of all writes that were carried out.
+
+    """
+
+    now: float
+    outcome: RemoteOutcome
+    written: set[bytes]
+
+    def say(self, sender: QueryingGateway, publication: Publication) -> None:
+        """Send a message of a gateway's."""
+
+
+class QueryingGateway:
+    """One life of one gateway.
+
+    Args:
+        world: where it is.
+        name: its id.
+        epoch: its life.
+
+    """
+
+    def __init__(self, world: QueryingWorld, name: str, epoch: int) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.locator = Locator(name, epoch)
+        self.direct = Direct(name, self.locator)
+        seals = RemoteSeals(ModelSigner(name), ModelRing(), _TREE)
+        self.queries = RemoteQueries(name, epoch, seals=seals)
+        self.watches = RemoteWatches(LEASE_S)
+        self.value = 0
+        self.asked: dict[str, tuple[str, bytes]] = {}
+        """The target and the body of each query that waits for its one answer."""
+        self.observing: dict[str, int] = {}
+        """The watch of each query that is told of changes."""
+        self.subscribed: dict[int, str] = {}
+        self.told: dict[int, bytes] = {}
+        """What each observer was told last."""
+        self.targets: dict[int, str] = {}
+        """Whom each observer observes."""
+        self._told_here: dict[tuple[str, str], Execute] = {}
+        self._world = world
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def write(self, target: str, body: bytes) -> None:
+        """Write to another gateway."""
+        self._ask(target, ResourceRequest("PUT", ("value",), payload=body))
+
+    def read(self, target: str) -> None:
+        """Read another gateway."""
+        self._ask(target, _READ)
+
+    def observe(self, target: str, observer: int) -> None:
+        """Observe another gateway."""
+        self.targets[observer] = target
+        epoch, now = self.locator.epoch_of(target), self._world.now
+        self.carry_out(self.watches.add(WatchKey(target, _READ), observer, epoch, now))
+
+    def leave(self, observer: int) -> None:
+        """An observer goes."""
+        self.targets.pop(observer, None)
+        self.told.pop(observer, None)
+        self.carry_out(self.watches.remove(observer))
+
+    def _ask(self, target: str, request: ResourceRequest) -> None:
+        epoch = self.locator.epoch_of(target) or 0
+        correlation, publication = self.queries.ask(
+            target, request, self._world.now, DEADLINE_S, epoch
+        )
+        self.asked[correlation] = (target, request.payload)
+        self._world.say(self, publication)
+
+    # -- what comes ------------------------------------------------------------------------------
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Take a message for this gateway."""
+        try:
+            actions = self.queries.receive(topic, payload, self._world.now)
+        except ProtocolError:
+            return
+        for action in actions:
+            match action:
+                case Execute():
+                    self._execute(action)
+                case Stop(key):
+                    self._told_here.pop(key, None)
+                case Publication():
+                    self._world.say(self, action)
+                case Answered():
+                    self._answered(action)
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self._world.now
+        for over in self.queries.handle_timer(now):
+            match over:
+                case TimedOut(correlation):
+                    self._over(correlation)
+                case Stop(key):
+                    self._told_here.pop(key, None)
+        self.carry_out(self.watches.handle_timer(now))
+
+    def moved(self) -> None:
+        """The tree is another one."""
+        self.carry_out(self.watches.moved(self.locator.epoch_of, self._world.now))
+
+    def carry_out(self, actions: list[WatchAction]) -> None:
+        """Do what the watches decided."""
+        for action in actions:
+            match action:
+                case BeginWatch(watch, key):
+                    epoch = self.locator.epoch_of(key.target) or 0
+                    correlation, publication = self.queries.ask(
+                        *(key.target, key.request, self._world.now, DEADLINE_S, epoch),
+                        lease=Lease(watch, LEASE_S),
+                    )
+                    self.observing[correlation] = watch
+                    self.subscribed[watch] = correlation
+                    self._world.say(self, publication)
+                case EndWatch(watch):
+                    correlation = self.subscribed.pop(watch, "")
+                    self.observing.pop(correlation, None)
+                    cancel = self.queries.forget(correlation)
+                    if cancel is not None:
+                        self._world.say(self, cancel)
+                case Notify():
+                    self._notified(action)
+
+    def _notified(self, notify: Notify) -> None:
+        for observer in notify.observers:
+            if notify.response is not None:
+                self._world.outcome.told += 1
+                self.told[observer] = notify.response.payload
+                owner = notify.response.payload.partition(b":")[0].decode()
+                if notify.response.is_success and owner != notify.key.target:
+                    self._world.outcome.violations.append(f"{owner} told for {notify.key.target}")
+            if notify.is_last:
+                self.targets.pop(observer, None)
+                self.told.pop(observer, None)
+
+    def _answered(self, answered: Answered) -> None:
+        correlation, response = answered.correlation, answered.response
+        self.observing.pop(answered.replaced, None)
+        watch = self.observing.get(correlation)
+        if watch is not None:
+            if not answered.goes_on:
+                del self.observing[correlation]
+            now = self._world.now
+            self.carry_out(self.watches.told(watch, response, now, goes_on=answered.goes_on))
+            return
+        target, body = self.asked.pop(correlation)
+        self._world.outcome.answered += 1
+        if response.is_success and not response.payload.startswith(target.encode() + b":" + body):
+            self._world.outcome.violations.append(
+                f"{target} was asked for {body!r}, {response.payload!r} came"
+            )
+
+    def _over(self, correlation: str) -> None:
+        watch = self.observing.pop(correlation, None)
+        if watch is not None:
+            now = self._world.now
+            self.carry_out(self.watches.told(watch, None, now, goes_on=False))
+        elif self.asked.pop(correlation, None) is not None:
+            self._world.outcome.ended += 1
+
+    # -- executing -------------------------------------------------------------------------------
+
+    def _execute(self, execute: Execute) -> None:
+        body = execute.request.payload
+        if execute.request.writes:
+            if body in self._world.written:
+                self._world.outcome.violations.append(f"{body!r} was carried out twice")
+            self._world.written.add(body)
+            self._say(execute, ResourceResponse(0x44, self.name.encode() + b":" + body))
+            self.value += 1
+            for observed in list(self._told_here.values()):
+                self._say(observed, self._content(), goes_on=True)
+            return
+        if execute.observes:
+            self._told_here[execute.key] = execute
+        self._say(execute, self._content(), goes_on=execute.observes)
+
+    def _content(self) -> ResourceResponse:
+        return ResourceResponse(0x45, f"{self.name}:{self.epoch}.{self.value}".encode())
+
+    def _say(self, execute: Execute, response: ResourceResponse, *, goes_on: bool = False) -> None:
+        publication = self.queries.answer(execute, response, goes_on=goes_on)
+        if publication is not None:
+            self._world.say(self, publication)
+
+    @property
+    def content(self) -> bytes:
+        """What who observes is to be told in the end."""
+        return self._content().payload
