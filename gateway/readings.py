@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -224,11 +224,26 @@ class Readings:
         await asyncio.gather(*self._closing, return_exceptions=True)
         self.sampler.close()
 
-    def _close(self, sensors: Iterable[Sensor]) -> None:
-        for sensor in sensors:
-            closed = asyncio.ensure_future(self._closed(sensor))
-            self._closing.add(closed)
-            closed.add_done_callback(self._closing.discard)
+    def _close(self, sensors: Iterable[Sensor]) -> list[asyncio.Future[None]]:
+        """Have sensors give back what they hold, if it is anything."""
+        return [
+            self._keep(self._closed(sensor))
+            for sensor in sensors
+            if type(sensor).close is not Sensor.close
+        ]
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        kept = asyncio.ensure_future(work)
+        self._closing.add(kept)
+        kept.add_done_callback(self._closing.discard)
+        return kept
+
+    async def _begin_after(
+        self, closing: Sequence[asyncio.Future[None]], sensors: Sequence[Sensor]
+    ) -> None:
+        """Read sensors when others have given back what these may need, such as a pin."""
+        await asyncio.wait(closing)
+        self._begin(one for one in sensors if one in self.sensors and self._is_reading)
 
     async def _closed(self, sensor: Sensor) -> None:
         try:
@@ -341,15 +356,19 @@ class Readings:
         self._stock.take(plan)
         self._forms = {each.sensor.name: each.form for each in plan.all}
         for name in gone:
-            self.sampler.remove(name)
+            if self.sampler.reads(before[name]):
+                self.sampler.remove(name)
             for topic in self._retained.pop(name, ()):
                 self._accept(Entry(topic, b"", qos=1, retain=True))
-        self._close(before[name] for name in gone)
+        closing = self._close(before[name] for name in gone)
         entries = announcements.begin(self._announcements.wanted)
         self._go_by(announcements)
         for entry in entries:
             self._accept(entry)
-        self._begin(new)
+        if closing:
+            self._keep(self._begin_after(closing, new))
+        else:
+            self._begin(new)
         for follower in self._followers:
             follower(gone, new)
 

@@ -79,7 +79,7 @@ class Sampler:
         self._last: dict[str, Reading] = {}
         self._failing: dict[str, int] = {}
         """How often in a row those failed that do."""
-        self._waiting: set[str] = set()
+        self._waiting: set[Sensor] = set()
         self._asked: dict[str, int] = {}
         self._overlapped = 0
         self._changed = asyncio.Event()
@@ -119,6 +119,10 @@ class Sampler:
         for sensor in sensors:
             self.add(sensor)
 
+    def reads(self, sensor: Sensor) -> bool:
+        """Whether it is read."""
+        return self._sensors.get(sensor.name) is sensor
+
     def remove(self, name: str) -> None:
         """Read a sensor no more. If one of this name comes back, its numbers go on.
 
@@ -138,6 +142,7 @@ class Sampler:
             Exception: what its ``close`` raises; TimeoutError if it takes too long.
 
         """
+        await self._wait(self._threads.until_over(sensor))
         outcome = self._call(sensor, sensor.close)
         if isinstance(outcome, Awaitable):
             await self._wait(outcome)
@@ -163,7 +168,7 @@ class Sampler:
             limit_s = min(limit_s, ACTUATOR_S)
         fresh = self._clock() - last.taken_at <= limit_s
         # A GET does not queue behind a slow device, nor does each one ask it.
-        asked = sensor.name in self._waiting or sensor.name in self._asked
+        asked = sensor in self._waiting or sensor.name in self._asked
         return last if fresh or asked else None
 
     async def current(self, sensor: Sensor) -> Reading:
@@ -183,7 +188,7 @@ class Sampler:
             if isinstance(outcome, Awaitable):
                 outcome = await self._wait_for(sensor, outcome)
         reading = self._checked(sensor, outcome)
-        if self._sensors.get(sensor.name) is sensor:
+        if self.reads(sensor):
             self._last[sensor.name] = reading
         return reading
 
@@ -243,14 +248,14 @@ class Sampler:
             if sensor.is_pushed:
                 self._expect(sensor)
                 continue
-            if name in self._waiting:
+            if sensor in self._waiting:
                 self._overlapped += 1
                 continue
             try:
                 with _blame(sensor):
                     outcome = self._call(sensor, sensor.read)
                 if isinstance(outcome, Awaitable):
-                    self._waiting.add(name)
+                    self._waiting.add(sensor)
                     reads.create_task(self._finish(sensor, outcome), name=f"read {name}")
                 else:
                     self._took(sensor, self._checked(sensor, outcome))
@@ -271,7 +276,7 @@ class Sampler:
         except SensorError as error:
             self._failed(sensor, error)
         finally:
-            self._waiting.discard(sensor.name)
+            self._waiting.discard(sensor)
 
     async def _wait_for(self, sensor: Sensor, outcome: Awaitable[Any]) -> Any:
         """Wait for a reading that was asked for; meanwhile nobody else has to ask."""
@@ -287,10 +292,10 @@ class Sampler:
         """Call a driver: what it returns, or what to await for that."""
         if sensor.is_quick or inspect.iscoroutinefunction(work):
             return work()
-        return self._in_thread(sensor.name, work)
+        return self._in_thread(sensor, work)
 
-    async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
-        outcome = await self._threads.call(name, work)
+    async def _in_thread(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
+        outcome = await self._threads.call(sensor, work)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _wait(self, outcome: Awaitable[T]) -> T:
@@ -306,7 +311,7 @@ class Sampler:
         return as_reading(sensor, outcome, self._wall_clock(), self._clock())
 
     def _took(self, sensor: Sensor, reading: Reading) -> None:
-        if self._sensors.get(sensor.name) is not sensor:  # removed while it was read
+        if not self.reads(sensor):  # removed while it was read
             return
         self._failing.pop(sensor.name, None)
         self._last[sensor.name] = reading
@@ -321,7 +326,7 @@ class Sampler:
         return number
 
     def _failed(self, sensor: Sensor, error: SensorError) -> None:
-        if self._sensors.get(sensor.name) is not sensor:
+        if not self.reads(sensor):
             return
         self.failed += 1
         failures = self._failing[sensor.name] = self._failing.get(sensor.name, 0) + 1

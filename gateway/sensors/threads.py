@@ -34,14 +34,20 @@ class DriverThreads:
         self._most = most
         self._threads = 0
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._busy: set[str] = set()
+        self._busy: dict[object, asyncio.Future[None]] = {}
+        """Whose calls are not over, and what tells when they are."""
 
     @property
-    def busy(self) -> frozenset[str]:
+    def busy(self) -> frozenset[object]:
         """Whose calls are under way, or wait for a thread."""
         return frozenset(self._busy)
 
-    async def call(self, who: str, work: Callable[[], Any]) -> Any:
+    async def until_over(self, who: object) -> None:
+        """Wait until the call of somebody is over, if there is one."""
+        while (over := self._busy.get(who)) is not None:
+            await asyncio.wait([over])
+
+    async def call(self, who: object, work: Callable[[], Any]) -> Any:
         """Call something and wait for what it returns; to give up waiting does not end the call.
 
         Args:
@@ -58,8 +64,8 @@ class DriverThreads:
         if len(self._busy) >= self._threads < self._most:
             self._threads += 1
             threading.Thread(target=_serve, args=(self._calls,), name="driver", daemon=True).start()
-        self._busy.add(who)
         loop = asyncio.get_running_loop()
+        self._busy[who] = loop.create_future()
         done: asyncio.Future[Any] = loop.create_future()
         self._calls.put(partial(self._run, who, work, done, loop))
         return await done
@@ -72,7 +78,7 @@ class DriverThreads:
 
     def _run(
         self,
-        who: str,
+        who: object,
         work: Callable[[], Any],
         done: asyncio.Future[Any],
         loop: asyncio.AbstractEventLoop,
@@ -91,9 +97,9 @@ class DriverThreads:
             loop.call_soon_threadsafe(self._over, who, done, outcome, error)
 
     def _over(
-        self, who: str, done: asyncio.Future[Any], outcome: Any, error: Exception | None
+        self, who: object, done: asyncio.Future[Any], outcome: Any, error: Exception | None
     ) -> None:
-        self._busy.discard(who)
+        self._busy.pop(who).set_result(None)
         if done.done():
             return
         if error is None:

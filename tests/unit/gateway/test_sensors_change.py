@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import gpiozero
 import pytest
 from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
+from gpiozero.pins.mock import MockFactory
 
 from coap_engine.message import CoapRequest
 from dtls.datagrams import PeerAddress
@@ -98,6 +100,23 @@ async def test_a_sensor_whose_table_changes_is_made_anew(place: Place) -> None:
     assert (await place.ask("GET", "/sensors/kept", accept=0)).payload == b"0.0"
     assert (await place.names()).keys() == {"kept"}
     await until(lambda: place.retained == {"kept"})
+
+
+async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(place: Place) -> None:
+    gpiozero.Device.pin_factory, before = MockFactory(), gpiozero.Device.pin_factory
+    readings = place.gateway.process._readings
+    pump = '[[sensors]]\ntype = "gpio-out"\nname = "pump"\npin = 4\ninterval_s = {}\n'
+    told = list[str]()
+    readings.sampler.listen(lambda sensor: told.append(f"{sensor.name} {sensor.interval_s:g}"))
+    failed = readings.sampler.failed
+    for interval_s in (3000, 3001, 3002):
+        await place.reload(pump.format(interval_s))
+        await until(lambda: told[-1:] == [f"pump {interval_s}"])  # noqa: B023  # waited for
+    assert readings.sampler.failed == failed
+    await place.reload("")
+    await until(lambda: not readings._closing)
+    gpiozero.DigitalOutputDevice(4).close()
+    gpiozero.Device.pin_factory = before
 
 
 async def test_a_reload_with_a_wrong_sensor_changes_nothing(

@@ -219,6 +219,31 @@ async def test_a_driver_that_hangs_holds_nobody_up_and_is_told_as_bad() -> None:
         hanging.gate.set()
 
 
+async def test_a_driver_gives_back_what_it_holds_when_its_call_is_over() -> None:
+    class Held(Hanging):
+        closed_at = -1
+
+        def close(self) -> None:
+            assert self.gate.is_set()
+            self.closed_at = self.reads
+
+    bench = Bench()
+    held, successor = Held("stuck"), Counter("stuck")
+    bench.sampler.add(held)
+    async with bench.running():
+        while not held.reads:
+            await asyncio.sleep(0)
+        bench.sampler.remove("stuck")
+        bench.sampler.add(successor)
+        assert (await bench.records.get()).value == 1.0  # not kept waiting by the one before
+        closing = asyncio.create_task(bench.sampler.release(held))
+        await asyncio.sleep(0)
+        assert held.closed_at == -1
+        held.gate.set()
+        await closing
+    assert held.closed_at == 1
+
+
 async def test_threads_are_bounded_and_who_waits_for_one_gives_up_in_time() -> None:
     threads = DriverThreads(most=2)
     bench = Bench(timeout_s=0.05, threads=threads)
