@@ -181,6 +181,16 @@ def test_a_sensor_is_set_and_read_by_its_name(gateway: Running) -> None:
     assert done.stdout.split()[:3] == ["gw-north/valve", "1", "/"]
 
 
+def test_hierarchy_is_drawn_and_told_to_scripts(gateway: Running) -> None:
+    near = ("--config", str(gateway.config))
+    assert hedgerow("hierarchy", *near).stdout.splitlines() == [
+        "gw-north  campus/north, heads all and campus/- and campus/north",
+        "1 gateway, 0 out of reach",
+    ]
+    told = json.loads(hedgerow("hierarchy", "--json", *near).stdout)
+    assert (told["root"], len(told["gateways"])) == ("gw-north", 1)
+
+
 def test_discover_finds_the_names_that_get_takes(gateway: Running) -> None:
     near = ("--config", str(gateway.config))
     lines = hedgerow("discover", "--rt", "switch", *near).stdout.splitlines()

@@ -90,6 +90,35 @@ def test_any_order_of_records_and_absences_leaves_the_same_members(
     assert len(outcomes) == 1
 
 
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["gw-a", "gw-b"]), *2 * [st.integers(1, 3)]),
+        max_size=5,
+    ),
+    st.frozensets(st.sampled_from(["gw-a", "gw-b"])),
+)
+def test_whoever_believed_a_notice_at_once_or_later_knows_the_same_members_in_the_end(
+    events: list[tuple[bool, str, int, int]], gone: frozenset[str]
+) -> None:
+    """Who is there has told its record anew, above all that was said of it."""
+    outcomes = set()
+    for order in itertools.permutations(events):
+        for known_gone in (frozenset(), gone):
+            members = Membership()
+            members.suspect(known_gone)
+            for is_absence, gateway_id, epoch, version in order:
+                if is_absence:
+                    members.is_said_absent(AbsenceNotice(gateway_id, epoch, version))
+                else:
+                    members.update(record(gateway_id, epoch, version))
+            for gateway_id in ("gw-a", "gw-b"):
+                if gateway_id not in gone:
+                    members.update(record(gateway_id, 3, 4))
+            members.suspect(gone)
+            outcomes.add(tuple(members))
+    assert len(outcomes) == 1
+
+
 def test_a_notice_survives_the_wire() -> None:
     notice = AbsenceNotice("gw-a", 7, 3)
     assert AbsenceNotice.decode(notice.encode()) == notice
