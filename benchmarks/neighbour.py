@@ -19,7 +19,8 @@ from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.neighbours import Address
 from gateway.links.node import TreeNode
-from gateway.links.retained_part import NothingRetained
+from gateway.links.part import Unheeded
+from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.signing.fleet_keys import SigningFiles
@@ -49,7 +50,7 @@ async def run(
     )
     node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
     proof.ride_on(node, "neighbour", 1)
-    node.add_part(NothingRetained())
+    node.add_part(Unheeded(RETAINED_TOPIC))
     node.admission.renew(None if files is None else LinkTls(files, "neighbour"))
     linked = asyncio.create_task(_dial(node, port))
     told = asyncio.create_task(_tell(node))

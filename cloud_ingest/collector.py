@@ -32,7 +32,8 @@ from gateway.identity import next_boot_epoch
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
-from gateway.links.retained_part import NothingRetained
+from gateway.links.part import Unheeded
+from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from gateway.signing.fleet_keys import SigningFiles
@@ -199,7 +200,7 @@ class Collector:
             self._routed.begin(["#"])
         self.node.admission.renew(tls)
         self._proof.tells_of_revocations(self.reload)
-        self.node.add_part(NothingRetained())
+        self.node.add_part(Unheeded(RETAINED_TOPIC))
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
 
     def reload(self, peer_id: str = "") -> None:

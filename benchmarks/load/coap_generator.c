@@ -6,7 +6,6 @@
  * what was created, a line each; with --paths=FILE requests go to the paths of such a file. */
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "coap_wire.h"
+#include "known_options.h"
 
 enum { MAX_SAMPLES = 4 << 20, HANDSHAKES = 16 };
 static const uint64_t HANDSHAKE_LIMIT_NS = 30000000000ull;
@@ -183,22 +183,14 @@ static unsigned percentile(unsigned percent) {
 }
 
 static void parse_options(int argc, char **argv) {
-    struct { const char *name; unsigned *number; const char **text; } known[] = {
+    const struct known known[] = {
         {"port", &port, NULL}, {"clients", &clients, NULL}, {"method", &method, NULL},
         {"expected", &expected, NULL}, {"warm-up-ms", &warm_up_ms, NULL}, {"measure-ms", &measure_ms, NULL},
         {"first", &first, NULL}, {"modulo", &modulo, NULL}, {"count", &count, NULL}, {"uri", NULL, &uri},
         {"payload", NULL, &payload}, {"psk-identity", NULL, &identity}, {"psk", NULL, &key},
         {"limit-ms", &limit_ms, NULL}, {"locations", NULL, &locations}, {"paths", NULL, &paths},
     };
-    enum { KNOWN = sizeof known / sizeof known[0] };
-    struct option options[KNOWN + 1] = {{0}};
-    for (int i = 0; i < KNOWN; i++) options[i] = (struct option){known[i].name, required_argument, NULL, i};
-    int which;
-    while ((which = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (which == '?') exit(64);
-        if (known[which].text) *known[which].text = optarg;
-        else *known[which].number = (unsigned)strtoul(optarg, NULL, 10);
-    }
+    read_known(argc, argv, known, sizeof known / sizeof known[0]);
     if (!port || port > 65535 || !clients || clients > 10000 || (uri[0] != '/' && !paths) || strlen(uri) > 500 ||
         strlen(payload) > 1024 || !identity != !key || optind != argc) {
         fputs("coap_generator: an option is missing or out of range\n", stderr);

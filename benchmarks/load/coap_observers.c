@@ -6,12 +6,12 @@
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "coap_wire.h"
+#include "known_options.h"
 
 enum { MAX_CHANGES = 1000 };
 static const uint64_t TELL_LIMIT_NS = 10000000000ull, PAUSE_NS = 200000000ull;
@@ -139,20 +139,12 @@ static uint32_t change(int epoll) {
 }
 
 static void parse_options(int argc, char **argv) {
-    struct { const char *name; unsigned *number; const char **text; } known[] = {
+    const struct known known[] = {
         {"port", &port, NULL}, {"clients", &clients, NULL}, {"changes", &changes, NULL},
         {"method", &method, NULL}, {"uri", NULL, &uri}, {"change-uri", NULL, &change_uri},
         {"payload", NULL, &payload},
     };
-    enum { KNOWN = sizeof known / sizeof known[0] };
-    struct option options[KNOWN + 1] = {{0}};
-    for (int i = 0; i < KNOWN; i++) options[i] = (struct option){known[i].name, required_argument, NULL, i};
-    int which;
-    while ((which = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (which == '?') exit(64);
-        if (known[which].text) *known[which].text = optarg;
-        else *known[which].number = (unsigned)strtoul(optarg, NULL, 10);
-    }
+    read_known(argc, argv, known, sizeof known / sizeof known[0]);
     if (!port || port > 65535 || !clients || clients > 10000 || !changes || changes > MAX_CHANGES ||
         uri[0] != '/' || change_uri[0] != '/' || optind != argc) {
         fputs("coap_observers: an option is missing or out of range\n", stderr);

@@ -6,7 +6,6 @@
  * keeps them until its input ends. */
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "coap_wire.h"
+#include "known_options.h"
 
 enum { MAX_SAMPLES = 1 << 20, MAX_WIDTH = 64, MAX_HELD = 10000 };
 static const uint64_t GIVEN_UP_NS = 5000000000ull;
@@ -35,31 +35,10 @@ static uint64_t done, failed, again, from_ns, until_ns, measured;
 static uint32_t *samples;
 static size_t sampled;
 
-static unsigned give_key(SSL *ssl, const char *hint, char *name, unsigned name_room, unsigned char *secret,
-                         unsigned secret_room) {
-    (void)ssl, (void)hint;
-    snprintf(name, name_room, "%s", identity);
-    size_t len = strlen(key);
-    if (len > secret_room) return 0;
-    memcpy(secret, key, len);
-    return (unsigned)len;
-}
+#include "dtls_client.h"
 
 static void begin(struct client *client) {
-    struct sockaddr_in server = {.sin_family = AF_INET};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
-    server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    server.sin_port = htons((uint16_t)port);
-    client->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&server, sizeof server) ||
-        epoll_ctl(epoll, EPOLL_CTL_ADD, client->fd, &event))
-        die("socket");
-    BIO *bio = BIO_new_dgram(client->fd, BIO_NOCLOSE);
-    BIO_ctrl(bio, BIO_CTRL_DGRAM_SET_CONNECTED, 0, &server);
-    client->ssl = SSL_new(context);
-    SSL_set_bio(client->ssl, bio, bio);
-    SSL_set_mtu(client->ssl, 1400);
-    SSL_set_options(client->ssl, SSL_OP_NO_QUERY_MTU);
+    open_client(client, context, epoll);
     if (session) SSL_set_session(client->ssl, session);
     client->ready = false;
     client->begun_ns = now_ns();
@@ -144,21 +123,13 @@ static int by_sample(const void *one, const void *other) {
 }
 
 static void parse_options(int argc, char **argv) {
-    struct { const char *name; unsigned *number; const char **text; } known[] = {
+    const struct known known[] = {
         {"port", &port, NULL}, {"width", &width, NULL}, {"measure-ms", &measure_ms, NULL},
         {"resumed", &resumed, NULL}, {"hold", &hold, NULL}, {"psk-identity", NULL, &identity},
         {"psk", NULL, &key}, {"certificate", NULL, &certificate}, {"key", NULL, &private_key},
         {"authority", NULL, &authority},
     };
-    enum { KNOWN = sizeof known / sizeof known[0] };
-    struct option options[KNOWN + 1] = {{0}};
-    for (int i = 0; i < KNOWN; i++) options[i] = (struct option){known[i].name, required_argument, NULL, i};
-    int which;
-    while ((which = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (which == '?') exit(64);
-        if (known[which].text) *known[which].text = optarg;
-        else *known[which].number = (unsigned)strtoul(optarg, NULL, 10);
-    }
+    read_known(argc, argv, known, sizeof known / sizeof known[0]);
     if (!port || port > 65535 || !width || width > MAX_WIDTH || hold > MAX_HELD || !identity != !key ||
         !identity == !certificate || !certificate != !private_key || !certificate != !authority || optind != argc) {
         fputs("dtls_handshakes: an option is missing or out of range\n", stderr);

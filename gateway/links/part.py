@@ -51,6 +51,37 @@ class Part(Protocol):
         """Do what is due; may be called before it is."""
 
 
+class Unheeded:
+    """The part of a node that takes no notice of a protocol that its neighbours speak.
+
+    Args:
+        topic: the protocol's.
+
+    """
+
+    def __init__(self, topic: bytes) -> None:
+        self.topics = frozenset((topic,))
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`."""
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`."""
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`."""
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`."""
+
+    def next_timer(self) -> float:
+        """Never."""
+        return math.inf
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+
+
 class Parts:
     """The parts of one node, called in the order in which they were added."""
 

@@ -69,28 +69,3 @@ class RetainedPart:
             "left_to_log": counters.left_to_log,
             "refused": counters.refused,
         }
-
-
-class NothingRetained:
-    """The part of a node that has no broker: it takes no notice of what neighbours retain."""
-
-    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
-
-    def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
-
-    def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
-
-    def tree_changed(self, now: float) -> None:
-        """See `Part`."""
-
-    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
-
-    def next_timer(self) -> float:
-        """Never."""
-        return float("inf")
-
-    def handle_timer(self, now: float) -> None:
-        """See `Part`."""

@@ -169,31 +169,6 @@ class CertificatePart:
         self._node.send(link, TOPIC, msgpack.packb((int(kind), list(rows))))
 
 
-class NoCertificates:
-    """The part of a node that looks at no signatures: it takes no notice of certificates."""
-
-    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
-
-    def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
-
-    def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
-
-    def tree_changed(self, now: float) -> None:
-        """See `Part`."""
-
-    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
-
-    def next_timer(self) -> float:
-        """Never."""
-        return float("inf")
-
-    def handle_timer(self, now: float) -> None:
-        """See `Part`."""
-
-
 def _pieces(chains: Iterable[Chain]) -> Iterator[list[Chain]]:
     piece: list[Chain] = []
     size = 0

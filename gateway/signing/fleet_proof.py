@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.links.node import TreeNode
-from gateway.signing.certificate_part import CertificatePart, NoCertificates
+from gateway.links.part import Unheeded
+from gateway.signing.certificate_part import TOPIC, CertificatePart
 from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.signing.life_proof import LifeProof
 from gateway.signing.quarantine import Quarantine
@@ -72,7 +73,7 @@ class FleetProof:
         self._revocation_part = RevocationPart(node, self.revocations, self._revoked)
         node.add_part(self._revocation_part)
         if self.keys is None:
-            node.add_part(NoCertificates())
+            node.add_part(Unheeded(TOPIC))
             return
 
         def publish(topic: str, payload: bytes) -> None:
