@@ -25,6 +25,7 @@ from gateway.commands import (
     members,
     messages,
     output,
+    place,
     policy,
     resource_arguments,
     sensors,
@@ -197,6 +198,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     for add in (*adders, simulating.add_to):
         add(commands)
+    place.add(commands, _add_config, lambda options: place.run(options, _config_file(options)))
     policy.add(commands, _add_config)
     clients.add(commands, _add_gateway, _asks("clients"))
     resource_arguments.add(commands, _add_host, _about_resources)
