@@ -23,6 +23,8 @@ GATEWAY = "gw"
 STALE = "stale"
 """The attribute that says how many seconds ago that gateway told it, which does not answer now."""
 _PORTS = {"coap": 5683, "coaps": 5684}
+_LOOPBACK = ("127.0.0.1", "::1")
+"""Hosts that are a gateway's own, whatever address others reach it at."""
 
 
 class LookUpScope(enum.Enum):
@@ -163,9 +165,8 @@ class ServingGateway:
             port = parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError:
             return reference
-        if (parts.scheme, port) not in self.ports or parts.hostname not in (
-            *(self.host.lower(), "127.0.0.1", "::1"),
-        ):
+        is_own_host = parts.hostname in _LOOPBACK or parts.hostname == self.host.lower()
+        if (parts.scheme, port) not in self.ports or not is_own_host:
             return reference
         rest = parts.path + (f"?{parts.query}" if parts.query else "")
         return self.way + (rest or "/")

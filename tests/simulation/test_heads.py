@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tree_handler.routing.locator import Behind
-from tree_handler.simulation.heads import PATIENCE, HeadedFleet, HeadedGateway
+from tree_handler.simulation.heads import PATIENCE, HeadedFleet
 from tree_handler.suspicion import Suspicion
 
 NOTICED_S = 2.0
@@ -56,20 +55,9 @@ def test_a_death_costs_each_gateway_a_few_messages() -> None:
     assert 0 < max(said) <= 20
 
 
-class _Lying(HeadedGateway):
-    """One of which, when it is gw-3, all its neighbours hear that it reaches nobody else."""
-
-    def heard(self, end: object, behind: Behind) -> Behind:
-        peer = end.peer.host.gateway_id  # type: ignore[attr-defined]  # an `End`
-        if peer != "gw-3":
-            return behind
-        added = {one: epoch for one, epoch in behind.added.items() if one == peer}
-        return Behind(True, added or {peer: 1})
-
-
 def lied_about(seed: int) -> tuple[set[str], set[str]]:
     """Who is not reached in somebody's view because of the lie, and who was ever suspect."""
-    fleet = HeadedFleet(12, seed, degree=2, kind=_Lying)
+    fleet = HeadedFleet(12, seed, degree=2, liar="gw-3")
     missed, suspected = set[str](), set[str]()
     fleet.run(4.0)
     for _ in range(120):

@@ -45,6 +45,7 @@ class HeadedGateway(Gateway):
         start: what it starts with.
         records: of all gateways.
         patience: of its suspicion.
+        liar: the gateway that tells of nobody behind it.
 
     Attributes:
         members: the records, and who is suspect.
@@ -52,7 +53,9 @@ class HeadedGateway(Gateway):
 
     """
 
-    def __init__(self, start: Start, records: Collection[MemberRecord], patience: Patience) -> None:
+    def __init__(
+        self, start: Start, records: Collection[MemberRecord], patience: Patience, liar: str = ""
+    ) -> None:
         super().__init__(start)
         self.members = Membership()
         for record in records:
@@ -63,6 +66,7 @@ class HeadedGateway(Gateway):
         self.said = 0
         self.asked = 0
         self._serial = 0
+        self._liar = liar
         self._seen: set[tuple[str, tuple[int, int]]] = set()
         self._located: set[int] = set()
         self._look_at_s = 0.0
@@ -78,13 +82,12 @@ class HeadedGateway(Gateway):
     def take(self, end: End, message: object) -> None:
         """See `Gateway`."""
         if isinstance(message, Behind):
-            self._tell(self.locator.receive(end.link, self.heard(end, message)))
+            peer = end.peer.host
+            if peer.gateway_id == self._liar:
+                message = Behind(True, {peer.gateway_id: peer.boot_epoch})
+            self._tell(self.locator.receive(end.link, message))
         elif isinstance(message, _Flooded):
             self._hear(end, message)
-
-    def heard(self, end: End, behind: Behind) -> Behind:
-        """What is taken from a neighbour of those behind it; a test lets it lie."""
-        return behind
 
     def _hear(self, end: End, message: _Flooded) -> None:
         key = (message.origin, message.serial)
@@ -139,7 +142,7 @@ class HeadedFleet:
         seed: of the network and of who is what.
         degree: links of each.
         patience: of all.
-        kind: makes them; `HeadedGateway` but in tests of liars.
+        liar: the gateway that tells its neighbours of nobody behind it; empty for none.
 
     """
 
@@ -149,13 +152,13 @@ class HeadedFleet:
         seed: int,
         degree: int = 4,
         patience: Patience = PATIENCE,
-        kind: type[HeadedGateway] = HeadedGateway,
+        liar: str = "",
     ) -> None:
         self.clock = Clock()
         self.gateways: dict[str, HeadedGateway] = {}
         self.patience = patience
         self.chance = random.Random(f"heads {seed}")
-        self._kind = kind
+        self._liar = liar
         self._lives = 0
         self._network = Network(self.clock, random.Random(seed))
         self.records = {record.id: record for record in map(self._record, range(gateways))}
@@ -183,7 +186,7 @@ class HeadedFleet:
         identity = Identity(gateway_id, self._lives, record.capability or 0.5, record.address)
         tree = SpanningTree(identity, Parameters(), self.clock.now)
         start = Start(tree, self.clock, self._network, Watch())
-        gateway = self._kind(start, self.records.values(), self.patience)
+        gateway = HeadedGateway(start, self.records.values(), self.patience, self._liar)
         self.gateways[gateway_id] = gateway
         gateway.begin()
         for edge in self._edges:
