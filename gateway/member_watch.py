@@ -26,8 +26,8 @@ LOOKS = 4
 """So often in the time-out of a member its root looks for it."""
 SETTLE_S = 0.05
 """Changes of the tree within this time are looked at together."""
-ANSWERS_PER_S, ANSWERS_AT_ONCE = 1.0, 3
-"""An answer is for all who ask; more would be no news."""
+ANSWERS_PER_S, ANSWERS_AT_ONCE = 1 / 30, 3
+"""An answer goes to all and is believed for a minute: who asks again and again gets no more."""
 
 _log = logging.getLogger(__name__)
 
