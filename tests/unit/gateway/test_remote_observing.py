@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from aiocoap import resource
 from aiocoap.numbers.codes import Code
 from remote_fleet import NORTH, Fleet, asking, shown
 
+from coap_engine import codes
+from coap_engine.codec import CON, RST, CoapMessage, decode
 from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
 
@@ -162,3 +165,38 @@ async def test_what_cannot_be_observed_is_answered_once() -> None:
         response = await ask("GET", f"{NORTH}/probe", observe=0)
     assert (shown(response), response.opt.observe) == (("2.05", b"21.5"), None)
     assert len(fleet.root.remote.watching.core) == 0
+
+
+OBSERVED = tuple((11, one.encode()) for one in f"{NORTH}/gauge".split("/"))
+
+
+@pytest.mark.parametrize("leaves_by", ["a Reset", "deregistration"])
+async def test_an_observer_that_leaves_is_forgotten_at_the_target_too(
+    gauge: Any, leaves_by: str
+) -> None:
+    fleet, value, _ = gauge
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.connect(("127.0.0.1", fleet.served.coap_port))
+
+        async def say(message: CoapMessage) -> None:
+            await loop.sock_sendall(sock, message.encode())
+
+        async def hear() -> CoapMessage:
+            return decode(await loop.sock_recv(sock, 2_000))
+
+        await say(CoapMessage(CON, codes.GET, 1, b"t", ((6, b""), *OBSERVED)))
+        assert (await hear()).payload == b"1"
+        value.set(b"2")
+        notification = await hear()
+        assert (notification.payload, value.count) == (b"2", 1)
+        if leaves_by == "a Reset":
+            await say(CoapMessage(RST, 0, notification.message_id))
+        else:
+            await say(CoapMessage(CON, codes.GET, 2, b"t", ((6, b"\x01"), *OBSERVED)))
+            assert (await hear()).payload == b"2"
+        async with asyncio.timeout(10):
+            while value.count:
+                await asyncio.sleep(0)
+    assert "$hedgerow/cancel/gw-north" in fleet.published

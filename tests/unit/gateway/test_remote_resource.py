@@ -317,3 +317,14 @@ async def test_what_is_no_longer_fresh_is_validated_and_its_body_stays_where_it_
         await ask("GET", f"{NORTH}/probe?stale")
         assert shown(await ask("GET", f"{NORTH}/probe?stale")) == ("2.05", b"21.5")
     assert fleet.root.remote.cache.counters.validated == 1
+
+
+async def test_bodies_of_64_kib_pass_both_ways_and_longer_ones_do_not() -> None:
+    fleet = Fleet()
+    body = bytes(range(256)) * 256
+    async with asking(fleet) as ask:
+        assert (await ask("PUT", f"{NORTH}/probe", body)).code == Code.CHANGED
+        assert (await ask("GET", f"{NORTH}/probe")).payload == body
+        refused = await ask("PUT", f"{NORTH}/probe", body + b"x")
+    assert refused.code == Code.REQUEST_ENTITY_TOO_LARGE
+    assert fleet.north.probe.value == body
