@@ -81,11 +81,19 @@ class AccessInUse:
             self._retry = loop.call_later(RETRY_S, self.revoked, peer_id)
             return
         self.follow(self._settings, files)
-        noting = asyncio.create_task(
-            asyncio.to_thread(state.note_access, self._settings, peer_id), name="audit"
-        )
+        noting = asyncio.create_task(asyncio.to_thread(self.note, peer_id), name="audit")
         self._notes.add(noting)
         noting.add_done_callback(self._notes.discard)
+
+    def note(self, who: str) -> None:
+        """Have what has changed in the audit trail; waits for the disk, in any thread.
+
+        Args:
+            who: made it read: ``start``, ``reload`` or a neighbour.
+
+        """
+        self._faces.proof.revocations.save()
+        state.note_access(self._settings, who)
 
     def close(self) -> None:
         """Wait for nothing any more."""

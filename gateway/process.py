@@ -191,7 +191,7 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
-        await asyncio.to_thread(state.note_access, self._settings, "start")
+        await asyncio.to_thread(self._access.note, "start")
 
     def _use(self, files: AccessFiles) -> None:
         coap = (self._coap, self._oscore)
@@ -328,7 +328,7 @@ class GatewayProcess:
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
-        await asyncio.to_thread(state.note_access, settings, "reload")
+        await asyncio.to_thread(self._access.note, "reload")
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, seals = self._settings.gateway, self._proof.remote_seals

@@ -125,5 +125,6 @@ class FleetProof:
 
     def close(self) -> None:
         """Keep what is known of others."""
+        self.revocations.save()
         if self.keys is not None:
             self.keys.save()

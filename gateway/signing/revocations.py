@@ -6,7 +6,9 @@ CRL number, or the same and a later thisUpdate; an older one is never taken, who
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,6 +84,8 @@ class Revocations:
         self._clock = clock
         self._authorities: dict[bytes, x509.Certificate] = {}
         self._newest: dict[bytes, Crl] = {}
+        self._saving = threading.Lock()
+        self._is_kept = True
         self.lists: tuple[Crl, ...] = tuple(self._load())
 
     @property
@@ -165,13 +169,28 @@ class Revocations:
                 what = "the list of %s has number %d, and an earlier one has %d: it does not count"
                 _log.error(what, crl.issuer.rfc4514_string(), number, known)
 
+    def save(self) -> None:
+        """Keep what is new since it was kept last: waits for the disk, in any thread."""
+        with self._saving:
+            if self._is_kept:
+                return
+            self._is_kept = True
+            pem = b"".join(crl.public_bytes(Encoding.PEM) for crl in self.lists)
+            try:
+                replaced_file.replace(self._file, pem, is_durable=True, mode=_MODE)
+            except OSError as error:  # they count all the same, until the next start
+                self._is_kept = False
+                _log.error("revocation lists are not kept: %s", error)
+
     def _keep(self) -> None:
         self.lists = tuple(self._newest.values())
-        pem = b"".join(crl.public_bytes(Encoding.PEM) for crl in self.lists)
+        self._is_kept = False
         try:
-            replaced_file.replace(self._file, pem, is_durable=True, mode=_MODE)
-        except OSError as error:  # they count all the same, until the next start
-            _log.error("revocation lists are not kept: %s", error)
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.save()
+        else:
+            loop.run_in_executor(None, self.save)
 
     def _load(self) -> list[Crl]:
         try:
