@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgpack
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, RecordError, decode
@@ -79,6 +79,9 @@ def test_a_record_of_version_1_is_read_for_ever(
 
 
 @given(RECORDS)
+@example(Record("a", "Cel", 1.5, 1.0, 1, BAD))
+@example(Record("a", "Cel", 1.5, 1.0, 1, UNCERTAIN, {"by": "eye"}, {"x": 1}))
+@example(Record("a", "Cel", None, 1.0, 1, BAD))
 def test_a_reader_of_version_1_goes_on_with_numbers_that_may_be_used(record: Record) -> None:
     payload = record.encode()
     if isinstance(record.value, float) and record.quality != BAD:

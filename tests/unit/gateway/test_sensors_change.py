@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
 from gpiozero.pins.mock import MockFactory
+from mqtt_peer import Peer
 
 from coap_engine.message import CoapRequest
 from dtls.datagrams import PeerAddress
@@ -23,6 +25,7 @@ from gateway.coap.peers import UdpPeers, session_peer
 from gateway.commands import sensors as command
 from gateway.commands.errors import WrongUseError
 from gateway.sensors.catalogue import Workshop
+from gateway.sensors.gpio import OutputPin
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorStock, StockError
 from resource_directory.query import LookupQuery
@@ -102,8 +105,10 @@ async def test_a_sensor_whose_table_changes_is_made_anew(place: Place) -> None:
     await until(lambda: place.retained == {"kept"})
 
 
-async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(place: Place) -> None:
-    gpiozero.Device.pin_factory, before = MockFactory(), gpiozero.Device.pin_factory
+async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpiozero.Device, "pin_factory", MockFactory())
     readings = place.gateway.process._readings
     pump = '[[sensors]]\ntype = "gpio-out"\nname = "pump"\npin = 4\ninterval_s = {}\n'
     told = list[str]()
@@ -113,10 +118,42 @@ async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(place: Place) 
         await place.reload(pump.format(interval_s))
         await until(lambda: told[-1:] == [f"pump {interval_s}"])  # noqa: B023  # waited for
     assert readings.sampler.failed == failed
+    gate, close = threading.Event(), OutputPin.close
+
+    def slowly(pin: OutputPin) -> None:
+        gate.wait()
+        close(pin)
+
+    monkeypatch.setattr(OutputPin, "close", slowly)
+    await place.reload(pump.format(3003))
+    assert not readings.sampler.reads(readings.sensors[0])
+    gate.set()
+    await until(lambda: told[-1:] == ["pump 3003"])
     await place.reload("")
     await until(lambda: not readings._closing)
     gpiozero.DigitalOutputDevice(4).close()
-    gpiozero.Device.pin_factory = before
+
+
+async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -> None:
+    home = "[home_assistant]\ndiscovery = true\n"
+    await place.gateway.stop()
+    place.gateway.mqtt = SWITCH.format("kept", "") + home
+    await place.gateway.start()
+    match = place.gateway.process._broker.core.retention.match
+
+    def announced() -> set[str]:
+        return {topic.split("/")[3] for topic, _ in match("homeassistant/switch/gw-a/+/config")}
+
+    await until(lambda: announced() == {"kept"})
+    await place.reload(SWITCH.format("comes", "") + home)
+    await until(lambda: announced() == {"comes"})
+    assert place.gateway.process._readings.command_topics == ["-/-/gw-a/comes/set"]
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", place.gateway.port), version=4)
+    assert await peer.connect("probe") == 0
+    assert await peer.publish("-/-/gw-a/comes/set", b"1") == 0
+    sampler = place.gateway.process._readings.sampler
+    await until(lambda: sampler._last["comes"].value == 1.0)
+    peer.close()
 
 
 async def test_a_reload_with_a_wrong_sensor_changes_nothing(
