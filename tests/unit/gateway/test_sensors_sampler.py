@@ -57,12 +57,7 @@ class Gated(Sensor):
 class Bench:
     """A sampler and what it delivered."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float] | None = None,
-        timeout_s: float = 60.0,
-        threads: DriverThreads | None = None,
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, timeout_s: float = 60.0) -> None:
         self.records: asyncio.Queue[Record] = asyncio.Queue()
         self.failures: asyncio.Queue[SensorError] = asyncio.Queue()
         self.sampler = Sampler(
@@ -70,7 +65,6 @@ class Bench:
             wall_clock=lambda: WALL_CLOCK_S,
             report=self.failures.put_nowait,
             timeout_s=timeout_s,
-            threads=threads,
             **({} if clock is None else {"clock": clock}),
         )
 
@@ -203,18 +197,31 @@ class Hanging(Sensor):
         return 1.0
 
 
-async def test_a_driver_that_hangs_holds_nobody_up_and_is_told_as_bad() -> None:
-    bench = Bench(timeout_s=0.05)
+async def test_a_driver_that_hangs_holds_nobody_up_and_is_called_once() -> None:
+    bench = Bench()
     hanging = Hanging("stuck")
     bench.sampler.add_all([hanging, Counter("quick", interval_s=0.001)])
     try:
         async with bench.running():
-            while (record := await bench.records.get()).name == "quick":
-                pass
-            assert (record.name, record.value, record.quality) == ("stuck", None, BAD)
+            while not hanging.reads:
+                assert (await bench.records.get()).name == "quick"
             with pytest.raises(SensorError, match="an earlier call has not come back"):
                 await bench.sampler.current(hanging)
+            assert (await bench.records.get()).name == "quick"
             assert hanging.reads == 1
+    finally:
+        hanging.gate.set()
+
+
+async def test_a_driver_that_takes_too_long_in_its_thread_is_told_as_bad() -> None:
+    bench = Bench(timeout_s=0.001)
+    hanging = Hanging("stuck")
+    bench.sampler.add(hanging)
+    try:
+        async with bench.running():
+            record = await bench.records.get()
+        assert (record.name, record.value, record.quality) == ("stuck", None, BAD)
+        assert "not done within 0.001 s" in str(bench.failures.get_nowait())
     finally:
         hanging.gate.set()
 
@@ -244,24 +251,28 @@ async def test_a_driver_gives_back_what_it_holds_when_its_call_is_over() -> None
     assert held.closed_at == 1
 
 
-async def test_threads_are_bounded_and_who_waits_for_one_gives_up_in_time() -> None:
+async def test_threads_are_bounded_and_who_gave_up_waiting_for_one_is_not_called() -> None:
     threads = DriverThreads(most=2)
-    bench = Bench(timeout_s=0.05, threads=threads)
     stuck = [Hanging(f"stuck{n}") for n in range(3)]
     before = threading.active_count()
-    bench.sampler.add_all(stuck)
+    calls = [asyncio.create_task(threads.call(one, one.read)) for one in stuck]
     try:
-        async with bench.running():
-            for _ in stuck:
-                assert "TimeoutError" in str(await bench.failures.get())
-            assert threading.active_count() - before <= 2
-            assert [one.reads for one in stuck] == [1, 1, 0]
-            for one in stuck:
-                one.gate.set()
-            while threads.busy:
-                await asyncio.sleep(0)
-        assert stuck[2].reads == 0  # nobody waited for it any more
+        while not (stuck[0].reads and stuck[1].reads):
+            await asyncio.sleep(0)
+        assert threading.active_count() - before <= 2
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert threads.busy == set(stuck)
+        for one in stuck:
+            one.gate.set()
+        while threads.busy:
+            await asyncio.sleep(0)
+        assert [one.reads for one in stuck] == [1, 1, 0]
+        assert await threads.call(stuck[2], stuck[2].read) == 1.0
     finally:
+        for one in stuck:
+            one.gate.set()
         threads.close()
 
 
