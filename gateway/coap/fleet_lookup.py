@@ -3,7 +3,7 @@
 ``/rd-lookup/ep`` and ``/rd-lookup/res`` with ``scope=`` group, domain or all, or with ``gw=``: the
 directories of other gateways are asked for it, in the name of who asks, so the policy of each
 decides what is told. Those whose digests say that they have nothing of it are not asked
-(`resource_directory.digest`, which is in each gateway's record). See decision 0030.
+(`resource_directory.digest`, which is in each gateway's record). See decision 31.
 """
 
 from __future__ import annotations
