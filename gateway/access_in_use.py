@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from dataclasses import dataclass
 
 from gateway import access_files, state
@@ -54,6 +55,7 @@ class AccessInUse:
         self._settings = settings
         self._faces = faces
         self._retry: asyncio.TimerHandle | None = None
+        self._noting = threading.Lock()
         self._notes: set[asyncio.Task[None]] = set()
         faces.proof.tells_of_revocations(self.revoked)
 
@@ -72,13 +74,17 @@ class AccessInUse:
     def revoked(self, peer_id: str) -> None:
         """Go by the lists that there are now, one of which a neighbour has handed over."""
         self.close()
+        # Not in the midst of what a link was read.
+        self._retry = asyncio.get_running_loop().call_later(0, self._obey, peer_id)
+
+    def _obey(self, peer_id: str) -> None:
         lists = self._faces.proof.revocations.lists
         try:
             files = access_files.with_lists(self._settings, self.files, lists)
         except ConfigError as error:
             _log.error("a revocation waits, since certificates can't be read: %s", error)
             loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(RETRY_S, self.revoked, peer_id)
+            self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
             return
         self.follow(self._settings, files)
         noting = asyncio.create_task(asyncio.to_thread(self.note, peer_id), name="audit")
@@ -93,7 +99,8 @@ class AccessInUse:
 
         """
         self._faces.proof.revocations.save()
-        state.note_access(self._settings, who)
+        with self._noting:  # a reload and a neighbour's list may come together
+            state.note_access(self._settings, who)
 
     def close(self) -> None:
         """Wait for nothing any more."""
