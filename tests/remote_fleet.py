@@ -93,13 +93,18 @@ class Probe(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
         return aiocoap.Message(code=Code.DELETED)
 
 
-class Introducing(CoapAccess):
-    """Says who a test wants to be."""
+class Introducing:
+    """A gateway's own `CoapAccess`, but that it says who a test wants to be."""
 
-    asker: Introduction = ("psk:operator", ("operator",))
+    def __init__(self, access: CoapAccess) -> None:
+        self._access = access
+        self.asker: Introduction = ("psk:operator", ("operator",))
 
     def introduction(self, peer: CoapPeer) -> Introduction:
         return self.asker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._access, name)
 
 
 class Node:
@@ -122,8 +127,9 @@ class Node:
         for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
         place = PLACES[gateway_id]
-        self.access = Introducing(Policy(policy, Where(gateway_id, *place)))
-        execution = LocalExecution(self.site, gateway_id, self.access)
+        access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
+        self.access = Introducing(access)
+        execution = LocalExecution(self.site, gateway_id, access)
         queries = RemoteQueries(gateway_id, 1, max_outstanding=max_outstanding)
         self.exchange = RemoteExchange(queries, fleet.send, execution)
         self.remote = RemoteAnswers(

@@ -112,7 +112,7 @@ password_file = "passwords"
     async def client(self, authority: Path, name: str, client_id: str) -> AsyncIterator[Peer]:
         """A client with a certificate, connected."""
         peer = await self.connection(authority, name)
-        assert await peer.connect(client_id) == 0
+        assert await peer.connect(client_id) == 0, "\n".join(self.lines)
         yield peer
         peer.close()
 
