@@ -120,7 +120,12 @@ password_file = "passwords"
         """A client with a certificate that has not said who it is."""
         context = ssl.create_default_context(cafile=str(authority / "ca.pem"))
         context.load_cert_chain(authority / f"{name}.pem", authority / f"{name}.key.pem")
-        return Peer(*await asyncio.open_connection("127.0.0.1", self.port, ssl=context), 5)
+        try:
+            streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+        except OSError as error:
+            error.add_note("\n".join(self.lines))
+            raise
+        return Peer(*streams, 5)
 
     def without_link_s(self, other: str) -> list[float]:
         """For how long each time there was no link to another one, by the log."""
