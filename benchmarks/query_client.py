@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import Block
@@ -34,7 +34,9 @@ class QueryClient:
         """End it, and its observations with it."""
         self._socket.close()
 
-    def get(self, port: int, path: str, accept: int | None = None) -> bytes:
+    def get(
+        self, port: int, path: str, accept: int | None = None, query: Sequence[str] = ()
+    ) -> bytes:
         """A whole body, in as many blocks as it has.
 
         Raises:
@@ -42,9 +44,10 @@ class QueryClient:
 
         """
         body, number = b"", 0
+        parameters = [(option_numbers.URI_QUERY, one.encode()) for one in query]
         while True:
             block = (option_numbers.BLOCK2, Block(number, False, 6).encode())
-            answer = self.ask(port, _options(path, accept, block))
+            answer = self.ask(port, request_options(path, accept, *parameters, block))
             body += answer.payload
             more = value_of(answer.options, option_numbers.BLOCK2)
             if more is None or not Block.decode(more).more:
@@ -58,7 +61,7 @@ class QueryClient:
             NoAnswerError: it was refused.
 
         """
-        options = (*_options(path, None), (option_numbers.CONTENT_FORMAT, b""))
+        options = (*request_options(path, None), (option_numbers.CONTENT_FORMAT, b""))
         self.ask(port, options, codes.PUT, payload)
 
     def ask(
@@ -87,7 +90,7 @@ class QueryClient:
             NoAnswerError: one was not answered.
 
         """
-        options, found = _options(path, accept), []
+        options, found = request_options(path, accept), []
         for _ in range(count):
             begun = time.perf_counter()
             self.ask(port, options)
@@ -101,7 +104,7 @@ class QueryClient:
             NoAnswerError: one was not answered.
 
         """
-        options = _options(path, 0, (option_numbers.OBSERVE, b""))
+        options = request_options(path, 0, (option_numbers.OBSERVE, b""))
         for _ in range(count):
             self.ask(port, options)
 
@@ -137,7 +140,8 @@ class QueryClient:
         return decode(datagram), sender
 
 
-def _options(path: str, accept: int | None, *more: Option) -> tuple[Option, ...]:
+def request_options(path: str, accept: int | None, *more: Option) -> tuple[Option, ...]:
+    """The options of a request for a path, in their order."""
     options = [(option_numbers.URI_PATH, one.encode()) for one in path[1:].split("/")]
     if accept is not None:
         options.append((option_numbers.ACCEPT, bytes([accept]) if accept else b""))
