@@ -16,6 +16,7 @@ from hostile_fleet import VALVE, HostileFleet, path, shown
 
 from benchmarks.fleet_devices import Asker, queries, registration
 from coap_engine import codes, option_numbers
+from coap_engine.blocks import Block
 from coap_engine.codec import CoapMessage
 from coap_engine.limits import DEFAULT_LIMITS
 from coap_engine.message import Option, value_of
@@ -23,6 +24,8 @@ from coap_engine.message import Option, value_of
 LOOK_UP = path(b"rd-lookup", b"ep")
 LINK = b"</x>"
 BURST = 64
+FORGOTTEN_S = 300.0
+"""Longer than MAX_TRANSMIT_WAIT, after which who acknowledges nothing observes no more."""
 HOST_OBSERVATIONS = DEFAULT_LIMITS.shares.observations.host
 
 
@@ -93,6 +96,13 @@ def test_a_device_that_registers_without_end_keeps_no_other_one_out(
         pytest.param(("ep=a", "base=coap://[::1"), LINK, "4.00", id="a base that is none"),
         pytest.param(("ep=a",), b"<" * 900, "4.00", id="links that are none"),
         pytest.param(("ep=a",), b"\xff\xfe", "4.00", id="no text"),
+        pytest.param(("ep=a", *(f"a{n}=1" for n in range(33))), LINK, "4.13", id="33 attributes"),
+        pytest.param(
+            ("ep=a",),
+            b'</x>;rt="%s"' % b" ".join(b"r%d" % n for n in range(65)),
+            "4.13",
+            id="a link of 65 types",
+        ),
     ],
 )
 def test_a_registration_that_is_none_is_refused(
@@ -100,6 +110,17 @@ def test_a_registration_that_is_none_is_refused(
 ) -> None:
     answer = fleet.with_key("thing").ask(codes.POST, registration(*parameters), body)
     assert (shown(answer), bool(answer.payload)) == (code, True), answer.payload
+
+
+def test_a_registration_of_more_than_a_body_is_refused_at_its_first_block(
+    fleet: HostileFleet,
+) -> None:
+    first = (option_numbers.BLOCK1, Block(0, True, 6).encode())
+    size = (option_numbers.SIZE1, (2 << 20).to_bytes(3, "big"))
+    options = [*registration("ep=vast"), first, size]
+    answer = fleet.with_key("thing").ask(codes.POST, options, LINK.ljust(1_024))
+    assert shown(answer) == "4.13"
+    assert endpoints(fleet, "ep=vast") == []
 
 
 def test_a_device_does_not_take_the_place_of_another_one(fleet: HostileFleet) -> None:
@@ -153,6 +174,11 @@ def test_observers_that_never_answer_have_their_part_and_no_more(
     for _ in range(20 * longer):
         fleet.set_switch()
     assert silent.come(20.0, acknowledges=False), "it is told"
+    if longer > 1:
+        silent.close()
+        fleet.set_switch()
+        held = 'hedgerow_coap_held{kind="observations"}'
+        fleet.gateway.wait_for(lambda: fleet.gateway.metric(held) == 0, FORGOTTEN_S)
     fleet.goes_on()
 
 
@@ -194,26 +220,43 @@ LEADING_OUT = [
     (b"..", b"..", b"etc", b"passwd"),
     (b"sensors", b"..", b"status"),
     (b"sensors", b".", b"valve"),
-    (b"sensors", b"%2e%2e", b"status"),
-    (b"sensors%2Fvalve",),
+    (b"rd", b"..", b"status"),
     (b"sensors/valve",),
-    (b"sensors", b"..%2F..%2Fstatus"),
     (b"", b"status"),
     (b"sensors", b"", b"valve"),
     (b"sensors", b"valve", b""),
     (b"sensors", b"valve\0"),
-    (b"sensors", b"\xff\xfe"),
-    (b"rd", b"..", b"status"),
 ]
+NAMED_ODDLY = [
+    (b"sensors%2Fvalve",),
+    (b"sensors", b"%2e%2e", b"status"),
+    (b"sensors", b"..%2F..%2Fstatus"),
+]
+AT = [(), (b"q", b"-", b"-", b"gw"), (b"q", b"-", b"-", b"gw-b")]
 
 
-@pytest.mark.parametrize("elsewhere", [(), (b"q", b"-", b"-", b"gw"), (b"q", b"-", b"-", b"gw-b")])
+@pytest.mark.parametrize("at", AT)
 @pytest.mark.parametrize("segments", LEADING_OUT)
-def test_a_path_that_leads_out_leads_nowhere(
-    fleet: HostileFleet, segments: Sequence[bytes], elsewhere: Sequence[bytes]
+def test_a_path_that_leads_out_leads_nowhere_and_to_no_other_gateway(
+    fleet: HostileFleet, segments: Sequence[bytes], at: Sequence[bytes]
 ) -> None:
-    answer = fleet.stranger().ask(codes.GET, path(*elsewhere, *segments))
-    assert shown(answer).startswith("4.0"), (answer, answer.payload)
+    answer = fleet.stranger().ask(codes.GET, path(*at, *segments))
+    assert shown(answer) == (WRONG if at else GONE), answer.payload
+
+
+@pytest.mark.parametrize("at", AT)
+@pytest.mark.parametrize("segments", NAMED_ODDLY)
+def test_what_looks_encoded_is_a_name_that_nothing_has(
+    fleet: HostileFleet, segments: Sequence[bytes], at: Sequence[bytes]
+) -> None:
+    refused = {GONE} if segments[0] == b"sensors" or not at else {GONE, "4.01"}
+    assert shown(fleet.stranger().ask(codes.GET, path(*at, *segments))) in refused
+
+
+@pytest.mark.parametrize("at", AT)
+def test_a_path_that_is_no_text_is_a_bad_option(fleet: HostileFleet, at: Sequence[bytes]) -> None:
+    answer = fleet.stranger().ask(codes.GET, path(*at, b"sensors", b"\xff\xfe"))
+    assert (shown(answer), answer.payload) == ("4.02", b"option 11")
 
 
 @pytest.mark.parametrize("gateway", [b"..", b".", b"", b"%2e%2e", b"gw-b/..", b"gw-b%2F"])
