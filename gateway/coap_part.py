@@ -1,14 +1,21 @@
-"""The CoAP server of a gateway, as its configuration says."""
+"""The CoAP server of a gateway, as its configuration says, and its resources as MQTT topics."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from dtls.errors import DtlsError
 from gateway.access_files import AccessFiles
 from gateway.addresses import Addresses
+from gateway.broker.broker import GatewayBroker
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite
+from gateway.coap_topics.asker import CoapFace, TopicAsker
+from gateway.coap_topics.bridge import CoapBridge
+from gateway.coap_topics.private_delivery import PrivateDelivery
+from gateway.coap_topics.publications import Publications
 from gateway.config import ConfigError
 from gateway.listener_sections import CoapSection
 
@@ -51,3 +58,29 @@ async def serve(
     except DtlsError as error:
         raise ConfigError("coap.port", str(error)) from error
     return server
+
+
+def bridge(
+    topics: CoapBridge, site: GatewaySite, access: CoapAccess, broker: GatewayBroker
+) -> Callable[[], None]:
+    """Serve a site to the clients of a broker, which was opened with these topics.
+
+    Args:
+        topics: the bridge.
+        site: what is served.
+        access: decides who may do what.
+        broker: whose clients ask.
+
+    Returns:
+        What ends it.
+
+    """
+    face = CoapFace(site.answers(), access, site.router, site.members)
+    core = broker.core
+    delivery = PrivateDelivery(core.sessions, core.delivery, core.may_deliver, core.now)
+    topics.begin(TopicAsker(face, broker.permissions.proof), delivery)
+    taken = topics.serves, topics.asked
+    core.publishing.serve(
+        Publications(*taken, broker.permissions, core.budget, core.refusals).receive
+    )
+    return topics.stop

@@ -41,6 +41,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.oscore_devices import OscoreDevices
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
+from gateway.coap_topics.bridge import CoapBridge
 from gateway.config import ConfigError, GatewaySettings
 from gateway.console_part import ConsolePart
 from gateway.copied_card import CopiedCard
@@ -98,6 +99,7 @@ class GatewayProcess:
         self._read = read
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
+        self._coap_topics = CoapBridge()
         self._stack = AsyncExitStack()
         self._end = end
 
@@ -279,6 +281,7 @@ class GatewayProcess:
                 recovered=self._broker_recovered,
                 interest=self._routed,
                 events=client_log,
+                private=self._coap_topics,
             )
         except PluginConfigError as error:
             raise ConfigError("mqtt.plugins", str(error)) from error
@@ -346,6 +349,7 @@ class GatewayProcess:
         )
         self._stack.push_async_callback(self._site.stop)
         await self._site.directory.recall()
+        self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
         around = self._addresses, files, access, self._oscore
         server = await coap_part.serve(self._site, self._settings.coap, *around)
         self._stack.push_async_callback(server.stop)

@@ -16,7 +16,7 @@ from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
 from gateway.broker.durability.store import open_store
-from gateway.broker.hooks import Demand, Events, Hooks, Links, Tree
+from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
@@ -111,6 +111,11 @@ class GatewayBroker:
         """Publish for the gateway itself, as a client would."""
         self.core.acceptance.publish_own(Message.of(entry, self.core.now()))
 
+    @property
+    def permissions(self) -> Guard:
+        """Says who may do what, and what clients have proved."""
+        return self._guard
+
     def revise(self, access: Access) -> None:
         """Go by files that were read again; clients that may no longer stay have to go."""
         self._listeners.follow(access.tls)
@@ -133,6 +138,7 @@ async def open_broker(
     links: Links,
     interest: Demand | None = None,
     events: Events | None = None,
+    private: PrivateTopics | None = None,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
 ) -> GatewayBroker:
@@ -145,9 +151,9 @@ async def open_broker(
         links: serves neighbours.
         interest: is told what all clients together want; None where nobody asks.
         events: is told of clients besides plugins; None where nobody asks.
+        private: serves topics that begin with ``$``; None where nobody does.
         memory: None for a broker that forgets all at its end.
-        recovered: called with the data plane when it knows again what outlived the last process,
-            before anything is listened on.
+        recovered: called with the data plane that has recovered, before anything is listened on.
 
     Raises:
         PluginConfigError: a plugin can't be loaded.
@@ -161,10 +167,9 @@ async def open_broker(
     guard = Guard(
         access, plugins, anonymous=settings.anonymous, limits=settings.limits, refusals=refusals
     )
-    permissions = guard if guard.has_rules else None
-    told = [each for each in (plugins.events, events) if each is not None]
-    ranks = guard if access.policy is not None else None
-    hooks = Hooks(guard.authentication, tree, links, permissions, told, interest, ranks)
+    told = [each for each in (plugins.events, events, private) if each is not None]
+    may = guard if guard.has_rules else None, told, interest, guard if access.policy else None
+    hooks = Hooks(guard.authentication, tree, links, *may, private)
     durable = None if memory is None else _durable(memory)
     core = DataPlane(hooks, settings.limits, durable, refusals)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)

@@ -73,6 +73,7 @@ class DataPlane:
         routes: where topics go.
         known_routes: those that were asked for, until a change touches them.
         subscriptions, sessions, wills: of all clients.
+        publishing, delivery: what comes from clients, and what goes to them.
         retention: what is retained.
         shared_retention: the same, for neighbours.
         connections: all that are open.
@@ -121,20 +122,20 @@ class DataPlane:
         limits, durability, refusals = self.limits, self._durability, self.refusals
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
         self.known_routes: KnownRoutes = RouteCache()
-        self.routes = Routes(self._tree, self.known_routes, limits, self._may_deliver)
-        self._delivery = Delivery()
+        self.routes = Routes(self._tree, self.known_routes, limits, self.may_deliver)
+        self.delivery = Delivery()
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
         self.retention = Retention(limits, durability, refusals, self.now)
         self.shared_retention = SharedRetention(
-            *(self.retention, self.routes, self._delivery, self._owing, durability, refusals),
+            *(self.retention, self.routes, self.delivery, self._owing, durability, refusals),
             self._turns,
         )
         self._outlet = Outlet(
-            *(self.routes, self._delivery, self.retention, self._bridged, self._owing)
+            *(self.routes, self.delivery, self.retention, self._bridged, self._owing)
         )
         self.arriving = Arriving(
-            *(self.routes, self._delivery, self._outlet, self.retention, durability),
+            *(self.routes, self.delivery, self._outlet, self.retention, durability),
             *(refusals, self.now),
         )
 
@@ -145,7 +146,7 @@ class DataPlane:
             *(self.limits.uncommitted_bytes, self.now),
         )
         self.subscriptions = Subscriptions(
-            self._tree, self.known_routes, self._delivery, events, self._hooks.interest
+            self._tree, self.known_routes, self.delivery, events, self._hooks.interest
         )
         self.wills = Wills(self.acceptance, durability, self.now)
         self.sessions = Sessions(
@@ -158,18 +159,20 @@ class DataPlane:
         self.connections = Connections(limits, refusals, self.now)
         self.departures = Departures(self.sessions, self.acceptance, self._durability)
         sending = RetainedSending(
-            *(self.retention, self._delivery, self._bridged, self._owing),
-            *(self._may_deliver, limits, self.now),
+            *(self.retention, self.delivery, self._bridged, self._owing),
+            *(self.may_deliver, limits, self.now),
         )
         self._admission = Admission(
             *(self.sessions, self.wills, self.departures, sending, hooks, limits, refusals)
         )
-        publishing = Publishing(
-            *(self.routes, self._delivery, self.acceptance, hooks.permissions),
+        self.publishing = Publishing(
+            *(self.routes, self.delivery, self.acceptance, hooks.permissions),
             *(self.budget, refusals, self.now),
         )
-        requests = Requests(self.subscriptions, sending, hooks.permissions, limits, refusals)
-        reception = Reception(publishing, requests, self.departures, limits, self.traffic)
+        requests = Requests(
+            *(self.subscriptions, sending, hooks.permissions, limits, refusals, hooks.private)
+        )
+        reception = Reception(self.publishing, requests, self.departures, limits, self.traffic)
         greeting = Greeting(
             *(self._admission, hooks.links, self.connections, self.tasks, self.traffic),
             limits.packet_bytes,
@@ -182,7 +185,7 @@ class DataPlane:
 
     # -- who may have what -----------------------------------------------------------------------
 
-    def _may_deliver(self, session: Session, topic: str) -> bool:
+    def may_deliver(self, session: Session, topic: str) -> bool:
         """Whether a session's client may receive a topic; not while a decision takes time."""
         if self._hooks.permissions is None:
             return True
@@ -310,7 +313,7 @@ class DataPlane:
         message = Message(topic, topic.encode(), payload, 0, True)
         self.retention.retain_statistic(message)
         # Without the cache, whose `#` is cheaper to touch where it holds no `$` topics.
-        self._delivery.deliver(message, self.routes.unkept(message.key), None, self.now())
+        self.delivery.deliver(message, self.routes.unkept(message.key), None, self.now())
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -105,6 +105,13 @@ class TopicPermissions(Protocol):
         """Whether it isn't told why it may not subscribe to a filter (section 3.9.3)."""
 
 
+class BrokerPermissions(TopicPermissions, Protocol):
+    """The same, and for private topics."""
+
+    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> Verdict:
+        """Whether it may publish or subscribe to a private topic; who serves it decides, too."""
+
+
 class Ranks(Protocol):
     """Knows for whom room is kept free."""
 
@@ -183,6 +190,19 @@ class Demand(Protocol):
         """A session has one less."""
 
 
+class PrivateTopics(Events, Protocol):
+    """Serves topics that begin with ``$``: nothing on them is logged, retained or for the tree."""
+
+    def serves(self, topic: str) -> bool:
+        """Whether a topic or filter that begins with ``$`` is one of these."""
+
+    def subscribe(self, client: Client, topic_filter: str, qos: int, identifier: int) -> int:
+        """Take a subscription, whose messages come in a later turn; the reason code."""
+
+    def unsubscribe(self, client: Client, topic_filter: str) -> bool:
+        """End a subscription; whether there was one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """Those around the broker.
@@ -195,13 +215,15 @@ class Hooks:
         events: are told of clients, one after the other.
         interest: is told what all sessions together want; None where nobody asks.
         ranks: knows who the operators are; None where nobody is one, and no room kept free.
+        private: serves topics that begin with ``$``; None where nobody does.
 
     """
 
     authenticator: Authenticator
     tree: Tree
     links: Links
-    permissions: TopicPermissions | None = None
+    permissions: BrokerPermissions | None = None
     events: Sequence[Events] = ()
     interest: Demand | None = None
     ranks: Ranks | None = None
+    private: PrivateTopics | None = None

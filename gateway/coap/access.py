@@ -150,6 +150,17 @@ class CoapAccess:
         kind = STRANGER if identity.proof is Proof.NONE else identity.proof.value
         return self._policy.principal(kind, identity.name, identity.roles)
 
+    def proven(self, kind: str, name: str, claimed: frozenset[str]) -> Introduction:
+        """How somebody is introduced that has given proof here, over whatever protocol.
+
+        Args:
+            kind: of the proof; see `gateway.policy.principal`.
+            name: within that kind.
+            claimed: the roles that a certificate names.
+
+        """
+        return self.introduced(self._policy.principal(kind, name, claimed))
+
     def principal_of(self, remote: Any) -> Principal:
         """Who stands behind ``request.remote`` of an aiocoap request."""
         principal = getattr(remote, "principal", None)

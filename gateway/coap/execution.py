@@ -81,7 +81,7 @@ class LocalExecution:
     ) -> None:
         self._gateway_id = gateway_id
         self._access = access
-        self._answers = Answers(site, access, at_hand, self._remote_of)
+        self._answers = Answers(site, access, at_hand, self.remote_of)
         self._number = 0
         access.tell_of_changes(self._answers.revise)
 
@@ -162,7 +162,8 @@ class LocalExecution:
         refusal = refused(principal, method)
         return diagnostic(refusal.code, f"{self._gateway_id}: {refusal.payload.decode()}")
 
-    def _remote_of(self, peer: CoapPeer) -> RemotePeer:
+    def remote_of(self, peer: CoapPeer) -> RemotePeer:
+        """A vouched peer as resources see it."""
         address = peer.address
         assert isinstance(address, VouchedAddress), address
         principal = self._access.vouched(address.text, address.roles, address.gateway_id)

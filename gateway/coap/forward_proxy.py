@@ -143,12 +143,12 @@ def _split(uri: str) -> _Parts | None:
         check_name("host", host.lower())
     except ProtocolError:
         return None
-    segments = [] if not path else [_decoded(one) for one in path.split("/")]
-    arguments = [_decoded(one) for one in query.split("&")] if question else []
+    segments = [] if not path else [decoded(one) for one in path.split("/")]
+    arguments = [decoded(one) for one in query.split("&")] if question else []
     return scheme.lower(), host, int(port) if has_port and port else None, segments, arguments
 
 
-def _decoded(text: str) -> bytes:
+def decoded(text: str) -> bytes:
     """What stands for a percent-encoded part of a URI.
 
     Raises:

@@ -15,6 +15,7 @@ from gateway.coap import clients as clients_resource
 from gateway.coap import drain as drain_resource
 from gateway.coap import members as members_resource
 from gateway.coap.access import CoapAccess
+from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
@@ -91,6 +92,7 @@ class GatewaySite:
 
     Attributes:
         router: passes on to other gateways what names them.
+        members: who there is.
 
     """
 
@@ -135,10 +137,12 @@ class GatewaySite:
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
         queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
-        known, reached = members.known, (self._execution, self._exchange, owner.access)
+        self.members = known = members.known
+        reached = (self._execution, self._exchange, owner.access)
         self.router = ForwardProxy(gateway_id, known)
         self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached, carrier))
         self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
+        self._further: list[Answers] = []
         carrier.hand_to(self.receive)
 
     async def _asked(self, record: MemberRecord, request: ResourceRequest) -> ResourceResponse:
@@ -151,6 +155,15 @@ class GatewaySite:
         """What can be answered without asking a resource."""
         # It knows at a glance what is its own, which the others would read to the end.
         return (self._remote, self._fleet, *self._own)
+
+    def answers(self) -> Answers:
+        """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
+        further = Answers(
+            self.site, self._access, self.at_hand, self._execution.remote_of, router=self.router
+        )
+        self._access.tell_of_changes(further.revise)
+        self._further.append(further)
+        return further
 
     def query_counts(self) -> dict[str, int]:
         """What became of requests to and from other gateways, and of what is kept of answers."""
@@ -195,6 +208,8 @@ class GatewaySite:
 
     async def stop(self) -> None:
         """End what is under way."""
+        for further in self._further:
+            await further.stop()
         await self._fleet.stop()
         self._remote.stop()
         await self._exchange.stop()

@@ -14,7 +14,7 @@ from gateway.broker.sessions.session import Session
 from gateway.mqtt import ReasonCode
 from gateway.policy.built_in import OPERATOR
 from gateway.policy.policy import Policy
-from gateway.policy.principal import CERTIFICATE, STRANGER, USER, Principal
+from gateway.policy.principal import CERTIFICATE, NO_ROLES, STRANGER, USER, Principal
 from gateway.policy.rights import Rights
 from gateway.tls.context import Tls
 from tree_handler.routing.topic_filters import proper
@@ -51,7 +51,7 @@ class Access:
 
 
 class Guard:
-    """Decides for the broker: `hooks.TopicPermissions` and `hooks.Ranks`.
+    """Decides for the broker: `hooks.BrokerPermissions` and `hooks.Ranks`.
 
     It has its `hooks.Authenticator`.
 
@@ -136,6 +136,20 @@ class Guard:
         rules = self._rules_of(client)
         return rules is not None and rules.is_concealed(topic_filter)
 
+    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> Verdict:
+        """Whether plugins let a client use a private topic; rules are for who serves it."""
+        if publishes:
+            return self._plugins is None or self._plugins.may_publish(client, topic)
+        return self._plugins is None or self._plugins.may_subscribe(client, topic)
+
+    def proof(self, client: Client) -> tuple[str, str, frozenset[str]]:
+        """What an admitted client has proved: kind and name of `Principal`, and claimed roles."""
+        if client.certificate is not None:
+            return CERTIFICATE, client.certificate.name, client.certificate.roles
+        if user := self.authentication.user(client):
+            return USER, user, NO_ROLES
+        return STRANGER, "", NO_ROLES
+
     def is_operator(self, client: Client) -> bool:
         """See `hooks.Ranks`."""
         policy = self._access.policy
@@ -148,11 +162,7 @@ class Guard:
         return policy.rights(self._known(client, policy), client.client_id)
 
     def _known(self, client: Client, policy: Policy) -> Principal:
-        if client.certificate is not None:
-            return policy.principal(CERTIFICATE, client.certificate.name, client.certificate.roles)
-        if user := self.authentication.user(client):
-            return policy.principal(USER, user)
-        return policy.principal(STRANGER)
+        return policy.principal(*self.proof(client))
 
 
 def _restrict(core: DataPlane, session: Session, access: Rights) -> None:

@@ -19,6 +19,9 @@ from gateway.broker.outbound.message import DUP, RETAIN, Message
 from gateway.broker.outbound.routes import Route, Routes
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
+Private = Callable[[Publisher, str, bytes, tuple[int, int], dict[int, Any] | None], bool | None]
+"""Takes who published, topic, payload, QoS with packet identifier, and properties; tells what
+`Publishing.receive` does, None if it does not serve that topic."""
 _TOPIC_ALIAS: Final = int(PropertyId.TOPIC_ALIAS)
 _SUBSCRIPTION_IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 
@@ -55,6 +58,11 @@ class Publishing:
         self._limits = budget.limits
         self._refusals = refusals
         self._now = now
+        self._private: Private = lambda *_: None
+
+    def serve(self, private: Private) -> None:
+        """Let this one deal with topics that begin with ``$``, as far as they are its own."""
+        self._private = private
 
     def receive(self, publisher: Publisher, packet: bytes) -> bool:
         """Handle a PUBLISH.
@@ -74,13 +82,15 @@ class Publishing:
         first, size = packet[0], len(packet)
         version = publisher.version
         key, packet_id, at, properties = read_publish(packet, first, body_at(packet), size, version)
-        if properties:
-            key = self._topic(publisher, key, properties)
+        key = self._topic(publisher, key, properties) if properties else key
         route = self._routes.of(key)
         payload_bytes = size - at
         if payload_bytes > self._limits.payload_bytes:
             raise PacketError(ReasonCode.PACKET_TOO_LARGE, "payload of bytes", payload_bytes)
         is_allowed = not route.closed
+        told = (route.topic, packet[at:], (first >> 1 & 3, packet_id)) if route.closed else None
+        if told and (dealt := self._private(publisher, *told, properties)) is not None:
+            return dealt
         if is_allowed and self._permissions is not None:
             decided = publisher.permitted.get(route.topic)
             if decided is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Final
 
-from gateway.broker.hooks import Client, TopicPermissions, Verdict
+from gateway.broker.hooks import BrokerPermissions, Client, PrivateTopics, Verdict
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits, Refusals
 from gateway.broker.retained.owed import Wanted
@@ -76,6 +76,7 @@ class Requests:
         permissions: which topics clients may use; None for all.
         limits: of filters and subscriptions.
         refusals: is told what was refused.
+        private: serves topics that begin with ``$``; None where nobody does.
 
     """
 
@@ -83,10 +84,12 @@ class Requests:
         self,
         subscriptions: Subscriptions,
         sending: RetainedSending,
-        permissions: TopicPermissions | None,
+        permissions: BrokerPermissions | None,
         limits: Limits,
         refusals: Refusals,
+        private: PrivateTopics | None = None,
     ) -> None:
+        self._private = private
         self._subscriptions = subscriptions
         self._sending = sending
         self._permissions = permissions
@@ -101,7 +104,7 @@ class Requests:
             return
         client = publisher.session.client
         verdicts = [
-            self._permissions.may_subscribe(client, proper(request.filter))
+            self._verdict(self._permissions, client, proper(request.filter))
             for request in packet.requests
         ]
         decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
@@ -118,7 +121,10 @@ class Requests:
         self._subscriptions.expect(len(packet.filters))
         reasons: list[int] = []
         for topic_filter in packet.filters:
-            existed = self._subscriptions.remove(publisher.session, topic_filter)
+            if (private := self._served_by(topic_filter)) is not None:
+                existed = private.unsubscribe(publisher.session.client, topic_filter)
+            else:
+                existed = self._subscriptions.remove(publisher.session, topic_filter)
             reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         publisher.channel.send(encode(UnsubAck(packet.packet_id, reasons, {}), publisher.version))
 
@@ -138,6 +144,7 @@ class Requests:
                 not is_refused
                 and request.retain_handling <= (_IF_NEW if is_new else _AT_SUBSCRIBE)
                 and not request.filter.startswith("$share/")
+                and self._served_by(request.filter) is None
             ):
                 wanted.append(Wanted(request.filter, request.qos, identifiers[0]))
         # The answer goes first, then what is retained, in one write.
@@ -153,6 +160,8 @@ class Requests:
         """
         limits, client = self._limits, session.client
         share, topic_filter = split_share(request.filter)
+        if may and (private := self._served_by(topic_filter)) is not None:
+            return private.subscribe(client, request.filter, request.qos, identifier), True
         if not may or not _is_open(topic_filter):
             self._refusals.count("subscription to a forbidden filter", str(client))
             return self._why_not(client, topic_filter), False
@@ -169,6 +178,15 @@ class Requests:
             identifier,
         )
         return request.qos, self._subscriptions.add(session, request.filter, subscription)
+
+    def _verdict(self, may: BrokerPermissions, client: Client, topic_filter: str) -> Verdict:
+        if self._served_by(topic_filter) is None:
+            return may.may_subscribe(client, topic_filter)
+        return may.may_ask(client, topic_filter, publishes=False)
+
+    def _served_by(self, topic_filter: str) -> PrivateTopics | None:
+        private = self._private if topic_filter[:1] == "$" else None
+        return private if private is not None and private.serves(topic_filter) else None
 
     def _why_not(self, client: Client, topic_filter: str) -> int:
         if self._permissions is not None and self._permissions.is_concealed(client, topic_filter):

@@ -1,0 +1,1 @@
+"""CoAP over MQTT: requests and observations as topics that begin with ``$coap``."""
