@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -14,7 +14,7 @@ from typing import Final
 from benchmarks import fleet_requests
 from benchmarks.comparison import Comparison, shown
 from benchmarks.fleet_devices import DEVICES, KIND, Device, RefusedError, sensors_of
-from benchmarks.fleet_tree import KEY, BedGateway, Spot, identity
+from benchmarks.fleet_tree import KEY, BedGateway, Spot, Taken, identity
 from benchmarks.query_client import NoAnswerError, QueryClient
 from dtls.context import ClientContext
 from resource_directory.link_format import parse
@@ -24,8 +24,14 @@ BEFORE_THREADS, AFTER_THREADS = 550.0, 35.0
 BEFORE_CPU, BEFORE_MEMORY = 92.0, 80.0
 """Row A12: per cent of a Pi that 500 resources with 4 attributes took."""
 _PI_MIB = 1_024.0
+_LEAST_CPU = 0.01
+_PLAIN = "without DTLS"
 _FOUND_S = 90.0
 _LOOK_S = 0.5
+_KEPT_S = 5.0
+"""So long gateways keep what others found."""
+_ASKED = 1
+"""The gateway at which 500 devices register."""
 _SCOPES: Final = ("own", "group", "domain", "all")
 
 
@@ -72,6 +78,7 @@ class FleetMeasurement:
         self._show = show
         self._client = QueryClient()
         self._registered: set[Resource] = set()
+        self._devices = 0
 
     def close(self) -> None:
         """Ask no more."""
@@ -87,15 +94,26 @@ class FleetMeasurement:
         """
         empty = [one.taken() for one in self._gateways]
         with ExitStack() as stack:
-            yield from self._register(stack)
+            with self._spending("registrations and updates"):
+                yield from self._register(stack)
+            self._wait_until_found("et=second", self._devices, "/rd-lookup/ep")
             self._wait_until_found("rt=" + KIND, len(self._registered))
-            yield from self._look_up()
-            yield from self._ask_all()
+            time.sleep(_KEPT_S)
+            with self._spending("look-ups"):
+                yield from self._look_up()
+            with self._spending("queries"):
+                yield from self._ask_all()
             edge, root = self._gateways[9], self._gateways[0]
             ways = [("6 hops", self._gateways[6], edge), ("1 hop", root, self._gateways[1])]
-            yield from fleet_requests.results(self._client, ways, self._plan.requests)
-            yield from self._at_rest([one.rss_mib for one in empty])
-        yield from self._newcomers()
+            with self._spending("requests between two nodes"):
+                yield from fleet_requests.results(self._client, ways, self._plan.requests)
+            held = len(self._registered) // len(self._gateways)
+            yield from self._at_rest(self._gateways, empty, held)
+        with ExitStack() as stack:
+            yield from self._newcomers(stack)
+            only = slice(_ASKED, _ASKED + 1)
+            held += 2 * self._plan.devices
+            yield from self._at_rest(self._gateways[only], empty[only], held)
 
     def _register(self, stack: ExitStack) -> Iterator[Comparison]:
         plain_ms, secret_ms = list[float](), list[float]()
@@ -128,7 +146,7 @@ class FleetMeasurement:
             *("update, p50", median(updated_ms), median([*plain_ms, *secret_ms])),
             *("registration", "ms", "lower"),
         )
-        self._wait_until_found("et=second", len(devices), "/rd-lookup/ep")
+        self._devices = len(devices)
 
     def _wait_until_found(self, criterion: str, count: int, path: str = "/rd-lookup/res") -> None:
         begun = time.monotonic()
@@ -144,7 +162,6 @@ class FleetMeasurement:
         self._show(what, f"{time.monotonic() - begun:.1f} s after the last one")
 
     def _look_up(self) -> Iterator[Comparison]:
-        time.sleep(5.0)  # what is kept of look-ups is as old as that at most
         took: dict[str, list[float]] = {scope: [] for scope in _SCOPES}
         for gateway in self._gateways:
             for scope in _SCOPES:
@@ -192,60 +209,74 @@ class FleetMeasurement:
         case = f"query to another gateway, {len(remote_ms)} pairs, p50"
         yield Comparison(case, median(remote_ms), median(own_ms), "the own one", "ms", "lower")
 
-    def _at_rest(self, empty_mib: Sequence[float]) -> Iterator[Comparison]:
-        before = [one.taken() for one in self._gateways]
+    def _at_rest(
+        self, gateways: Sequence[BedGateway], empty: Sequence[Taken], held: int
+    ) -> Iterator[Comparison]:
+        before = [one.taken() for one in gateways]
         begun = time.monotonic()
         time.sleep(self._plan.rest_s)
         rest_s = time.monotonic() - begun
-        after = [one.taken() for one in self._gateways]
+        after = [one.taken() for one in gateways]
         cpu = max((b.cpu_s - a.cpu_s) / rest_s * 100 for a, b in zip(before, after, strict=True))
-        threads = float(max(one.threads for one in after))
-        full_mib = [one.rss_mib for one in after]
-        held = len(self._registered) // len(self._gateways)
-        name = f"threads of a gateway with {held:,} resources, most"
-        yield Comparison(name, threads, AFTER_THREADS, "row A12, one expires all", "", "lower")
-        yield Comparison(name, threads, BEFORE_THREADS, "row A12, one for each", "", "lower")
-        name = "processor of a gateway at rest, most"
-        yield Comparison(name, max(cpu, 0.01), BEFORE_CPU, "row A12, one for each", "%", "lower")
-        most = max(full_mib)
-        yield Comparison(
-            *("memory of a gateway, of 1 GiB, most", most / _PI_MIB * 100, BEFORE_MEMORY),
-            *("row A12, one for each", "%", "lower"),
-        )
-        yield Comparison(
-            *("memory of a gateway, p50", median(full_mib), median(empty_mib)),
-            *("before devices came", "MiB", "lower"),
-        )
+        most_mib = max(one.rss_mib for one in after)
+        whose = f"a gateway with {held:,} resources"
+        published = "row A12, before"
+        threads = f"threads of {whose}", float(max(one.threads for one in after))
+        yield Comparison(*threads, AFTER_THREADS, "row A12, after", "", "lower")
+        yield Comparison(*threads, BEFORE_THREADS, published, "", "lower")
+        name = f"processor of {whose}, at rest"
+        yield Comparison(name, max(cpu, _LEAST_CPU), BEFORE_CPU, published, "%", "lower")
+        name = f"memory of {whose}, of 1 GiB"
+        of_pi = most_mib / _PI_MIB * 100
+        yield Comparison(name, of_pi, BEFORE_MEMORY, published, "%", "lower")
+        empty_mib = median(one.rss_mib for one in empty)
+        full_mib = median(one.rss_mib for one in after)
+        name = f"memory of {whose}"
+        yield Comparison(name, full_mib, empty_mib, "before devices came", "MiB", "lower")
 
-    def _newcomers(self) -> Iterator[Comparison]:
-        gateway, count = self._gateways[1], self._plan.devices
+    @contextmanager
+    def _spending(self, what: str) -> Iterator[None]:
+        before = [one.taken() for one in self._gateways]
+        begun = time.monotonic()
+        yield
+        took_s = time.monotonic() - begun
+        after = [one.taken() for one in self._gateways]
+        spent_s = [b.cpu_s - a.cpu_s for a, b in zip(before, after, strict=True)]
+        said = f"{took_s:.1f} s; processor: {sum(spent_s):.2f} s in all"
+        self._show(f"  {what} took", f"{said}, {max(spent_s):.2f} s of one gateway at most")
+
+    def _newcomers(self, stack: ExitStack) -> Iterator[Comparison]:
+        gateway, count = self._gateways[_ASKED], self._plan.devices
         before = gateway.taken()
-        with ExitStack() as stack:
-            plain = [
-                stack.enter_context(closing(Device(f"plain{n}", gateway.port)))
-                for n in range(count)
-            ]
-            plain_ms = [_took_ms(partial(one.register, ["/x"])) for one in plain]
-            came = [
-                Device(f"new{n}", gateway.dtls_port, ClientContext(identity(n), KEY))
-                for n in range(count)
-            ]
-            for one in came:
-                stack.enter_context(closing(one))
-            new_ms = [_took_ms(partial(_come, one)) for one in came]
-            after = gateway.taken()
-            known_ms = [_took_ms(partial(one.register, ["/x"])) for one in came]
-        strangers_ms = [_took_ms(partial(self._refused, gateway, n)) for n in range(count)]
-        grown = after.rss_mib - before.rss_mib
-        self._show(f"{2 * count:,} more devices at one gateway", f"{shown(grown)} MiB more")
-        cases = (("known, session is there", known_ms), ("new, with a handshake", new_ms))
-        for name, took_ms in (*cases, ("unknown key, refused", strangers_ms)):
-            yield Comparison(
-                *(f"{count} devices over DTLS, {name}, each", median(took_ms), median(plain_ms)),
-                *("without DTLS", "ms", "lower"),
-            )
+        plain = [Device(f"plain{n}", gateway.port) for n in range(count)]
+        keys = [ClientContext(identity(n), KEY) for n in range(count)]
+        secret = [Device(f"new{n}", gateway.dtls_port, keys[n]) for n in range(count)]
+        for one in (*plain, *secret):
+            stack.enter_context(closing(one))
+        cases: dict[str, list[Callable[[], None]]] = {
+            _PLAIN: [partial(one.register, ["/x"]) for one in plain],
+            "new, with a handshake": [partial(_come, one) for one in secret],
+            "known, session is there": [partial(one.register, ["/x"]) for one in secret],
+            "unknown key, refused": [partial(self._refused, gateway, n) for n in range(count)],
+        }
+        plain_ms = 0.0
+        for name, steps in cases.items():
+            spent_s = gateway.taken().cpu_s
+            took_ms = median(map(_took_ms, steps))
+            spent_s = gateway.taken().cpu_s - spent_s
+            case = f"{count} devices, {name}"
+            self._show(f"  {case}", f"processor {shown(spent_s / count * 1e3)} ms each")
+            if name == _PLAIN:
+                plain_ms = took_ms
+            else:
+                yield Comparison(case, took_ms, plain_ms, "without DTLS", "ms", "lower")
+        grown_mib = gateway.taken().rss_mib - before.rss_mib
+        self._show(f"{2 * count:,} more devices at one gateway", f"{shown(grown_mib)} MiB more")
         if self._links(gateway, "/rd-lookup/ep", "scope=own&ep=stranger*"):
             raise NoAnswerError("a device without a key was registered")
+        came = self._links(gateway, "/rd-lookup/ep", "scope=own&ep=new*")
+        if len(came) != count:
+            raise NoAnswerError(f"{len(came)} of {count} devices are registered")
 
     def _refused(self, gateway: BedGateway, number: int) -> None:
         unknown = ClientContext(f"stranger-{number}", KEY)

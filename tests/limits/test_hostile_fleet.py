@@ -51,7 +51,7 @@ def answers(asker: Asker, tokens: set[bytes]) -> list[CoapMessage]:
 
 
 def endpoints(fleet: HostileFleet, criterion: str) -> list[str]:
-    asked = [*LOOK_UP, *queries(criterion, "count=100")]
+    asked = [*LOOK_UP, *queries(criterion, "count=5")]
     answer = fleet.stranger().ask(codes.GET, asked)
     assert shown(answer) == "2.05"
     return [one for one in answer.payload.decode().split(",") if one]
@@ -63,9 +63,10 @@ def test_registrations_without_a_key_are_refused_and_none_stands(
     for host in ("127.0.0.1", "127.3.0.1"):
         asker = fleet.stranger(host=host)
         for number in range(longer):
-            options = [registration(f"ep=forged-{number}-{one}") for one in range(BURST)]
-            tokens = {asker.send(codes.POST, one, LINK) for one in options}
-            assert {shown(one) for one in answers(asker, tokens)} == {"4.01"}
+            for one in range(BURST):  # what is beyond a stranger's rate is dropped
+                asker.send(codes.POST, registration(f"ep=forged-{number}-{one}"), LINK)
+            answer = asker.ask(codes.POST, registration(f"ep=forged-{number}"), LINK)
+            assert shown(answer) == "4.01", answer.payload
     assert endpoints(fleet, "ep=forged*") == []
     fleet.goes_on()
 
@@ -78,11 +79,12 @@ def test_a_device_that_registers_without_end_keeps_no_other_one_out(
     for number in range(8 * longer):
         options = [registration(f"ep=flood-{number}-{one}", "lt=60") for one in range(BURST)]
         tokens = {thing.send(codes.POST, one, LINK) for one in options}
-        theirs = registration(f"ep=meter-{number}", "lt=60")
+        theirs = registration(f"ep=meter-{number}", "lt=600")
         assert shown(other.ask(codes.POST, theirs, LINK)) == "2.01"
         codes_seen.update(shown(one) for one in answers(thing, tokens))
     assert set(codes_seen) <= {"2.01", "4.29", "5.03"}
-    assert len(endpoints(fleet, "ep=meter-*")) == min(8 * longer, 100)
+    for number in range(8 * longer):
+        assert len(endpoints(fleet, f"ep=meter-{number}")) == 1
     fleet.goes_on()
 
 
