@@ -118,7 +118,9 @@ def _messages(owner: BedGateway, body: bytes, form: int, count: int) -> Iterator
     name = "request and answer written and read, msgpack"
     yield Comparison(name, *took, "as JSON", "us", "lower")
     left = took[0] / took[1]
-    yield Comparison(f"{name}, part left", left, PUBLISHED_LEFT, "row A9", "of 1", "lower")
+    yield Comparison(
+        f"{name}, part left", left, PUBLISHED_LEFT, "row A9, of whole requests", "of 1", "lower"
+    )
 
 
 def _as_json(fields: dict[str, Any]) -> bytes:
