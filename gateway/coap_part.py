@@ -79,6 +79,7 @@ def bridge(
     core = broker.core
     delivery = PrivateDelivery(core.sessions, core.delivery, core.may_deliver, core.now)
     topics.begin(TopicAsker(face, broker.permissions.proof), delivery)
+    access.tell_of_changes(topics.revise)
     taken = topics.serves, topics.asked
     core.publishing.serve(
         Publications(*taken, broker.permissions, core.budget, core.refusals).receive

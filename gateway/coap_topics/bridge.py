@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from coap_engine.codes import is_success
 from coap_engine.message import CoapResponse
 from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
 from gateway.coap_topics.asker import TopicAsker
+from gateway.coap_topics.observing import TopicObserving
 from gateway.coap_topics.private_delivery import PrivateDelivery
 from gateway.coap_topics.properties import answer_properties
 from gateway.coap_topics.requests import TopicRequests
@@ -30,6 +32,7 @@ from gateway.mqtt.errors import PacketError
 from tree_handler.routing.topic_filters import matches
 
 _READS: Final = ("GET", "FETCH")
+_OBSERVED: Final = f"{PREFIX}{OBSERVE}/"
 _ONCE: Final = Grant(0, False, ())
 
 
@@ -65,8 +68,9 @@ class CoapBridge:
         self._limits = limits or TopicLimits()
         self._requests: TopicRequests | None = None
         self._delivery: PrivateDelivery | None = None
-        self._answers: dict[Client, dict[str, Grant]] = {}
-        """Subscriptions to topics for answers, by client."""
+        self._observing: TopicObserving | None = None
+        self._own: dict[Client, dict[str, Grant]] = {}
+        """Subscriptions to answers and to what is observed, by client."""
         most = self._limits
         self._subscriptions = TopicShares(most.client_observations, most.user_observations)
 
@@ -80,12 +84,21 @@ class CoapBridge:
         """
         self._delivery = delivery
         self._requests = TopicRequests(asker, self._limits)
+        self._observing = TopicObserving(asker, self._tell, self._forget)
+
+    def revise(self) -> None:
+        """The policy of CoAP is another one."""
+        if self._observing is not None:
+            self._observing.revise()
 
     def stop(self) -> None:
         """Serve nothing any more."""
         if self._requests is not None:
             self._requests.stop()
             self._requests = None
+        if self._observing is not None:
+            self._observing.stop()
+            self._observing = None
 
     # -- of the broker -----------------------------------------------------------------------------
 
@@ -120,21 +133,47 @@ class CoapBridge:
             return ReasonCode.NOT_AUTHORIZED
         if not topic_filter.startswith(PREFIX):
             return ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-        prefix = answer_prefix(client.client_id)
-        if not prefix or not topic_filter.startswith(prefix):
-            return ReasonCode.NOT_AUTHORIZED
-        own = self._answers.setdefault(client, {})
+        reason = self._why_not(client, topic_filter)
+        if reason:
+            return reason
+        own = self._own.setdefault(client, {})
         if topic_filter not in own and self._subscriptions.take(client, client.owner):
             return ReasonCode.QUOTA_EXCEEDED
         own[topic_filter] = _granted(qos, identifier)
+        if topic_filter.startswith(_OBSERVED) and self._observing is not None:
+            self._observing.add(client, topic_filter)
         return own[topic_filter].qos
 
     def unsubscribe(self, client: Client, topic_filter: str) -> bool:
         """See `PrivateTopics`."""
-        if self._answers.get(client, {}).pop(topic_filter, None) is None:
+        if topic_filter not in self._own.get(client, {}):
             return False
-        self._subscriptions.give_back(client, client.owner)
+        if self._observing is not None:
+            self._observing.remove(client, topic_filter)
+        self._forget(client, topic_filter)
         return True
+
+    def _why_not(self, client: Client, topic_filter: str) -> int:
+        """Why a client may not subscribe to a filter; 0 if it may."""
+        prefix = answer_prefix(client.client_id)
+        if prefix and topic_filter.startswith(prefix):
+            return ReasonCode.SUCCESS
+        if topic_filter.startswith(f"{PREFIX}{ANSWER}/"):
+            return ReasonCode.NOT_AUTHORIZED
+        if "+" in topic_filter or "#" in topic_filter:
+            return ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
+        if not topic_filter.startswith(_OBSERVED):
+            return ReasonCode.TOPIC_FILTER_INVALID
+        if self._observing is None:
+            return ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        return self._observing.why_not(client, topic_filter)
+
+    def _forget(self, client: Client, topic_filter: str) -> None:
+        own = self._own[client]
+        del own[topic_filter]
+        if not own:
+            del self._own[client]
+        self._subscriptions.give_back(client, client.owner)
 
     # -- what becomes of clients -------------------------------------------------------------------
 
@@ -145,8 +184,8 @@ class CoapBridge:
         """See `Events`: its requests and subscriptions here end with its connection."""
         if self._requests is not None:
             self._requests.left(client)
-        for _ in self._answers.pop(client, ()):
-            self._subscriptions.give_back(client, client.owner)
+        for topic_filter in list(self._own.get(client, ())):
+            self.unsubscribe(client, topic_filter)
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
         """See `Events`."""
@@ -186,15 +225,18 @@ class CoapBridge:
 
     def _answer(self, way: _WayBack, response: CoapResponse) -> None:
         client, delivery = way.client, self._delivery
-        topic = way.topic or answer_topic(answer_prefix(client.client_id), response.code, way.asked)
-        if delivery is None or not self._may_read(client, topic):
+        prefix = answer_prefix(client.client_id)
+        topic = way.topic or (prefix and answer_topic(prefix, response.code, way.asked))
+        if delivery is None or not topic:
             return
         if topic.startswith(PREFIX):
             grant = self._grant(client, topic)
-            if grant is None and not way.topic:  # it can't know where its answers are
-                return
-        else:
+            if grant is None and (not way.topic or way.topic == way.asked):
+                return  # it has not subscribed there, or no more
+        elif delivery.may_read(client, topic):
             grant = delivery.grant(client, topic)
+        else:
+            return
         properties = answer_properties(response)
         if way.correlation is not None:
             properties[int(PropertyId.CORRELATION_DATA)] = way.correlation
@@ -203,12 +245,20 @@ class CoapBridge:
         delivery.give(client, message, grant or _ONCE)
 
     def _grant(self, client: Client, topic: str) -> Grant | None:
-        own = self._answers.get(client, {})
+        own = self._own.get(client, {})
         found = [grant for wanted, grant in own.items() if matches(wanted, topic)]
         if not found:
             return None
         identifiers = tuple(one for grant in found for one in grant.identifiers)
         return Grant(max(grant.qos for grant in found), False, identifiers)
+
+    def _tell(self, client: Client, topic: str, response: CoapResponse) -> None:
+        """Tell a client of what it observes, or why it does no more."""
+        if client.version == V311 and not is_success(response.code):
+            # Without properties it could not be told from a value.
+            self._answer(_WayBack(client, "", topic, 1, None), response)
+        else:
+            self._answer(_WayBack(client, topic, topic, 1, None), response)
 
     def _drop(self, response: CoapResponse) -> None:
         """Nobody wants this answer."""

@@ -50,3 +50,15 @@ async def test_mosquitto_rr_writes_and_reads_an_actuator(gateway: FleetGateway) 
     assert read.startswith("text/plain|")
     assert "code:2.05" in read
     assert read.strip().endswith("|1.0")
+
+
+async def test_mosquitto_sub_is_told_what_it_observes(gateway: FleetGateway) -> None:
+    port = gateway.process.mqtt_port
+    process = await asyncio.create_subprocess_exec(
+        *("mosquitto_sub", "-p", str(port), "-t", f"$coap/observe/{VALVE}", "-C", "1", "-W", "20"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert b"valve" in output
+    assert process.returncode == 0

@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 from fleet_gateway import Fleet, FleetGateway, until
-from mqtt_peer import Peer
+from topic_gateway import CONTENT_TYPE, CORRELATION, RESPONSE_TOPIC, client, prepared, told
 
 from coap_engine import codes
 from coap_engine.message import CoapResponse
-from gateway.broker.hooks import Client as Caller
+from gateway.broker.hooks import Client
 from gateway.coap_topics.shares import TopicLimits, TopicShares
-from gateway.mqtt import PubAck, Publish, PubRec, PubRel, ReasonCode, SubAck, Subscribe, Version
+from gateway.mqtt import Publish, PubRec, PubRel, ReasonCode, SubAck, Subscribe, Version
 from gateway.mqtt import SubscriptionRequest as Wanted
-
-CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-POLICY = """version = 1
-[principals]
-"user:anna" = ["operator"]
-"user:rita" = ["reader"]
-"user:topics" = ["topics"]
-[roles.topics]
-allow = ["subscribe answers/#"]
-deny = ["read /sensors/secret"]
-[vouch]
-"*" = ["operator"]
-"""
-SENSORS = """[[sensors]]
-type = "switch"
-name = "valve"
-[[sensors]]
-type = "switch"
-name = "secret"
-"""
-RESPONSE_TOPIC, CORRELATION, CONTENT_TYPE, USER = 8, 9, 3, 38
-
-Connect = Callable[..., Any]
 
 
 @pytest.fixture
@@ -50,89 +24,6 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
     await one.start()
     yield one
     await fleet.stop()
-
-
-def prepared(fleet: Fleet, name: str) -> FleetGateway:
-    """A gateway with a valve, users and a policy."""
-    one = fleet.gateway(name, tls=False)
-    (fleet.folder / "policy.toml").write_text(POLICY)
-    passwords = "".join(f"{user}:{CHEAP.hash(user)}\n" for user in ("anna", "rita", "topics"))
-    (fleet.folder / "passwords").write_text(passwords)
-    (fleet.folder / "passwords").chmod(0o600)
-    one.access = (
-        f'password_file = "{fleet.folder}/passwords"\n'
-        f'policy_file = "{fleet.folder}/policy.toml"\n{SENSORS}'
-    )
-    return one
-
-
-class Client:
-    """An MQTT client that asks."""
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self._last_id = 0
-
-    async def ask(
-        self,
-        topic: str,
-        payload: bytes = b"",
-        *,
-        qos: int = 1,
-        response_topic: str = "answers/1",
-        **properties: Any,
-    ) -> Any:
-        """Publish a request; its answer, or the reason code of its refusal."""
-        reason = await self.publish(
-            topic, payload, qos=qos, response_topic=response_topic, **properties
-        )
-        return reason if reason else await self.peer.next()
-
-    async def publish(
-        self,
-        topic: str,
-        payload: bytes = b"",
-        *,
-        qos: int = 1,
-        response_topic: str = "",
-        content_type: str = "",
-        user: tuple[tuple[str, str], ...] = (),
-    ) -> int:
-        self._last_id += 1
-        properties: dict[int, Any] = {}
-        if response_topic:
-            properties = {RESPONSE_TOPIC: response_topic, CORRELATION: b"c1"}
-        if content_type:
-            properties[CONTENT_TYPE] = content_type
-        if user:
-            properties[USER] = list(user)
-        self.peer.send(
-            Publish(topic, payload, qos, False, False, self._last_id if qos else None, properties)
-        )
-        if not qos:
-            return 0
-        acknowledged = await self.peer.next()
-        assert isinstance(acknowledged, PubAck if qos == 1 else PubRec), acknowledged
-        return int(acknowledged.reason)
-
-
-async def client(
-    gateway: FleetGateway,
-    user: str | None = "anna",
-    version: int = Version.V5,
-    name: str = "c1",
-    **fields: Any,
-) -> Client:
-    where = "127.0.0.1", gateway.process.mqtt_port
-    peer = Peer(*await asyncio.open_connection(*where), version)
-    password = None if user is None else user.encode()
-    assert await peer.connect(name, username=user, password=password, **fields) == 0
-    return Client(peer)
-
-
-def told(answer: Any) -> dict[str, str]:
-    """The user properties of an answer."""
-    return dict(answer.properties[USER])
 
 
 # -- requests -------------------------------------------------------------------------------------
@@ -278,6 +169,29 @@ async def test_an_answer_has_the_identifier_and_the_qos_of_the_subscription_that
     assert (answer.qos, answer.properties[11]) == (1, [7])
 
 
+async def test_a_session_that_outlives_its_connection_is_answered_at_qos_0(
+    gateway: FleetGateway,
+) -> None:
+    anna = await client(gateway, clean_start=False, properties={17: 100})
+    assert await anna.peer.subscribe("answers/#") == 1
+    assert (await anna.ask("$coap/GET/gw-a/sensors/valve")).qos == 0
+
+
+@pytest.mark.parametrize("topic", ["$coap/observe/gw-a/sensors/valve", "$coap/answer/c1/1"])
+async def test_what_is_no_request_is_no_topic_to_publish_to(
+    gateway: FleetGateway, topic: str
+) -> None:
+    anna = await client(gateway)
+    assert await anna.publish(topic) == ReasonCode.TOPIC_NAME_INVALID
+
+
+async def test_the_bridge_of_another_broker_asks_for_nobody(gateway: FleetGateway) -> None:
+    other = await client(gateway, version=Version.V311, bridge=True)
+    assert await other.peer.subscribe("$coap/answer/c1/#") == 0x80
+    await other.publish("$coap/PUT/gw-a/sensors/valve", b"1")
+    assert gateway.refusals("request on a private topic refused") == 1
+
+
 async def test_a_body_over_the_limit_is_refused_with_4_13(gateway: FleetGateway) -> None:
     anna = await client(gateway)
     big = await anna.ask("$coap/PUT/gw-a/sensors/valve", bytes((64 << 10) + 1))
@@ -289,7 +203,7 @@ async def test_requests_over_a_limit_are_answered_with_when_to_try_again(
 ) -> None:
     requests = gateway.process._coap_topics._requests
     assert requests is not None
-    one = Caller("c1", "anna", "127.0.0.1", 5)
+    one = Client("c1", "anna", "127.0.0.1", 5)
     answers: list[CoapResponse] = []
     most = TopicLimits().client_requests
     topic = "$coap/GET/gw-a/sensors/valve"
@@ -340,7 +254,7 @@ async def test_nobody_subscribes_to_answers_of_another_client(
     gateway: FleetGateway, version: int, refused: int
 ) -> None:
     one = await client(gateway, version=version)
-    for other in ("$coap/answer/c2/#", "$coap/answer/#", "$coap/answer/+/2.05/#", "$coap/#"):
+    for other in ("$coap/answer/c2/#", "$coap/answer/#", "$coap/answer/+/2.05/#"):
         assert await one.peer.subscribe(other) == refused, other
 
 
