@@ -192,6 +192,25 @@ async def test_the_bridge_of_another_broker_asks_for_nobody(gateway: FleetGatewa
     assert gateway.refusals("request on a private topic refused") == 1
 
 
+async def test_a_plugin_may_refuse_what_the_policy_allows(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    try:
+        one = prepared(fleet, "gw-a")
+        one.mqtt = """
+[mqtt.plugins."amqtt.plugins.topic_checking.TopicAccessControlListPlugin"]
+publish_acl = {anna = ["$coap/GET/#"]}
+acl = {anna = ["answers/#"]}
+"""
+        await one.start()
+        anna = await client(one)
+        valve = "gw-a/sensors/valve"
+        assert await anna.publish(f"$coap/PUT/{valve}", b"1") == ReasonCode.NOT_AUTHORIZED
+        assert told(await anna.ask(f"$coap/GET/{valve}"))["code"] == "2.05"
+        assert await anna.peer.subscribe(f"$coap/observe/{valve}") == ReasonCode.NOT_AUTHORIZED
+    finally:
+        await fleet.stop()
+
+
 async def test_a_body_over_the_limit_is_refused_with_4_13(gateway: FleetGateway) -> None:
     anna = await client(gateway)
     big = await anna.ask("$coap/PUT/gw-a/sensors/valve", bytes((64 << 10) + 1))

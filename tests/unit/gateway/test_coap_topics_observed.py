@@ -156,7 +156,8 @@ async def test_with_another_policy_an_observation_ends_and_says_so(gateway: Flee
         )
     )
     await gateway.process.reload()
-    assert told(await rita.peer.next())["code"] == "4.03"
+    while told(await rita.peer.next())["code"] != "4.03":
+        pass
     assert len(observing(gateway).core) == 0
     assert len(gateway.process._coap_topics._subscriptions) == 0
 
