@@ -56,7 +56,6 @@ class TopicObserving:
             self._begin(number, topic, peer)
         elif last is not None:
             self._asker.soon(partial(self._tell, client, topic), last)
-        self._schedule()
 
     def remove(self, client: Client, topic: str) -> None:
         """A client observes no more; with the last one an observation ends."""
@@ -65,7 +64,6 @@ class TopicObserving:
         end = None if number is None else self._ends.pop(number, None)
         if end is not None:
             end()
-        self._schedule()
 
     def revise(self) -> None:
         """The policy is another one: who may no longer observe is told so, once."""
@@ -86,6 +84,7 @@ class TopicObserving:
         """Observe nothing any more."""
         for client, topic in list(self._keys):
             self.remove(client, topic)
+        self._schedule()
 
     def _request(self, topic: str) -> CoapRequest | CoapResponse:
         try:
@@ -111,7 +110,8 @@ class TopicObserving:
         topic, clients = self.core.told(number, response, now_s, is_last=is_last)
         for client in clients:
             self._tell(client, topic, response)
-        self._schedule()
+        if is_last:  # to look at what is due takes the longer the more are observed
+            self._schedule()
 
     def _tick(self) -> None:
         self._timer = None
