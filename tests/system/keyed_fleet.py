@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import signal
@@ -18,6 +19,7 @@ from chain import CONVERGE_S
 from mqtt_peer import Peer
 from ports import free_port
 
+TRIES = 5
 AT = "%Y-%m-%d %H:%M:%S,%f"
 
 
@@ -110,9 +112,19 @@ password_file = "passwords"
 
     @asynccontextmanager
     async def client(self, authority: Path, name: str, client_id: str) -> AsyncIterator[Peer]:
-        """A client with a certificate, connected."""
-        peer = await self.connection(authority, name)
-        assert await peer.connect(client_id) == 0, "\n".join(self.lines)
+        """A client with a certificate, connected.
+
+        As any client it tries again: who has not been let in when access is read anew, or a
+        neighbour's list is taken, has to begin again, and that may be at any time.
+        """
+        for _ in range(TRIES):
+            with contextlib.suppress(ConnectionResetError):
+                peer = await self.connection(authority, name)
+                if (code := await peer.connect(client_id)) >= 0:
+                    break
+        else:
+            raise AssertionError("\n".join(self.lines))
+        assert code == 0, "\n".join(self.lines)
         yield peer
         peer.close()
 
