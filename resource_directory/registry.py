@@ -28,6 +28,7 @@ from resource_directory.errors import (
 from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink
 from resource_directory.lookup import LookUp
+from resource_directory.owner_shares import OwnerShares
 from resource_directory.query import LookupQuery
 from resource_directory.registration import (
     DEFAULT_LIFETIME_S,
@@ -50,10 +51,12 @@ class RegistryLimits:
     """What a directory holds at most; sizes in bytes of memory, about."""
 
     registrations: int = 100_000
+    registrations_per_owner: int = 25_000
     links_per_registration: int = 10_000
     attributes_per_endpoint: int = 32
     size_per_registration: int = 16 << 20
     size: int = 400 << 20
+    size_per_owner: int = 100 << 20
 
 
 class RegistryListener(Protocol):
@@ -96,6 +99,9 @@ class Registry:
         self._by_name: dict[tuple[str, str], Registration] = {}
         self._by_location: dict[str, Registration] = {}
         self._size = 0
+        self._shares = OwnerShares(
+            self._limits.registrations_per_owner, self._limits.size_per_owner
+        )
         self._lookup = LookUp()
         self._expiry = Expiry()
         self._last_number = 0
@@ -141,7 +147,7 @@ class Registry:
             InvalidParameterError: a parameter or link is wrong; it is named.
             NotOwnerError: the endpoint is registered by another.
             TooLargeError: it is over a limit on one registration.
-            DirectoryFullError: the directory is full.
+            DirectoryFullError: the directory is full, or has as much of this owner as it may.
 
         """
         if not endpoint:
@@ -344,10 +350,12 @@ class Registry:
             raise DirectoryFullError(f"{self._limits.registrations} registrations")
         if self._size - freed + new.held > self._limits.size:
             raise DirectoryFullError(f"full at a size of {self._limits.size}")
+        self._shares.check(old, new)
         if old is not None:
             self._forget(old)
         self._by_name[new.endpoint, new.sector] = self._by_location[new.location] = new
         self._size += new.held
+        self._shares.add(new)
         self._lookup.add(new)
         self._expiry.set(new.location, new.expires_at)
         for listener in self._listeners:
@@ -363,5 +371,6 @@ class Registry:
         del self._by_name[registration.endpoint, registration.sector]
         del self._by_location[registration.location]
         self._size -= registration.held
+        self._shares.remove(registration)
         self._lookup.remove(registration)
         self._expiry.discard(registration.location)

@@ -355,6 +355,33 @@ def test_the_size_limits_count_what_is_held_and_what_is_freed() -> None:
     register(registry, "c")
 
 
+def test_one_owner_fills_its_share_and_others_go_on() -> None:
+    registry = Registry(limits=RegistryLimits(registrations_per_owner=2))
+    first = register(registry, "a", owner="psk:flood")
+    register(registry, "b", owner="psk:flood")
+    with pytest.raises(DirectoryFullError):
+        register(registry, "c", owner="psk:flood")
+    assert register(registry, "a", owner="psk:flood", links=parse("</z>")) == first
+    register(registry, "c", owner="psk:other")
+    for name in ("d", "e", "f"):  # of nobody
+        register(registry, name)
+    registry.remove(first, 0.0, owner="psk:flood")
+    register(registry, "g", owner="psk:flood")
+
+
+def test_the_size_of_one_owner_counts_what_is_replaced_and_what_has_ended() -> None:
+    size = Registry().register("a", LINKS, 0.0, base=BASE, owner="psk:flood").size()
+    registry = Registry(limits=RegistryLimits(size_per_owner=2 * size))
+    register(registry, "a", owner="psk:flood")
+    register(registry, "b", owner="psk:flood", lifetime_s=1)
+    with pytest.raises(DirectoryFullError):
+        register(registry, "c", owner="psk:flood", links=parse("</z>"))
+    with pytest.raises(DirectoryFullError):
+        register(registry, "a", owner="psk:flood", links=[*LINKS, WebLink("/more")])
+    assert registry.expire(2.0) > 0
+    register(registry, "c", owner="psk:flood")
+
+
 def test_expiry_forgets_replaced_times_and_keeps_its_heap_small() -> None:
     expiry = Expiry()
     for at in range(10_000):
@@ -448,6 +475,15 @@ class Directory(RuleBasedStateMachine):
         """Free what is over when something ends, or would have ended without a renewal."""
         self.now = data.draw(st.sampled_from(sorted({end for end in self.ends if end > self.now})))
         self.registry.expire(self.now, len(self.model))
+
+    @invariant()
+    def shares_are_those_of_what_stands(self) -> None:
+        standing = list(self.registry.registrations())
+        used = {one.owner for one in standing if one.owner is not None}
+        assert len(self.registry._shares) == len(used)
+        for owner in used:
+            held = [one.held for one in standing if one.owner == owner]
+            assert self.registry._shares.used(owner) == (len(held), sum(held))
 
     @invariant()
     def what_is_active_is_there_and_due_to_end_in_time(self) -> None:
