@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 import ssl
+import tempfile
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -122,12 +122,10 @@ def load(context: ssl.SSLContext, lists: Sequence[Crl]) -> None:
     """Have a context look at lists, of the certificate at a chain's end alone; at none if empty."""
     if not lists:
         return
-    # `ssl` takes lists from files alone.
-    descriptor = os.memfd_create("revoked", os.MFD_CLOEXEC)
-    with os.fdopen(descriptor, "wb") as file:
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # `ssl` takes lists from files alone
         file.write(b"".join(crl.public_bytes(Encoding.PEM) for crl in lists))
         file.flush()
-        context.load_verify_locations(f"/proc/self/fd/{descriptor}")
+        context.load_verify_locations(file.name)
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 

@@ -34,14 +34,17 @@ def made() -> dict[tuple[str, str], Run]:
     return {}
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(("write", "kill"), id="write-kill"),
-        pytest.param(("sync", "kill"), id="sync-kill"),
-        pytest.param(("sync", "power-cut"), id="sync-power-cut"),
-    ],
-)
+RUNS = [("write", "kill"), ("sync", "power-cut")]
+SOAK_RUNS = [*RUNS, ("sync", "kill")]  # a kill takes nothing that a power cut leaves
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "run" in metafunc.fixturenames:
+        runs = SOAK_RUNS if metafunc.config.getoption("--soak") else RUNS
+        metafunc.parametrize("run", runs, ids="-".join, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def run(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
