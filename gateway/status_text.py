@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.columns import columns
 from gateway.links_text import without_links
 
 MOST_TOLD = 6
@@ -139,8 +140,4 @@ def _table(neighbours: list[dict[str, Any]]) -> list[str]:
         )
         for n in neighbours
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return columns(rows)

@@ -30,6 +30,7 @@ from gateway.certificates.authority_folder import (
 from gateway.certificates.issued import IssuedCertificate
 from gateway.certificates.names import ALLOWED, is_file_name, is_gateway_id, is_reachable
 from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_pem
+from gateway.columns import columns
 from gateway.commands import output, psk_lines
 from gateway.commands.errors import WrongUseError
 from gateway.printable import printable
@@ -172,10 +173,7 @@ def list_issued(options: argparse.Namespace) -> int:
     for one, state in rows:
         roles = ",".join(one.roles) or "-"
         table.append((printable(one.name), roles, one.serial, f"{one.until:%Y-%m-%d}", state))
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+    sys.stdout.write("".join(f"{line}\n" for line in columns(table)))
     return 0
 
 

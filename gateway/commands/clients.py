@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from gateway.columns import columns
 from gateway.printable import printable
 
 _COLUMNS = (
@@ -70,11 +71,7 @@ def query(name: str, client_id: str) -> str:
 def as_table(clients: Sequence[Mapping[str, Any]]) -> str:
     """Lines for a terminal, one for each client."""
     rows = [_COLUMNS, *(_row(one) for one in clients)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = columns(rows)
     connected = sum(one["is_connected"] for one in clients)
     return "\n".join([*lines, f"{connected} connected, {len(clients) - connected} away"])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from gateway.columns import columns
 from gateway.commands.clients import watch_seconds
 from gateway.commands.errors import WrongUseError
 from gateway.printable import printable
@@ -133,12 +134,7 @@ def line(sign: str, link: WebLink) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], what: str) -> str:
     cells = [head, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join([*lines, f"{len(rows)} {what}"])
+    return "\n".join([*columns(cells), f"{len(rows)} {what}"])
 
 
 def _others(link: WebLink, shown: set[str]) -> str:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gateway.columns import columns
 from gateway.printable import printable
 
 _COLUMNS = ("gateway", "place", "address", "state")
@@ -37,11 +38,7 @@ def add(
 def as_table(members: Sequence[Mapping[str, Any]]) -> str:
     """Lines for a terminal, one for each gateway."""
     rows = [_COLUMNS, *map(_row, members)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return "\n".join(columns(rows))
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:

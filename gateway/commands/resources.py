@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
+from gateway.columns import columns
 from gateway.commands import asking, directory
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
@@ -212,12 +213,7 @@ def found_table(links: Sequence[WebLink]) -> str:
         for link in links
     ]
     cells = [_COLUMNS, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join([*lines, f"{len(rows)} found"])
+    return "\n".join([*columns(cells), f"{len(rows)} found"])
 
 
 def _named(link: WebLink) -> dict[str, Any]:
@@ -317,10 +313,7 @@ def readings(payload: bytes) -> list[str]:
         rows.append((name, printable(_number(value)), printable(record.get("u", "")), when))
     if not rows:
         raise ValueError("no readings")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return columns(rows)
 
 
 def _number(value: object) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from gateway.columns import columns
 from gateway.commands.errors import WrongUseError
 from gateway.printable import printable
 
@@ -86,11 +87,7 @@ def path(names: Sequence[str]) -> str:
 def as_table(sensors: Sequence[Mapping[str, Any]]) -> str:
     """Lines for a terminal, one for each sensor."""
     rows = [_COLUMNS, *(_row(one) for one in sensors)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return "\n".join(columns(rows))
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
