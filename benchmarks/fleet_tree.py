@@ -15,13 +15,13 @@ from typing import Any, Final
 import psutil
 
 from benchmarks.broker_process import StartError
+from benchmarks.known_gateways import end, wait_for_all
 from benchmarks.query_client import QueryClient
 
 KEY: Final = b"key of the bench"
 IDENTITIES: Final = 500
 """Devices that have a key, at every gateway."""
 _START_LIMIT_S = 120.0
-_STOP_LIMIT_S = 20.0
 _LOOK_S = 0.1
 _SWITCHES = 10
 _CONFIG = """
@@ -161,12 +161,7 @@ class BedGateway:
 
     def stop(self) -> None:
         """End the process."""
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process)
 
 
 def identity(number: int) -> str:
@@ -195,23 +190,8 @@ def standing(folder: Path) -> Iterator[list[BedGateway]]:
             gateways.append(BedGateway(folder / f"gw-{number}", number, dials))
         for gateway in gateways:
             gateway.wait()
-        _wait_for_all(gateways)
+        wait_for_all(gateways, _START_LIMIT_S)
         yield gateways
     finally:
         for gateway in gateways:
             gateway.stop()
-
-
-def _wait_for_all(gateways: Sequence[BedGateway]) -> None:
-    client, end_s = QueryClient(), time.monotonic() + _START_LIMIT_S
-    try:
-        for gateway in gateways:
-            while True:
-                status = gateway.status(client)
-                if len(status["reached"]) == len(status["members"]) - 1 == len(gateways) - 1:
-                    break
-                if time.monotonic() > end_s:
-                    raise StartError("the gateways did not find each other")
-                time.sleep(_LOOK_S)
-    finally:
-        client.close()

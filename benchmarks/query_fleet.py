@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.broker_process import StartError
+from benchmarks.known_gateways import end, wait_for_all
 from benchmarks.query_client import QueryClient
 
 LINE = 4
 """Gateways in a line: ``gw-0`` to ``gw-3``, one to three hops from the first."""
 START_LIMIT_S = 60.0
-_STOP_LIMIT_S = 20.0
 _LOOK_S = 0.1
 _CONFIG = """
 [gateway]
@@ -82,12 +82,7 @@ class QueryGateway:
 
     def stop(self) -> None:
         """End the process."""
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process)
 
     def _listeners(self) -> tuple[str, int]:
         end_s = time.monotonic() + START_LIMIT_S
@@ -114,23 +109,8 @@ def running(folder: Path, count: int) -> Iterator[list[QueryGateway]]:
         for number in range(count):
             before = [] if not number else [gateways[number - 1 if number < LINE else 0].links_at]
             gateways.append(QueryGateway(folder / f"gw-{number}", number, before))
-        _wait_for_all(gateways)
+        wait_for_all(gateways, START_LIMIT_S)
         yield gateways
     finally:
         for gateway in gateways:
             gateway.stop()
-
-
-def _wait_for_all(gateways: Sequence[QueryGateway]) -> None:
-    client, end_s = QueryClient(), time.monotonic() + START_LIMIT_S
-    try:
-        for gateway in gateways:
-            while True:
-                status = gateway.status(client)
-                if len(status["reached"]) == len(status["members"]) - 1 == len(gateways) - 1:
-                    break
-                if time.monotonic() > end_s:
-                    raise StartError("the gateways did not find each other")
-                time.sleep(_LOOK_S)
-    finally:
-        client.close()

@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,11 +92,9 @@ class CollectorSettings:
             ConfigError: a file is missing or not usable.
 
         """
-        try:
+        with _naming():
             files = self._files(spread)
             return None if files is None else LinkTls(files, self.collector.id)
-        except TlsFileError as error:
-            raise _config_error(error) from error
 
     def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
         """What it signs and checks with; None where signatures are off.
@@ -108,11 +106,9 @@ class CollectorSettings:
             ConfigError: a file is missing or not usable.
 
         """
-        try:
+        with _naming():
             files = None if self.tree.signatures == "off" else self._files(spread)
             return None if files is None else SigningFiles.read(files)
-        except TlsFileError as error:
-            raise _config_error(error) from error
 
     def revoking(self) -> Revoking:
         """Whose revocation lists count, and those of the files.
@@ -121,11 +117,9 @@ class CollectorSettings:
             ConfigError: a file is missing or not usable.
 
         """
-        try:
+        with _naming():
             files = self._files(())
             return Revoking() if files is None else Revoking.read(files)
-        except TlsFileError as error:
-            raise _config_error(error) from error
 
     def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
         own = self.collector
@@ -147,8 +141,13 @@ class CollectorSettings:
         )
 
 
-def _config_error(error: TlsFileError) -> ConfigError:
-    return ConfigError(f"collector.{error.field.removeprefix('client_')}", str(error))
+@contextlib.contextmanager
+def _naming() -> Iterator[None]:
+    try:
+        yield
+    except TlsFileError as error:
+        where = f"collector.{error.field.removeprefix('client_')}"
+        raise ConfigError(where, str(error)) from error
 
 
 class Collector:
