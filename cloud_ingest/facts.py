@@ -1,0 +1,143 @@
+"""What one micro-batch of the job tells of the fleet.
+
+The tasks that decode make it, `merged` adds up what several of them say, and the fleet's tables are
+folded from it. Times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Interval = tuple[int, int]
+"""Sequence numbers from the first to the last, both included."""
+Stage = Literal["device-origin", "origin-collector", "collector-table", "origin-table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a gateway says of itself.
+
+    Attributes:
+        gateway: the origin of the message.
+        boot_epoch: its life; drawn, so never an order.
+        sequence: the message's number.
+        origin_us: when the origin accepted it, by its own clock; None if beyond the calendar.
+        collected_us: when the collector had it on disk, by the collector's clock.
+        kind: a status record, or the member record of the tree.
+        payload: as it came.
+
+    """
+
+    gateway: str
+    boot_epoch: int
+    sequence: int
+    origin_us: int | None
+    collected_us: int
+    kind: Literal["status", "member"]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of one sequence that are new: seen for the first time, or said to stay at their origin."""
+
+    gateway: str
+    boot_epoch: int
+    control: bool
+    logged: bool
+    seen: tuple[Interval, ...]
+    kept_local: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """How much came from one gateway.
+
+    Attributes:
+        gateway: the origin.
+        messages: of its clients, each once.
+        undecodable: those of them that went to quarantine.
+        duplicates: copies that were dropped.
+        first_us: earliest origin time, None if no message has a usable one.
+        last_us: latest origin time.
+        collected_us: latest time at the collector.
+
+    """
+
+    gateway: str
+    messages: int
+    undecodable: int
+    duplicates: int
+    first_us: int | None
+    last_us: int | None
+    collected_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long messages of a gateway took over one stage, in one minute of the collector's clock.
+
+    Attributes:
+        gateway: the origin.
+        minute_us: the minute's beginning.
+        stage: from where to where.
+        counts: bucket -> messages; bucket b holds delays d with 2^(b/4) <= d ms < 2^((b+1)/4);
+            what is below 1/16 ms or negative (clocks that disagree) is in the lowest, -16.
+
+    """
+
+    gateway: str
+    minute_us: int
+    stage: Stage
+    counts: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSpan:
+    """What one sensor measured in the batch; numbers alone.
+
+    Attributes:
+        gateway: the origin.
+        sensor: its name there.
+        count: readings.
+        first_us: earliest time (the device's if it says one, else the origin's).
+        last_us: latest time.
+        low: least value.
+        high: greatest value.
+        first: the value at ``first_us``.
+        last: the value at ``last_us``.
+        changes: how often a value differed from the one before it.
+
+    """
+
+    gateway: str
+    sensor: str
+    count: int
+    first_us: int
+    last_us: int
+    low: float
+    high: float
+    first: float
+    last: float
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """All of one micro-batch.
+
+    Attributes:
+        batch_id: Spark's number of it.
+        committed_us: when its rows were in the tables, by the driver's clock.
+
+    """
+
+    batch_id: int
+    committed_us: int
+    statements: tuple[Statement, ...]
+    numbers: tuple[Numbers, ...]
+    activity: tuple[Activity, ...]
+    delays: tuple[Delays, ...]
+    sensors: tuple[SensorSpan, ...]
