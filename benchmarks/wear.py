@@ -75,7 +75,8 @@ def main() -> None:
             (folder / "tree.key").write_text("ab" * 32)
             config = folder / "gateway.toml"
             config.write_text(
-                f'[gateway]\nid = "gw"\nstate_dir = "{state}"\n[mqtt]\nport = 0\n[coap]\nport = 0\n'
+                f'[gateway]\nid = "gw"\nstate_dir = "{state}"\nstatus_interval_s = 0\n'
+                f"[mqtt]\nport = 0\n[coap]\nport = 0\n"
                 f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
                 f'[log]\ndurability = "{durability}"\n[access]\nanonymous = true\n'
             )

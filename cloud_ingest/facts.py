@@ -6,7 +6,7 @@ folded from it. Times are microseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers of one sequence that are new: seen for the first time, or said to stay at their origin."""
+    """Numbers of one sequence that are new: seen for the first time, or kept by their origin."""
 
     gateway: str
     boot_epoch: int

@@ -21,6 +21,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from cloud_ingest.later_keys import later_keys
+
 Value = float | str | bool | bytes
 Quality = Literal["good", "uncertain", "bad"]
 
@@ -117,7 +119,6 @@ class _Form(msgspec.Struct):
 
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
 _decoder = msgspec.msgpack.Decoder(_Form)
-_keys_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
 def decode(payload: bytes) -> Record:
@@ -130,7 +131,7 @@ def decode(payload: bytes) -> Record:
     """
     try:
         form = _decoder.decode(payload)
-        more = _unknown(payload)
+        more = later_keys(payload, _KNOWN)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise RecordError(str(error)) from error
     if form.r > VERSION:
@@ -144,15 +145,3 @@ def decode(payload: bytes) -> Record:
         raise RecordError("Object missing required field `v`, `vs`, `vb` or `vd`")
     value = None if not values else values[0]
     return Record(form.n, form.u, value, form.t, form.i, form.q, form.g, more)
-
-
-def _unknown(payload: bytes) -> dict[str, Any]:
-    """The keys that are not of this version, with their values."""
-    fields = _keys_decoder.decode(payload)
-    unknown = fields.keys() - _KNOWN
-    if not unknown:
-        return {}
-    for key in unknown:
-        if key.endswith("_"):
-            raise RecordError(f"must be understood and is not - at `$.{key[:40]}`")
-    return {key: msgspec.msgpack.decode(fields[key]) for key in fields if key in unknown}

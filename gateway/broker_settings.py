@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import BrokerSettings
-from gateway.broker.listeners.listener import Listener
+from gateway.broker.durability.store import StoreError
+from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
-from gateway.config import GatewaySettings
+from gateway.config import ConfigError, GatewaySettings
+from gateway.listener_sections import PORT_FIELDS
+
+
+@contextmanager
+def faults_of_broker() -> Iterator[None]:
+    """What keeps a broker from its start is an error of the configuration.
+
+    Raises:
+        ConfigError: it names the field.
+
+    """
+    try:
+        yield
+    except PluginConfigError as error:
+        raise ConfigError("mqtt.plugins", str(error)) from error
+    except StoreError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    except ListenError as error:
+        where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(where, f"{error.address}: {why}") from error
 
 
 def settings_of_broker(

@@ -50,7 +50,7 @@ class GatewaySection:
 
     ``address`` is where others reach it, needed in a tree if it listens on every address. Sensor
     classes of one's own are looked for in ``sensors_dir`` first; without it, beside the
-    configuration file.
+    configuration file. It says how it is every ``status_interval_s`` (docs/monitoring.md).
     """
 
     id: str
@@ -59,6 +59,7 @@ class GatewaySection:
     group: str = ""
     address: str | None = None
     sensors_dir: Path | None = None
+    status_interval_s: float = 10.0
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -72,6 +73,8 @@ class GatewaySection:
                 yield from checks.name(name, value)
         if self.group and not self.domain:
             yield Fault("group", f"{self.group!r} is a group without a domain")
+        if self.status_interval_s:
+            yield from checks.within("status_interval_s", self.status_interval_s, 0.5, 86_400)
 
     @property
     def place(self) -> Place:

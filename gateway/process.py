@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -29,12 +28,9 @@ from gateway.access_files import AccessFiles
 from gateway.access_in_use import AccessInUse, Faces
 from gateway.addresses import Addresses
 from gateway.attachment import Attachment
-from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import GatewayBroker, Memory, open_broker
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.store import StoreError
-from gateway.broker.listeners.listener import ListenError
-from gateway.broker_settings import settings_of_broker
+from gateway.broker_settings import faults_of_broker, settings_of_broker
 from gateway.client_log import ClientLog
 from gateway.clients import ClientRoll
 from gateway.coap.access import CoapAccess
@@ -48,6 +44,8 @@ from gateway.copied_card import CopiedCard
 from gateway.drain import Drain
 from gateway.edge import GatewayEdge
 from gateway.expiry import ExpiryWatch
+from gateway.fleet_status import publishing
+from gateway.fleet_status.own_status import OwnStatus
 from gateway.history import LogHistory
 from gateway.identity import capability
 from gateway.life import GatewayLife, Renewals
@@ -60,7 +58,6 @@ from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.listener_sections import PORT_FIELDS
 from gateway.log.message_log import MessageLog
 from gateway.member_roll import MemberRoll
 from gateway.member_watch import MemberWatch
@@ -100,6 +97,7 @@ class GatewayProcess:
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
         self._coap_topics = CoapBridge()
+        self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
         self._end = end
 
@@ -190,6 +188,7 @@ class GatewayProcess:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         self._members.publish(self._node, self._record())
         self._start_readings()
+        self._say_status()
         self._tell_listeners(own.state_dir)
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
@@ -214,6 +213,13 @@ class GatewayProcess:
         match, filters = self._broker.core.retention.match, self._readings.retained_filters
         self._readings.start({topic: m.payload for f in filters for topic, m in match(f)})
         self._stack.push_async_callback(self._readings.stop)
+
+    def _say_status(self) -> None:
+        own, core, members = self._settings.gateway, self._broker.core, self._members.known
+        parts = OwnStatus(own.id, self._node, core, members, self._readings.sampler)
+        place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
+        self._saying = publishing.begin(parts, own, place, self._accept)
+        self._stack.push_async_callback(self._saying.stop)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
@@ -271,7 +277,7 @@ class GatewayProcess:
         state_file = self._settings.gateway.state_dir / "broker.sqlite3"
         client_log = ClientLog(asyncio.get_running_loop())
         self._stack.callback(client_log.close)
-        try:
+        with faults_of_broker():
             broker = await open_broker(
                 settings_of_broker(self._settings, self._addresses.listened),
                 files.broker,
@@ -283,14 +289,6 @@ class GatewayProcess:
                 events=client_log,
                 private=self._coap_topics,
             )
-        except PluginConfigError as error:
-            raise ConfigError("mqtt.plugins", str(error)) from error
-        except StoreError as error:
-            raise ConfigError("gateway.state_dir", str(error)) from error
-        except ListenError as error:
-            where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise ConfigError(where, f"{error.address}: {why}") from error
         self._stack.push_async_callback(broker.shutdown)
         return broker
 
@@ -397,4 +395,6 @@ class GatewayProcess:
         """What a drain begins with: no readings any more, and nobody's head."""
         self._readings.end()
         self._members.change(draining=True)
+        if self._saying is not None:
+            self._saying.leave()
         _log.info("%s is draining", self._settings.gateway.id)

@@ -81,6 +81,7 @@ class FleetGateway:
 [gateway]
 id = "{self.name}"
 state_dir = "{self.folder}/state"
+status_interval_s = 0
 {self.place}
 [mqtt]
 port = {self.plain_port}

@@ -126,6 +126,7 @@ def _settings(folder: Path) -> config.GatewaySettings:
 [gateway]
 id = "gw"
 state_dir = "{folder}/state"
+status_interval_s = 0
 [mqtt]
 port = 0
 websocket_port = 0

@@ -159,6 +159,7 @@ class World:
 [gateway]
 id = "gw"
 state_dir = "{folder}/state"
+status_interval_s = 0
 [mqtt]
 port = {port}
 [coap]

@@ -51,6 +51,7 @@ class Gateway:
 [gateway]
 id = "{name}"
 state_dir = "{folder}/state"
+status_interval_s = 0
 [mqtt]
 port = 0
 {mqtt}

@@ -140,6 +140,7 @@ class Gateway(_Process):
 [gateway]
 id = "gw"
 state_dir = "{self.state}"
+status_interval_s = 0
 [mqtt]
 port = {self.port}
 [coap]

@@ -112,6 +112,7 @@ id = "{name}"
 domain = "{domain}"
 group = "{group}"
 state_dir = "{name}"
+status_interval_s = 0
 [mqtt]
 port = 0
 [coap]

@@ -131,7 +131,7 @@ def parse(folder: Path, toml: str) -> config.MqttSection:
     (folder / "tree.key").write_text("ab" * 32)
     path = folder / "gateway.toml"
     head = (
-        f'[gateway]\nid = "gw"\nstate_dir = "{folder}"\n'
+        f'[gateway]\nid = "gw"\nstate_dir = "{folder}"\nstatus_interval_s = 0\n'
         f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
     )
     path.write_text(head + toml)

@@ -1,0 +1,231 @@
+"""The status record: how a gateway says it is, in a message of its own, and how Spark reads it.
+
+A record is a msgpack map with short keys; `_Form` has them all. ``r`` is the least version that a
+reader needs. What a gateway does not know of itself is left out. Keys that are unknown here are
+kept (`cloud_ingest.later_keys`), so a record of a later version is read as far as it is known.
+
+A record is at most `MAX_BYTES` long, and every text and list in it is bounded, on both sides: who
+writes one leaves out what is too much and says how much there was, who reads one refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from cloud_ingest.later_keys import later_keys
+
+VERSION: Final = 1
+SUFFIX: Final = "$status"
+"""The last level of its topic: ``<domain>/<group>/<gateway>/$status``."""
+MAX_BYTES: Final = 16_384
+MAX_TEXT: Final = 200
+"""Characters of a text."""
+MAX_LINKS: Final = 64
+MAX_ROLES: Final = 16
+MAX_COUNTERS: Final = 64
+_MOST: Final = 2**63 - 1
+
+
+class StatusError(ValueError):
+    """A payload is no status record; the message names the field by its key, as ``$.up``."""
+
+
+_Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+_Count = Annotated[int, Meta(ge=0, le=_MOST)]
+
+
+class LinkStatus(msgspec.Struct, frozen=True, array_like=True):
+    """A link to a neighbour, as its gateway sees it.
+
+    Attributes:
+        peer: the neighbour's gateway id.
+        rtt_ms: smoothed round-trip time; None before the first sample.
+        role: ``root`` (to the parent), ``designated`` or ``blocked``.
+        state: ``forwarding`` or ``discarding``.
+
+    """
+
+    peer: _Text
+    rtt_ms: float | None
+    role: _Text
+    state: _Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRecord:
+    """How a gateway is. What it does not know of itself is None.
+
+    Attributes:
+        interval_s: how often it says so.
+        software: Hedgerow's version.
+        build: ``compiled`` or ``interpreted``.
+        up_s: since its process started.
+        domain: where it stands; ``""`` for none.
+        group: as ``domain``.
+        clock_offset_ms: how far its clock is ahead of its time source, by what the kernel was told.
+        temperature_cel: of its processor.
+        under_voltage: its supply is too weak now.
+        disk_free_bytes: of the disk with its state.
+        disk_total_bytes: likewise.
+        disk_written_bytes: what was written to that disk since the machine started.
+        memory_bytes: resident memory of its process.
+        memory_available_bytes: of the machine.
+        load1: the machine's load average over one minute.
+        queue_messages: QoS 1 and 2 messages that wait for clients or are on their way to them.
+        queue_bytes: what waits for links, in them and in the log.
+        mqtt_clients: that are connected.
+        root: gateway id of the tree's root.
+        parent: gateway id of its parent; None at a root.
+        root_cost_ms: cost of the way to the root; None while there is none.
+        roles: what it is in the tree and the hierarchy.
+        links: to its neighbours, at most `MAX_LINKS`.
+        link_count: how many links there are.
+        reconvergences: how often root or parent has changed since its start.
+        elections: how often it has become root since its start.
+        counters: at most `MAX_COUNTERS`, each from the start of its process.
+        more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
+
+    """
+
+    interval_s: float
+    software: str = ""
+    build: str = ""
+    up_s: float = 0.0
+    domain: str = ""
+    group: str = ""
+    clock_offset_ms: float | None = None
+    temperature_cel: float | None = None
+    under_voltage: bool | None = None
+    disk_free_bytes: int | None = None
+    disk_total_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    memory_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    load1: float | None = None
+    queue_messages: int = 0
+    queue_bytes: int = 0
+    mqtt_clients: int = 0
+    root: str = ""
+    parent: str | None = None
+    root_cost_ms: float | None = None
+    roles: tuple[str, ...] = ()
+    links: tuple[LinkStatus, ...] = ()
+    link_count: int = 0
+    reconvergences: int = 0
+    elections: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """The msgpack form, without what is as it is by default.
+
+        Raises:
+            StatusError: it is longer than `MAX_BYTES`.
+
+        """
+        form = _Form(VERSION, **{key: getattr(self, name) for key, name in _NAMES.items()})
+        made = msgspec.to_builtins(form) | dict(self.more)
+        payload = msgspec.msgpack.encode(made)
+        if len(payload) > MAX_BYTES:
+            raise StatusError(f"{len(payload)} bytes, at most {MAX_BYTES} are read")
+        return payload
+
+
+class _Form(msgspec.Struct, omit_defaults=True):
+    """The map on the wire. A key without a default is required."""
+
+    r: Annotated[int, Meta(ge=1)]
+    e: Annotated[float, Meta(gt=0, le=86_400)]
+    v: _Text = ""
+    b: _Text = ""
+    up: Annotated[float, Meta(ge=0)] = 0.0
+    d: _Text = ""
+    g: _Text = ""
+    co: float | None = None
+    tc: float | None = None
+    uv: bool | None = None
+    df: _Count | None = None
+    dt: _Count | None = None
+    dw: _Count | None = None
+    m: _Count | None = None
+    ma: _Count | None = None
+    l1: float | None = None
+    qm: _Count = 0
+    qb: _Count = 0
+    cl: _Count = 0
+    rt: _Text = ""
+    pa: _Text | None = None
+    rc: float | None = None
+    ro: Annotated[tuple[_Text, ...], Meta(max_length=MAX_ROLES)] = ()
+    ln: Annotated[tuple[LinkStatus, ...], Meta(max_length=MAX_LINKS)] = ()
+    lc: _Count = 0
+    ch: _Count = 0
+    el: _Count = 0
+    c: Annotated[dict[_Text, _Count], Meta(max_length=MAX_COUNTERS)] = {}
+
+
+_NAMES: Final[Mapping[str, str]] = {
+    "e": "interval_s",
+    "v": "software",
+    "b": "build",
+    "up": "up_s",
+    "d": "domain",
+    "g": "group",
+    "co": "clock_offset_ms",
+    "tc": "temperature_cel",
+    "uv": "under_voltage",
+    "df": "disk_free_bytes",
+    "dt": "disk_total_bytes",
+    "dw": "disk_written_bytes",
+    "m": "memory_bytes",
+    "ma": "memory_available_bytes",
+    "l1": "load1",
+    "qm": "queue_messages",
+    "qb": "queue_bytes",
+    "cl": "mqtt_clients",
+    "rt": "root",
+    "pa": "parent",
+    "rc": "root_cost_ms",
+    "ro": "roles",
+    "ln": "links",
+    "lc": "link_count",
+    "ch": "reconvergences",
+    "el": "elections",
+    "c": "counters",
+}
+_KNOWN: Final = frozenset(_Form.__struct_fields__)
+_MEASURES: Final = ("up", "co", "tc", "l1", "rc")
+_decoder = msgspec.msgpack.Decoder(_Form)
+
+
+def decode(payload: bytes) -> StatusRecord:
+    """Read a record of any version.
+
+    Raises:
+        StatusError: too long, not msgpack, a field missing, of a wrong type or out of its bounds, a
+            number that is not finite, or a key that must be understood and is not.
+
+    """
+    if len(payload) > MAX_BYTES:
+        raise StatusError(f"{len(payload)} bytes, at most {MAX_BYTES} are read")
+    try:
+        form = _decoder.decode(payload)
+        more = later_keys(payload, _KNOWN)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise StatusError(str(error)) from error
+    for key in _MEASURES:
+        value = getattr(form, key)
+        if value is not None and not math.isfinite(value):
+            raise StatusError(f"{value} is not finite - at `$.{key}`")
+    if any(link.rtt_ms is not None and not math.isfinite(link.rtt_ms) for link in form.ln):
+        raise StatusError("a time that is not finite - at `$.ln`")
+    if form.r > VERSION:
+        more["r"] = form.r
+    found = {name: getattr(form, key) for key, name in _NAMES.items()}
+    return StatusRecord(**found, more=more)
