@@ -25,7 +25,8 @@ from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.hierarchy import MemberRecord, Membership
-from tree_handler.remote_query import RemoteQueries
+from tree_handler.remote_query import QueryLimits, RemoteQueries
+from tree_handler.routing.locator import WayThere
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
 NORTH = "q/campus/north/gw-north"
@@ -130,8 +131,11 @@ class Node:
         access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
         self.access = Introducing(access)
         execution = LocalExecution(self.site, gateway_id, access)
-        queries = RemoteQueries(gateway_id, 1, max_outstanding=max_outstanding)
+        queries = RemoteQueries(
+            gateway_id, 1, QueryLimits(asked=max_outstanding), way_to=fleet.way_to
+        )
         self.exchange = RemoteExchange(queries, fleet.send, execution)
+        fleet.tell_of_moves(self.exchange.moved)
         self.remote = RemoteAnswers(
             RemoteParts(
                 *(gateway_id, members, execution, self.exchange, self.access),
@@ -162,7 +166,9 @@ class Fleet:
         max_outstanding: int = 8,
     ) -> None:
         self.published: list[str] = []
+        self.lose: Callable[[str], bool] = lambda _topic: False
         self.epochs: dict[str, int | None] = dict.fromkeys(PLACES, 1)
+        self.links: dict[str, int] = {}
         self.tell_moved: list[Callable[[float], None]] = []
         self.nodes = {
             name: Node(
@@ -179,11 +185,21 @@ class Fleet:
     def epoch_of(self, gateway_id: str) -> int | None:
         return self.epochs.get(gateway_id)
 
+    def way_to(self, gateway_id: str) -> WayThere | None:
+        epoch = self.epochs.get(gateway_id)
+        return None if epoch is None else WayThere(self.links.get(gateway_id, 1), epoch)
+
+    def tell_all_moved(self) -> None:
+        for told in self.tell_moved:
+            told(asyncio.get_running_loop().time())
+
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         self.tell_moved.append(told)
 
     def send(self, _receiver: str, topic: str, payload: bytes) -> None:
         self.published.append(topic)
+        if self.lose(topic):
+            return
         for node in self.nodes.values():
             if topic in node.exchange.queries.topics:
                 asyncio.get_running_loop().call_soon(node.exchange.receive, topic, payload)

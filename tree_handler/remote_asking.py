@@ -15,13 +15,10 @@ from mypy_extensions import mypyc_attr
 
 from tree_handler.deadlines import Deadlines
 from tree_handler.errors import ProtocolError
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_message import MAX_DEADLINE_MS, MAX_LEASE_MS, Answer
 from tree_handler.remote_resource import ResourceResponse
 
-MAX_OUTSTANDING: Final = 256
-MAX_OF_PEER: Final = 64
-"""Queries outstanding for one local asker."""
-MAX_SUBSCRIPTIONS: Final = 1_024
 MAX_DEADLINE_S: Final = MAX_DEADLINE_MS / 1000
 MAX_LEASE_S: Final = MAX_LEASE_MS / 1000
 
@@ -99,21 +96,12 @@ class Outstanding:
     """All queries of one gateway that wait.
 
     Args:
-        most: queries at one time.
-        most_of_peer: of one local asker.
-        most_subscriptions: at one time.
+        limits: see there.
 
     """
 
-    def __init__(
-        self,
-        most: int = MAX_OUTSTANDING,
-        most_of_peer: int = MAX_OF_PEER,
-        most_subscriptions: int = MAX_SUBSCRIPTIONS,
-    ) -> None:
-        self._most = most
-        self._most_of_peer = most_of_peer
-        self._most_subscriptions = most_subscriptions
+    def __init__(self, limits: QueryLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._waiting: dict[str, _Unanswered] = {}
         self._due: Deadlines[str] = Deadlines()
         self._of_peer: dict[Hashable, int] = {}
@@ -136,16 +124,17 @@ class Outstanding:
         if lease is not None and not 0 < lease.duration_s <= MAX_LEASE_S:
             raise ProtocolError("query lease, seconds", lease.duration_s)
         retry_after_s = max(0.0, min(self._due.next() - now, MAX_DEADLINE_S))
-        if self._unanswered >= self._most:
-            raise TooManyError(self._most, retry_after_s)
-        if peer is not None and self._of_peer.get(peer, 0) >= self._most_of_peer:
-            raise TooManyError(self._most_of_peer, retry_after_s)
+        limits = self._limits
+        if self._unanswered >= limits.asked:
+            raise TooManyError(limits.asked, retry_after_s)
+        if peer is not None and self._of_peer.get(peer, 0) >= limits.asked_of_peer:
+            raise TooManyError(limits.asked_of_peer, retry_after_s)
         if (
             lease is not None
             and lease.subscription not in self._subscribed
-            and len(self._subscribed) >= self._most_subscriptions
+            and len(self._subscribed) >= limits.subscriptions
         ):
-            raise TooManyError(self._most_subscriptions, retry_after_s)
+            raise TooManyError(limits.subscriptions, retry_after_s)
 
     def add(
         self, correlation: str, target: str, now: float, deadline_s: float, peer: Hashable = None

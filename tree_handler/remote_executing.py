@@ -11,15 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tree_handler.deadlines import Deadlines
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_message import Query
 from tree_handler.remote_resource import ResourceRequest
 
-MAX_EXECUTING: Final = 256
-MAX_OF_ASKER: Final = 128
-"""Queries of one gateway that are executed at one time."""
-MAX_TOLD: Final = 2_048
-MAX_TOLD_OF_ASKER: Final = 1_024
-"""Subscriptions of one gateway."""
 REPLY_TOPIC: Final = "$hedgerow/reply/"
 
 QueryKey = tuple[str, str]
@@ -87,12 +82,12 @@ class Executions:
     """All that one gateway executes for others.
 
     Args:
-        most: executed at one time.
+        limits: see there.
 
     """
 
-    def __init__(self, most: int = MAX_EXECUTING) -> None:
-        self._most = most
+    def __init__(self, limits: QueryLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._running: dict[QueryKey, _Running] = {}
         self._due: Deadlines[QueryKey] = Deadlines()
         self._executing: dict[str, int] = {}
@@ -107,7 +102,10 @@ class Executions:
 
     def is_full_for(self, asker: str) -> bool:
         """Whether nothing more is executed for a gateway now."""
-        return self._total[0] >= self._most or self._executing.get(asker, 0) >= MAX_OF_ASKER
+        return (
+            self._total[0] >= self._limits.executed
+            or self._executing.get(asker, 0) >= self._limits.executed_of_gateway
+        )
 
     def begin(self, query: Query, reply_topic: str, now: float) -> list[Execute | Stop]:
         """Execute a query, for which there is room."""
@@ -180,7 +178,10 @@ class Executions:
         return stops
 
     def _has_room_to_tell(self, asker: str) -> bool:
-        return self._total[1] < MAX_TOLD and self._told.get(asker, 0) < MAX_TOLD_OF_ASKER
+        return (
+            self._total[1] < self._limits.told
+            and self._told.get(asker, 0) < self._limits.told_of_gateway
+        )
 
     def _count(self, counts: dict[str, int], which: int, asker: str, more: int) -> None:
         self._total[which] += more

@@ -29,16 +29,23 @@ MAX_MESSAGE_BYTES = 96 * 1024
 MAX_DEADLINE_MS = 600_000
 MAX_LEASE_MS = 600_000
 MAX_NUMBER = 2**63 - 1
-_CORRELATION_CHARACTERS = 48
-MAX_MESSAGE_BYTES = 96 * 1024
-"""Of a message, its signature included."""
-MAX_ROLES = 32
-MAX_ROLE_CHARACTERS = 63
-MAX_DEADLINE_MS = 600_000
-MAX_LEASE_MS = 600_000
-MAX_NUMBER = 2**63 - 1
-_CLASSES = (2, 4, 5)
 _CORRELATION = re.compile(r"([0-9]{1,10})-([0-9]{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Send this to another gateway, unlogged.
+
+    A logged query could be repaired long after its asker gave up, and be executed then.
+    """
+
+    topic: str
+    payload: bytes
+
+    @property
+    def receiver(self) -> str:
+        """Id of the gateway that it is for."""
+        return self.topic.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class Query:
         subscription: the asker's number of what it wants to be told of; 0 for an answer alone. A
             query with the number of an earlier one takes its place.
         lease_ms: for how long it wants to be told; 0 with no subscription.
+        again: how often it was sent before this time.
 
     """
 
@@ -68,6 +76,7 @@ class Query:
     asked_ms: int = 0
     subscription: int = 0
     lease_ms: int = 0
+    again: int = 0
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -104,6 +113,7 @@ class Query:
                 "n": request.options,
                 "u": self.subscription,
                 "l": self.lease_ms,
+                "g": self.again,
             }
         )
         return packed
@@ -144,6 +154,7 @@ class Query:
             _number("query time, ms", fields.get("s", 0)),
             subscription,
             lease_ms,
+            _number("query sent before", fields.get("g", 0)),
         )
 
 

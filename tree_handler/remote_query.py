@@ -6,10 +6,12 @@ bounds how long either side remembers it. What stands in the messages is in
 `tree_handler.remote_message`; what is remembered in `tree_handler.remote_asking` at the asker and
 in `tree_handler.remote_executing` at the target.
 
+What may be lost is sent again (`tree_handler.remote_repeats`). A copy of a query that is executing
+is counted and not executed again; one that was answered is answered again, as long as the answer is
+kept (`tree_handler.remote_answered`), and is refused after that (`tree_handler.asked_before`).
+
 An answer that nobody waits for, or from another gateway than the target, is counted and passed
-over. A copy of a query that is executing is counted and not executed again. Where gateways sign
-(`tree_handler.remote_seals`), what is not proven is refused, and so is what came before
-(`tree_handler.asked_before`).
+over. Where gateways sign (`tree_handler.remote_seals`), what is not proven is refused.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Final
 
 from tree_handler.asked_before import AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import check_name
+from tree_handler.remote_answered import SentAnswers
 from tree_handler.remote_asking import (
-    MAX_OUTSTANDING,
     Answered,
     Lease,
     Outstanding,
@@ -30,24 +33,24 @@ from tree_handler.remote_asking import (
     TooManyError,
 )
 from tree_handler.remote_executing import (
-    MAX_EXECUTING,
-    MAX_OF_ASKER,
     REPLY_TOPIC,
     Execute,
     Executions,
     Stop,
 )
-from tree_handler.remote_message import Answer, Cancel, Query, opened
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
+from tree_handler.remote_message import Answer, Cancel, Publication, Query, opened
+from tree_handler.remote_repeats import Repeats, WayTo
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import ANSWER, CANCEL, QUERY, RemoteSeals, UnprovenError
 
 __all__ = [
-    "MAX_EXECUTING",
-    "MAX_OF_ASKER",
-    "MAX_OUTSTANDING",
+    "SERVICE_UNAVAILABLE",
     "Answered",
     "Execute",
     "Lease",
+    "Publication",
+    "QueryLimits",
     "Stop",
     "TimedOut",
     "TooManyError",
@@ -55,24 +58,13 @@ __all__ = [
 
 QUERY_TOPIC = "$hedgerow/query/"
 CANCEL_TOPIC = "$hedgerow/cancel/"
-SERVICE_UNAVAILABLE = 0xA3
+SERVICE_UNAVAILABLE: Final = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """Send this to another gateway, unlogged.
-
-    A logged query could be repaired long after its asker gave up, and be executed then.
-    """
-
-    topic: str
-    payload: bytes
-
-    @property
-    def receiver(self) -> str:
-        """Id of the gateway that it is for."""
-        return self.topic.rpartition("/")[2]
+GATEWAY_TIMEOUT: Final = 0xA4
+"""CoAP code 5.04 (RFC 7252, 5.9.3.5)."""
+_RESTARTED: Final = b"the gateway has restarted: ask again"
+_MAY_BE_DONE: Final = b"the gateway has restarted: it may have been carried out before"
+_BUSY: Final = b"the gateway executes too many remote queries"
 
 
 QueryAction = Execute | Stop | Answered | Publication
@@ -84,11 +76,13 @@ class QueryCounters:
     """What happened, for status and metrics."""
 
     asked: int = 0
+    asked_again: int = 0
     answered: int = 0
     timed_out: int = 0
     executed: int = 0
     refused: int = 0
     repeated: int = 0
+    answered_again: int = 0
     abandoned: int = 0
     late: int = 0
     unknown: int = 0
@@ -106,9 +100,9 @@ class RemoteQueries:
     Args:
         gateway_id: this gateway.
         epoch: its boot epoch: a correlation id must not come again after a restart.
-        max_outstanding: queries asked here that wait for their answers.
-        max_executing: queries executed here at one time; those beyond get 5.03.
+        limits: see there.
         seals: signs and checks; None where gateways do not sign.
+        way_to: says how others are reached; None where nothing is sent again.
 
     """
 
@@ -116,16 +110,18 @@ class RemoteQueries:
         self,
         gateway_id: str,
         epoch: int,
-        max_outstanding: int = MAX_OUTSTANDING,
-        max_executing: int = MAX_EXECUTING,
+        limits: QueryLimits = DEFAULT_LIMITS,
         seals: RemoteSeals | None = None,
+        way_to: WayTo | None = None,
     ) -> None:
         self.gateway_id = check_name("gateway id", gateway_id)
         self.counters = QueryCounters()
         self._epoch = epoch
         self._number = 0
-        self._outstanding = Outstanding(max_outstanding)
-        self._executions = Executions(max_executing)
+        self._outstanding = Outstanding(limits)
+        self._repeats = Repeats(_nowhere if way_to is None else way_to)
+        self._executions = Executions(limits)
+        self._sent = SentAnswers()
         self._seals = seals
         self._before = AskedBefore(epoch)
 
@@ -178,11 +174,13 @@ class RemoteQueries:
             self._outstanding.add(correlation, target, now, deadline_s, peer)
         else:
             self._outstanding.subscribe(correlation, target, now, deadline_s, lease)
+        self._repeats.add(query, now)
         self.counters.asked += 1
-        return correlation, Publication(QUERY_TOPIC + target, self._said(QUERY, query.encode()))
+        return correlation, self._asking(query)
 
     def forget(self, correlation: str) -> Publication | None:
         """Nobody waits for answers any more: what tells the target so, if it still works on it."""
+        self._repeats.end(correlation)
         target = self._outstanding.forget(correlation)
         if target is None:
             return None
@@ -227,14 +225,19 @@ class RemoteQueries:
             raise
         return []
 
+    def moved(self, now: float) -> list[Publication]:
+        """Some gateways may be reached otherwise now: what is sent again."""
+        return self._ask_again(self._repeats.moved(now))
+
     def answer(
-        self, execute: Execute, response: ResourceResponse, *, goes_on: bool = False
+        self, execute: Execute, response: ResourceResponse, now: float, *, goes_on: bool = False
     ) -> Publication | None:
         """The message that carries a response to an `Execute`; None if nobody waits for it.
 
         Args:
             execute: what was executed.
             response: what came of it, or has changed since.
+            now: the time in seconds.
             goes_on: changes will be told of, where that is wanted.
 
         """
@@ -246,38 +249,56 @@ class RemoteQueries:
             self.counters.notified += 1
         else:
             self.counters.executed += 1
-        return self._reply(execute.reply_topic, execute.correlation, response, number, goes_on)
+        reply = self._reply(execute.reply_topic, execute.correlation, response, number, goes_on)
+        self._sent.note(execute, reply, now, is_first=not number)
+        return reply
 
     # -- time --------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
         """When `handle_timer` is due; infinity while nothing waits."""
-        return min(self._outstanding.next_timer(), self._executions.next_timer())
+        asked = min(self._outstanding.next_timer(), self._repeats.next_timer())
+        return min(asked, self._executions.next_timer(), self._sent.next_timer())
 
-    def handle_timer(self, now: float) -> list[TimedOut | Stop]:
-        """Give up what is past its deadline, or its lease."""
-        over: list[TimedOut | Stop] = [*self._outstanding.handle_timer(now)]
-        self.counters.timed_out += len(over)
+    def handle_timer(self, now: float) -> list[TimedOut | Stop | Publication]:
+        """Give up what is past its deadline, or its lease; send again what may be lost."""
+        due: list[TimedOut | Stop | Publication] = []
+        for over in self._outstanding.handle_timer(now):
+            self.counters.timed_out += 1
+            self._repeats.end(over.correlation)
+            due.append(over)
         for stop in self._executions.handle_timer(now):
             self.counters.abandoned += stop.is_late
-            over.append(stop)
-        return over
+            due.append(stop)
+        self._sent.handle_timer(now)
+        due += self._ask_again(self._repeats.handle_timer(now))
+        return due
 
     # -- within ------------------------------------------------------------------------------
 
     def _receive_query(self, query: Query, now: float) -> list[QueryAction]:
-        if (query.asker, query.correlation) in self._executions:
+        key = (query.asker, query.correlation)
+        answer = self._sent.again(key)
+        if answer is not None:
+            self.counters.answered_again += 1
+            return [answer]
+        if key in self._executions:
             self.counters.repeated += 1
             return []
+        is_checked = self._seals is not None or query.again > 0
+        if is_checked and query.target == self.gateway_id and query.target_epoch != self._epoch:
+            # Its asker has not heard yet that this gateway has restarted, or it is repeated.
+            if query.again and query.request.writes:
+                return [self._refused(query, GATEWAY_TIMEOUT, _MAY_BE_DONE)]
+            return [self._refused(query, SERVICE_UNAVAILABLE, _RESTARTED)]
         if self._seals is not None:
-            if query.target == self.gateway_id and query.target_epoch != self._epoch:
-                # Its asker has not heard yet that this gateway has restarted, or it is repeated.
-                return [self._unavailable(query, b"the gateway has restarted: ask again")]
             self._take_note(query, query.target_epoch, now)
         elif query.target == self.gateway_id:
             self._take_note(query, self._epoch, now)
         if self._executions.is_full_for(query.asker):
-            return [self._unavailable(query, b"the gateway executes too many remote queries")]
+            busy = self._refused(query, SERVICE_UNAVAILABLE, _BUSY)
+            self._sent.note_refusal(query, busy, now)
+            return [busy]
         return [*self._executions.begin(query, REPLY_TOPIC + query.asker, now)]
 
     def _receive_cancel(self, cancel: Cancel) -> list[QueryAction]:
@@ -285,10 +306,11 @@ class RemoteQueries:
         self.counters.cancelled += len(stops)
         return [*stops]
 
-    def _unavailable(self, query: Query, why: bytes) -> Publication:
+    def _refused(self, query: Query, code: int, why: bytes) -> Publication:
         self.counters.refused += 1
-        busy = ResourceResponse(SERVICE_UNAVAILABLE, why)
-        return self._reply(REPLY_TOPIC + query.asker, query.correlation, busy)
+        return self._reply(
+            REPLY_TOPIC + query.asker, query.correlation, ResourceResponse(code, why)
+        )
 
     def _receive_answer(self, answer: Answer) -> list[QueryAction]:
         target = self._outstanding.target_of(answer.correlation)
@@ -305,6 +327,7 @@ class RemoteQueries:
         if answered is None:
             self.counters.late += 1
             return []
+        self._repeats.end(answer.correlation)
         if answer.number == 0:
             self.counters.answered += 1
         return [answered]
@@ -318,6 +341,13 @@ class RemoteQueries:
             and len(number) <= len(str(self._number))
             and 0 < int(number) <= self._number
         )
+
+    def _ask_again(self, queries: list[Query]) -> list[Publication]:
+        self.counters.asked_again += len(queries)
+        return [self._asking(query) for query in queries]
+
+    def _asking(self, query: Query) -> Publication:
+        return Publication(QUERY_TOPIC + query.target, self._said(QUERY, query.encode()))
 
     def _reply(
         self,
@@ -351,3 +381,7 @@ class RemoteQueries:
         asked_s, deadline_s = query.asked_ms / 1000, query.deadline_ms / 1000
         asked = QueryMark(query.asker, epoch, number, asked_s, target_epoch, deadline_s)
         self._before.take(asked, now)
+
+
+def _nowhere(_gateway_id: str) -> None:
+    return None

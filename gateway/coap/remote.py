@@ -249,7 +249,7 @@ class _Single:
     def _told(self, response: ResourceResponse | None, asked_s: float) -> CoapResponse:
         record, request = self._asked.records[0], self._asked.request
         if response is None:
-            return no_answer(record.id, self._parts.deadline_s)
+            return no_answer(record.id, self._parts.deadline_s, writes=request.writes)
         if self._key is not None:
             response = _known(self._answers.cache.take(self._key, response, asked_s), request)
         elif response.is_success:

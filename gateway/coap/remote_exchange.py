@@ -151,6 +151,12 @@ class RemoteExchange:
                     self._send(action)
         self._schedule()
 
+    def moved(self, now: float) -> None:
+        """Some gateways may be reached otherwise now."""
+        for publication in self.queries.moved(now):
+            self._send(publication)
+        self._schedule()
+
     async def idle(self) -> None:
         """Wait until nothing is executed for others any more."""
         while self._executing:
@@ -174,7 +180,8 @@ class RemoteExchange:
 
         def tell(response: ResourceResponse, goes_on: bool) -> None:
             nonlocal is_over
-            publication = self.queries.answer(execute, response, goes_on=goes_on)
+            now = asyncio.get_running_loop().time()
+            publication = self.queries.answer(execute, response, now, goes_on=goes_on)
             if not goes_on:
                 is_over = True
                 self._stop(execute.key)
@@ -217,6 +224,8 @@ class RemoteExchange:
         self._due = float("inf")
         for over in self.queries.handle_timer(asyncio.get_running_loop().time()):
             match over:
+                case Publication():
+                    self._send(over)
                 case TimedOut(correlation):
                     self._tell(correlation, None)
                 case Stop(key, is_late):

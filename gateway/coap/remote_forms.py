@@ -160,9 +160,11 @@ def diagnostic_of(code: int, why: str) -> ResourceResponse:
     return ResourceResponse(code, why.encode())
 
 
-def no_answer(gateway_id: str, deadline_s: float) -> CoapResponse:
+def no_answer(gateway_id: str, deadline_s: float, *, writes: bool = False) -> CoapResponse:
     """What an asker is told whom another gateway did not answer."""
     why = f"{gateway_id} did not answer within {deadline_s:g} s"
+    if writes:
+        why += "; it may have been carried out"
     return CoapResponse(codes.GATEWAY_TIMEOUT, (), why.encode())
 
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from gateway.coap.access import CoapAccess
 from gateway.coap.remote_exchange import Executor, RemoteExchange
 from tree_handler.hierarchy import Membership
+from tree_handler.routing.locator import WayThere
 
 DEADLINE_S: Final = 5.0
 
@@ -18,6 +19,9 @@ class Reach(Protocol):
 
     def epoch_of(self, gateway_id: str) -> int | None:
         """Under which boot epoch a gateway is in reach now; None if it is not."""
+
+    def way_to(self, gateway_id: str) -> WayThere | None:
+        """How a gateway is reached now; None if it is not."""
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         """Call this, with the time, after somebody came into reach, left it or is elsewhere."""

@@ -135,8 +135,9 @@ class GatewaySite:
             *(WellKnownCore(self.site), self._lookups),
         )
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
-        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals)
+        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals, way_to=carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
+        carrier.tell_of_moves(self._exchange.moved)
         self.members = known = members.known
         reached = (self._execution, self._exchange, owner.access)
         self.router = ForwardProxy(gateway_id, known)

@@ -24,6 +24,7 @@ class DirectPart:
     Attributes:
         epoch_of: see `LocatorPart`.
         tell_of_moves: see `LocatorPart`.
+        way_to: see `LocatorPart`.
 
     Args:
         own_id: the node's gateway.
@@ -45,6 +46,7 @@ class DirectPart:
         self._core = Direct(own_id, locator.locator)
         self.epoch_of = locator.epoch_of
         self.tell_of_moves = locator.tell_of_moves
+        self.way_to = locator.way_to
         self._links = links
         self._flood = flood
         self._receive: Receive | None = None

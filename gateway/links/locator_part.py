@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Behind, Locator, WayThere
 
 _BEHIND: Final = b"$hedgerow/behind"
 
@@ -46,6 +46,10 @@ class LocatorPart:
     def epoch_of(self, gateway_id: str) -> int | None:
         """Under which boot epoch the tree reaches a gateway now; None if it does not."""
         return self.locator.epoch_of(gateway_id)
+
+    def way_to(self, gateway_id: str) -> WayThere | None:
+        """How the tree reaches a gateway now; None if it does not."""
+        return self.locator.way_to(gateway_id)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""

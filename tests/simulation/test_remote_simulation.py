@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 
 from tree_handler.asked_before import AskedBefore
+from tree_handler.remote_answered import SentAnswers
 from tree_handler.remote_asking import Outstanding
+from tree_handler.remote_executing import Executions
+from tree_handler.remote_repeats import Repeats
 from tree_handler.remote_watches import _Watch
 from tree_handler.simulation.querying_gateway import RemoteOutcome
 from tree_handler.simulation.remote import RemoteWorld
@@ -30,6 +34,18 @@ def test_no_wrong_answer_no_write_twice_and_all_that_is_asked_ends(seed: int) ->
 
 def _takes_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
+    monkeypatch.setattr(SentAnswers, "again", lambda *_: None)
+
+
+def _executes_what_it_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Executions, "is_full_for", _every_third())
+    monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
+    monkeypatch.setattr(SentAnswers, "note_refusal", lambda *_: None)
+
+
+def _every_third() -> Callable[[Executions, str], bool]:
+    count = itertools.count()
+    return lambda _self, _asker: next(count) % 3 == 0
 
 
 def _keeps_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +57,20 @@ def _waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outstanding, "next_timer", lambda *_: float("inf"))
 
 
-@pytest.mark.parametrize("spoil", [_takes_every_copy, _keeps_what_was_missed, _waits_for_ever])
+def test_what_is_lost_in_a_change_of_the_tree_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = [run(seed) for seed in SEEDS]
+    monkeypatch.setattr(Repeats, "moved", lambda *_: [])
+    monkeypatch.setattr(Repeats, "handle_timer", lambda *_: [])
+    monkeypatch.setattr(Repeats, "next_timer", lambda *_: float("inf"))
+    once = [run(seed) for seed in SEEDS]
+    assert sum(one.ended for one in again) < sum(one.ended for one in once) - 100
+
+
+@pytest.mark.parametrize(
+    "spoil", [_takes_every_copy, _executes_what_it_refused, _keeps_what_was_missed, _waits_for_ever]
+)
 def test_a_gateway_that_is_spoilt_is_found_out(
     spoil: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

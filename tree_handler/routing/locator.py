@@ -28,6 +28,20 @@ MAX_BEHIND: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class WayThere:
+    """How a gateway is reached.
+
+    Attributes:
+        link: over this one, a number that never comes again.
+        epoch: in this life of it.
+
+    """
+
+    link: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Behind:
     """What a gateway reaches over its other links.
 
@@ -127,8 +141,13 @@ class Locator:
 
     def epoch_of(self, gateway_id: str) -> int | None:
         """Under which boot epoch a gateway is in reach; None if it is not."""
+        way = self.way_to(gateway_id)
+        return None if way is None else way.epoch
+
+    def way_to(self, gateway_id: str) -> WayThere | None:
+        """How a gateway is reached; None if it is not."""
         link = self.link_of(gateway_id)
-        return None if link is None else self._heard[link][gateway_id]
+        return None if link is None else WayThere(link, self._heard[link][gateway_id])
 
     def forwards(self, links: Collection[int]) -> dict[int, Behind]:
         """These are the links that forward now; whom to tell what."""

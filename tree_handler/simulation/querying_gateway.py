@@ -7,7 +7,15 @@ from typing import Final, Protocol
 
 from tree_handler.errors import ProtocolError
 from tree_handler.remote_asking import Lease
-from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries, Stop, TimedOut
+from tree_handler.remote_query import (
+    SERVICE_UNAVAILABLE,
+    Answered,
+    Execute,
+    Publication,
+    RemoteQueries,
+    Stop,
+    TimedOut,
+)
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
 from tree_handler.remote_watches import (
@@ -55,12 +63,14 @@ class QueryingWorld(Protocol):
         now: the time, in seconds.
         outcome: what came of the run so far.
         written: the bodies of all writes that were carried out.
+        refused: those of which an asker was told that they were not.
 
     """
 
     now: float
     outcome: RemoteOutcome
     written: set[bytes]
+    refused: set[bytes]
 
     def say(self, sender: QueryingGateway, publication: Publication) -> None:
         """Send a message of a gateway's."""
@@ -82,7 +92,7 @@ class QueryingGateway:
         self.locator = Locator(name, epoch)
         self.direct = Direct(name, self.locator)
         seals = RemoteSeals(ModelSigner(name), ModelRing(), _TREE)
-        self.queries = RemoteQueries(name, epoch, seals=seals)
+        self.queries = RemoteQueries(name, epoch, seals=seals, way_to=self.locator.way_to)
         self.watches = RemoteWatches(LEASE_S)
         self.value = 0
         self.asked: dict[str, tuple[str, bytes]] = {}
@@ -151,6 +161,8 @@ class QueryingGateway:
         now = self._world.now
         for over in self.queries.handle_timer(now):
             match over:
+                case Publication():
+                    self._world.say(self, over)
                 case TimedOut(correlation):
                     self._over(correlation)
                 case Stop(key):
@@ -159,6 +171,8 @@ class QueryingGateway:
 
     def moved(self) -> None:
         """The tree is another one."""
+        for publication in self.queries.moved(self._world.now):
+            self._world.say(self, publication)
         self.carry_out(self.watches.moved(self.locator.epoch_of, self._world.now))
 
     def carry_out(self, actions: list[WatchAction]) -> None:
@@ -207,6 +221,8 @@ class QueryingGateway:
             return
         target, body = self.asked.pop(correlation)
         self._world.outcome.answered += 1
+        if body and response.code == SERVICE_UNAVAILABLE:
+            self._world.refused.add(body)
         if response.is_success and not response.payload.startswith(target.encode() + b":" + body):
             self._world.outcome.violations.append(
                 f"{target} was asked for {body!r}, {response.payload!r} came"
@@ -241,7 +257,7 @@ class QueryingGateway:
         return ResourceResponse(0x45, f"{self.name}:{self.epoch}.{self.value}".encode())
 
     def _say(self, execute: Execute, response: ResourceResponse, *, goes_on: bool = False) -> None:
-        publication = self.queries.answer(execute, response, goes_on=goes_on)
+        publication = self.queries.answer(execute, response, self._world.now, goes_on=goes_on)
         if publication is not None:
             self._world.say(self, publication)
 

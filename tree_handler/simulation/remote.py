@@ -4,8 +4,8 @@ The gateways stand in a drawn tree whose links break and heal; each has the core
 has (`routing.locator`, `routing.direct`, `remote_query`, `remote_watches`). They write to each
 other, read and observe. Somebody keeps copies of requests, and says them again later. Checked is
 that no answer is of another gateway than the one that was asked, that no write is carried out
-twice, that all that is asked ends, and that who observes is told the value that stands in the end,
-or that there is nothing more to tell.
+twice, nor one that was refused, that all that is asked ends, and that who observes is told the
+value that stands in the end, or that there is nothing more to tell.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class RemoteWorld:
         self.now = 0.0
         self.outcome = RemoteOutcome()
         self.written: set[bytes] = set()
+        self.refused: set[bytes] = set()
         self._random = random.Random(seed)  # of a simulation
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
@@ -219,6 +220,7 @@ class RemoteWorld:
 
     def _check(self) -> None:
         found = self.outcome.violations
+        found += [f"{one!r} was refused and carried out" for one in self.refused & self.written]
         for gateway in self._gateways.values():
             if gateway.asked:
                 found.append(f"{gateway.name} waits for {sorted(gateway.asked)} for ever")

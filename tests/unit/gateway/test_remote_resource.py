@@ -159,6 +159,45 @@ async def test_a_gateway_that_does_not_answer_is_a_gateway_timeout() -> None:
     assert shown(response) == ("5.04", b"gw-dead did not answer within 0.05 s")
 
 
+@pytest.mark.parametrize("lost", ["$hedgerow/query/", "$hedgerow/reply/"])
+async def test_a_write_whose_message_is_lost_is_answered_all_the_same_and_carried_out_once(
+    lost: str,
+) -> None:
+    fleet, seen = Fleet(), list[str]()
+
+    def lose(topic: str) -> bool:
+        seen.append(topic)
+        return topic.startswith(lost) and sum(one.startswith(lost) for one in seen) == 1
+
+    fleet.lose = lose
+    async with asking(fleet) as ask:
+        assert shown(await ask("PUT", f"{NORTH}/probe", b"30")) == ("2.04", b"")
+    assert [one.payload for one in fleet.north.probe.seen] == [b"30"]
+    assert fleet.root.exchange.queries.counters.asked_again == 1
+
+
+async def test_when_the_way_is_another_one_a_request_goes_it_at_once() -> None:
+    fleet = Fleet()
+    fleet.lose = lambda _topic: True
+    async with asking(fleet) as ask:
+        asked = asyncio.create_task(ask("PUT", f"{NORTH}/probe", b"30"))
+        while not fleet.published:
+            await asyncio.sleep(0)
+        fleet.lose = lambda _topic: False
+        fleet.links["gw-north"] = 2
+        fleet.tell_all_moved()
+        assert shown(await asked) == ("2.04", b"")
+    assert len(fleet.north.probe.seen) == 1
+
+
+async def test_who_wrote_and_has_no_answer_is_told_that_it_may_have_been_done() -> None:
+    fleet = Fleet(deadline_s=0.05)
+    async with asking(fleet) as ask:
+        response = await ask("PUT", "q/campus/north/gw-dead/probe", b"1")
+    why = b"gw-dead did not answer within 0.05 s; it may have been carried out"
+    assert shown(response) == ("5.04", why)
+
+
 async def test_too_many_queries_are_refused_with_the_time_to_wait() -> None:
     fleet = Fleet(max_outstanding=1)
     fleet.north.probe.hold.clear()

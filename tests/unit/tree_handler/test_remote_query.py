@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_asking import MAX_OF_PEER
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_message import Answer, Query
 from tree_handler.remote_options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
 from tree_handler.remote_query import (
@@ -190,8 +190,9 @@ def test_an_answer_reaches_the_one_who_asked() -> None:
     assert isinstance(execute, Execute)
     assert (execute.request, execute.reply_topic) == (GET, "$hedgerow/reply/gw-a")
     assert execute.deadline_s == 105.0
-    reply = b.answer(execute, CONTENT)
+    reply = b.answer(execute, CONTENT, 100.0)
     assert a.receive(reply.topic, reply.payload, 10.1) == [Answered(correlation, CONTENT)]
+    b.handle_timer(105.0)
     assert a.next_timer() == b.next_timer() == math.inf
     assert (a.counters.answered, b.counters.executed) == (1, 1)
 
@@ -206,11 +207,10 @@ def test_messages_for_other_gateways_are_passed_over() -> None:
 def test_a_query_without_answer_times_out_and_a_late_answer_is_counted() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     execute = ask_and_deliver(a, b)
-    assert a.next_timer() == b.next_timer() == 5.0
     assert a.handle_timer(4.9) == []
     [timed_out] = a.handle_timer(5.0)
     assert timed_out == TimedOut(execute.correlation)
-    reply = b.answer(execute, CONTENT)
+    reply = b.answer(execute, CONTENT, 0.0)
     assert a.receive(reply.topic, reply.payload, 5.1) == []
     assert (a.counters.timed_out, a.counters.late, a.counters.unknown) == (1, 1, 0)
 
@@ -251,7 +251,7 @@ def test_an_answer_from_another_gateway_than_the_target_is_passed_over() -> None
 
 
 def test_beyond_the_limit_a_query_is_refused_with_the_time_to_wait() -> None:
-    a = RemoteQueries("gw-a", 1, max_outstanding=2)
+    a = RemoteQueries("gw-a", 1, QueryLimits(asked=2))
     first, _ = a.ask("gw-b", GET, 0.0, 3.0)
     a.ask("gw-b", GET, 1.0, 5.0)
     with pytest.raises(TooManyError, match="2 remote queries") as refused:
@@ -263,7 +263,7 @@ def test_beyond_the_limit_a_query_is_refused_with_the_time_to_wait() -> None:
 
 def test_a_target_that_is_too_busy_says_so() -> None:
     a = RemoteQueries("gw-a", 1)
-    b = RemoteQueries("gw-b", 1, max_executing=1)
+    b = RemoteQueries("gw-b", 1, QueryLimits(executed=1))
     ask_and_deliver(a, b)
     correlation, query = a.ask("gw-b", GET, 0.0, 5.0)
     [refusal] = b.receive(query.topic, query.payload, 0.0)
@@ -286,7 +286,8 @@ def test_a_copy_of_a_query_that_was_answered_is_not_executed_again() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     _, query = a.ask("gw-b", GET, 0.0, 5.0)
     [execute] = b.receive(query.topic, query.payload, 0.0)
-    b.answer(execute, CONTENT)
+    b.answer(execute, CONTENT, 0.0)
+    b.handle_timer(5.0)
     with pytest.raises(ProtocolError, match="came before"):
         b.receive(query.topic, query.payload, 0.1)
     assert b.counters.replayed == 1
@@ -302,7 +303,7 @@ def test_who_forgets_a_query_has_its_target_end_it() -> None:
     assert cancel is not None
     assert b.receive(cancel.topic, cancel.payload, 0.1) == [Stop(execute.key)]
     assert b.receive(cancel.topic, cancel.payload, 0.2) == []
-    assert b.answer(execute, CONTENT) is None
+    assert b.answer(execute, CONTENT, 0.0) is None
     assert (b.counters.cancelled, b.next_timer()) == (1, math.inf)
     assert a.forget(execute.correlation) is None
 
@@ -314,7 +315,7 @@ def test_one_gateway_cannot_cancel_what_another_one_asked() -> None:
     cancel = c.forget(execute.correlation)  # the same id, in another gateway's name
     assert cancel is not None
     assert b.receive(cancel.topic, cancel.payload, 0.0) == [Stop(("gw-c", "1-1"))]
-    assert b.answer(execute, CONTENT) is not None
+    assert b.answer(execute, CONTENT, 0.0) is not None
 
 
 # -- subscriptions ---------------------------------------------------------------------------------
@@ -330,7 +331,7 @@ def subscribe(
 
 
 def tell(a: RemoteQueries, b: RemoteQueries, execute: Execute, body: bytes) -> list[Any]:
-    publication = b.answer(execute, ResourceResponse(0x45, body), goes_on=True)
+    publication = b.answer(execute, ResourceResponse(0x45, body), 0.0, goes_on=True)
     assert publication is not None
     return a.receive(publication.topic, publication.payload, 1.0)
 
@@ -344,7 +345,7 @@ def test_a_subscription_is_told_of_changes_until_its_lease_is_over() -> None:
     assert (a.handle_timer(59.9), b.handle_timer(59.9)) == ([], [])
     assert a.handle_timer(60.0) == [TimedOut(execute.correlation)]
     assert b.handle_timer(60.0) == [Stop(execute.key)]
-    assert b.answer(execute, CONTENT, goes_on=True) is None
+    assert b.answer(execute, CONTENT, 0.0, goes_on=True) is None
     assert (b.counters.executed, b.counters.notified, b.counters.abandoned) == (1, 2, 0)
 
 
@@ -352,7 +353,7 @@ def test_an_older_notification_is_passed_over() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     execute, _ = subscribe(a, b)
     tell(a, b, execute, b"1")
-    late = b.answer(execute, CONTENT, goes_on=True)
+    late = b.answer(execute, CONTENT, 0.0, goes_on=True)
     assert late is not None
     assert len(tell(a, b, execute, b"3")) == 1
     assert a.receive(late.topic, late.payload, 1.0) == []
@@ -366,7 +367,7 @@ def test_a_renewal_takes_the_place_of_the_query_before_it() -> None:
     tell(a, b, first, b"1")
     second, before = subscribe(a, b, 30.0)
     assert before == [Stop(first.key)]
-    assert b.answer(first, CONTENT, goes_on=True) is None
+    assert b.answer(first, CONTENT, 0.0, goes_on=True) is None
     assert len(tell(a, b, second, b"2")) == 1
     assert a.handle_timer(89.0) == []
     assert a.handle_timer(90.0) == [TimedOut(second.correlation)]
@@ -376,18 +377,16 @@ def test_the_end_of_a_subscription_is_told_and_leaves_nothing() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     execute, _ = subscribe(a, b)
     tell(a, b, execute, b"1")
-    last = b.answer(execute, ResourceResponse(0x84))
+    last = b.answer(execute, ResourceResponse(0x84), 0.0)
     assert last is not None
     [answered] = a.receive(last.topic, last.payload, 2.0)
     assert answered == Answered(execute.correlation, ResourceResponse(0x84))
+    b.handle_timer(5.0)
     assert a.next_timer() == b.next_timer() == math.inf
 
 
-def test_an_asker_that_wants_to_be_told_of_too_much_is_only_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tree_handler.remote_executing.MAX_TOLD_OF_ASKER", 1)
-    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
+def test_an_asker_that_wants_to_be_told_of_too_much_is_only_answered() -> None:
+    a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1, QueryLimits(told_of_gateway=1))
     tell(a, b, subscribe(a, b)[0], b"1")
     second, _ = subscribe(a, b, subscription=2)
     assert not second.observes
@@ -424,17 +423,18 @@ def test_whatever_is_asked_told_lost_and_forgotten_nothing_stays(
                 carry(query, is_lost=is_lost)
             case "n" if executes:
                 carry(
-                    b.answer(executes[-number % len(executes)], CONTENT, goes_on=True),
+                    b.answer(executes[-number % len(executes)], CONTENT, now, goes_on=True),
                     is_lost=is_lost,
                 )
             case "f" if executes:
-                carry(b.answer(executes[-number % len(executes)], CONTENT), is_lost=is_lost)
+                carry(b.answer(executes[-number % len(executes)], CONTENT, now), is_lost=is_lost)
             case "c" if asked:
                 carry(a.forget(asked[-number % len(asked)]), is_lost=is_lost)
             case "t":
                 now += 2.0 * number
                 a.handle_timer(now)
                 b.handle_timer(now)
+    assert len(b._sent) <= len(executes)
     for each in (a, b):
         each.handle_timer(now + 61.0)
         assert each.next_timer() == math.inf
@@ -446,7 +446,7 @@ def test_whatever_is_asked_told_lost_and_forgotten_nothing_stays(
 
 def test_one_local_asker_leaves_room_for_others() -> None:
     a = RemoteQueries("gw-a", 1)
-    for _ in range(MAX_OF_PEER):
+    for _ in range(DEFAULT_LIMITS.asked_of_peer):
         a.ask("gw-b", GET, 0.0, 5.0, peer="10.0.0.1")
     with pytest.raises(TooManyError) as refused:
         a.ask("gw-b", GET, 1.0, 5.0, peer="10.0.0.1")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tree_handler.asked_before import DRIFT, SLACK_S, WINDOW, AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
+from tree_handler.remote_limits import DEFAULT_LIMITS
 from tree_handler.remote_message import Query, opened, sealed
-from tree_handler.remote_query import MAX_OF_ASKER, Answered, Execute, Publication, RemoteQueries
+from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals, UnprovenError
 
@@ -70,7 +71,7 @@ def test_a_signed_query_is_executed_with_its_principal_and_roles_and_its_answer_
     a, b = gateway("gw-a"), gateway("gw-b")
     execute = take(b, asked(a))
     assert execute.request == PUT
-    reply = b.answer(execute, CHANGED)
+    reply = b.answer(execute, CHANGED, 0.0)
     assert a.receive(reply.topic, reply.payload, 100.2) == [Answered(execute.correlation, CHANGED)]
 
 
@@ -113,10 +114,13 @@ def test_a_query_of_another_tree_or_for_another_gateway_or_life_is_not_executed(
 def test_a_query_that_came_before_is_refused_also_when_it_is_executed_long_since() -> None:
     a, b = gateway("gw-a"), gateway("gw-b")
     query = asked(a)
-    b.answer(take(b, query), CHANGED)
+    b.answer(take(b, query), CHANGED, 0.0)
+    [again] = b.receive(query.topic, query.payload, 8.0)
+    assert isinstance(again, Publication)
+    b.handle_timer(60.0)
     with pytest.raises(RepeatedError, match="came before"):
-        b.receive(query.topic, query.payload, 8.0)
-    assert b.counters.replayed == 1
+        b.receive(query.topic, query.payload, 9.0)
+    assert (b.counters.executed, b.counters.answered_again, b.counters.replayed) == (1, 1, 1)
 
 
 def test_a_query_that_was_kept_back_is_refused() -> None:
@@ -141,7 +145,7 @@ def test_an_answer_is_that_of_the_gateway_that_was_asked() -> None:
     a, b, liar = gateway("gw-a"), gateway("gw-b"), gateway("gw-liar")
     execute = take(b, asked(a))
     claimed = take(liar, gateway("gw-a").ask("gw-liar", PUT, 100.0, DEADLINE_S, 1)[1])
-    answer = liar.answer(claimed, ResourceResponse(0x45, b"off"))
+    answer = liar.answer(claimed, ResourceResponse(0x45, b"off"), 0.0)
     assert answer is not None
     body, signature = opened("answer", answer.payload)
     as_b = msgpack.packb({**msgpack.unpackb(body), "r": "gw-b"})
@@ -149,13 +153,13 @@ def test_an_answer_is_that_of_the_gateway_that_was_asked() -> None:
         with pytest.raises(UnprovenError, match="gw-b"):
             a.receive("$hedgerow/reply/gw-a", payload, 100.0)
     assert a.receive("$hedgerow/reply/gw-a", sealed(body, signature), 100.0) == []
-    reply = b.answer(execute, CHANGED)
+    reply = b.answer(execute, CHANGED, 0.0)
     assert a.receive(reply.topic, reply.payload, 100.0) == [Answered(execute.correlation, CHANGED)]
 
 
 def test_one_gateway_can_not_take_all_that_are_executed_at_a_time() -> None:
     a, c, b = gateway("gw-a"), gateway("gw-c"), gateway("gw-b")
-    for _ in range(MAX_OF_ASKER):
+    for _ in range(DEFAULT_LIMITS.executed_of_gateway):
         take(b, asked(a))
     refused = asked(a)
     [answer] = b.receive(refused.topic, refused.payload, 7.0)

@@ -1,0 +1,32 @@
+"""How much a gateway asks of others, executes for them and tells them, at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Of requests to and from other gateways.
+
+    Attributes:
+        asked: requests that wait for their answers.
+        asked_of_peer: those of one local asker.
+        subscriptions: resources of other gateways that are observed.
+        executed: requests of others that are carried out at one time.
+        executed_of_gateway: those of one gateway.
+        told: subscriptions of others.
+        told_of_gateway: those of one gateway.
+
+    """
+
+    asked: int = 256
+    asked_of_peer: int = 64
+    subscriptions: int = 1_024
+    executed: int = 256
+    executed_of_gateway: int = 128
+    told: int = 2_048
+    told_of_gateway: int = 1_024
+
+
+DEFAULT_LIMITS = QueryLimits()
