@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from tree_handler.asked_before import AskedBefore, QueryMark, RepeatedError
@@ -32,6 +31,7 @@ from tree_handler.remote_asking import (
     TimedOut,
     TooManyError,
 )
+from tree_handler.remote_counters import QueryCounters
 from tree_handler.remote_executing import (
     REPLY_TOPIC,
     Execute,
@@ -40,6 +40,7 @@ from tree_handler.remote_executing import (
 )
 from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_message import Answer, Cancel, Publication, Query, opened
+from tree_handler.remote_options import HOP_LIMIT, value_of
 from tree_handler.remote_repeats import Repeats, WayTo
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import ANSWER, CANCEL, QUERY, RemoteSeals, UnprovenError
@@ -62,6 +63,8 @@ SERVICE_UNAVAILABLE: Final = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
 GATEWAY_TIMEOUT: Final = 0xA4
 """CoAP code 5.04 (RFC 7252, 5.9.3.5)."""
+HOP_LIMIT_REACHED: Final = 0xA8
+"""CoAP code 5.08 (RFC 8768, section 6.1)."""
 _RESTARTED: Final = b"the gateway has restarted: ask again"
 _MAY_BE_DONE: Final = b"the gateway has restarted: it may have been carried out before"
 _BUSY: Final = b"the gateway executes too many remote queries"
@@ -69,29 +72,6 @@ _BUSY: Final = b"the gateway executes too many remote queries"
 
 QueryAction = Execute | Stop | Answered | Publication
 """What is to be done of what came."""
-
-
-@dataclass(slots=True)
-class QueryCounters:
-    """What happened, for status and metrics."""
-
-    asked: int = 0
-    asked_again: int = 0
-    answered: int = 0
-    timed_out: int = 0
-    executed: int = 0
-    refused: int = 0
-    repeated: int = 0
-    answered_again: int = 0
-    abandoned: int = 0
-    late: int = 0
-    unknown: int = 0
-    foreign: int = 0
-    malformed: int = 0
-    unproven: int = 0
-    replayed: int = 0
-    notified: int = 0
-    cancelled: int = 0
 
 
 class RemoteQueries:
@@ -189,8 +169,16 @@ class RemoteQueries:
 
     # -- what comes in -----------------------------------------------------------------------
 
-    def receive(self, topic: str, payload: bytes, now: float) -> list[QueryAction]:
+    def receive(
+        self, topic: str, payload: bytes, now: float, on_the_way: int = 0
+    ) -> list[QueryAction]:
         """Take a message from one of `topics`; messages for other gateways are passed over.
+
+        Args:
+            topic: of it.
+            payload: what it says.
+            now: the time in seconds.
+            on_the_way: how many gateways have passed it on; 0 where that is not known.
 
         Raises:
             ProtocolError: malformed, not proven, or it came before; the message names what is
@@ -203,7 +191,7 @@ class RemoteQueries:
                 body, signature = opened("query", payload)
                 query = Query.decode(body)
                 self._check(QUERY, query.asker, body, signature)
-                return self._receive_query(query, now)
+                return self._receive_query(query, now, on_the_way)
             if topic == reply_topic:
                 body, signature = opened("answer", payload)
                 answer = Answer.decode(body)
@@ -276,7 +264,7 @@ class RemoteQueries:
 
     # -- within ------------------------------------------------------------------------------
 
-    def _receive_query(self, query: Query, now: float) -> list[QueryAction]:
+    def _receive_query(self, query: Query, now: float, on_the_way: int) -> list[QueryAction]:
         key = (query.asker, query.correlation)
         answer = self._sent.again(key)
         if answer is not None:
@@ -295,11 +283,22 @@ class RemoteQueries:
             self._take_note(query, query.target_epoch, now)
         elif query.target == self.gateway_id:
             self._take_note(query, self._epoch, now)
-        if self._executions.is_full_for(query.asker):
-            busy = self._refused(query, SERVICE_UNAVAILABLE, _BUSY)
-            self._sent.note_refusal(query, busy, now)
-            return [busy]
+        why = self._why_not(query, on_the_way)
+        if why is not None:
+            refusal = self._refused(query, *why)
+            self._sent.note_refusal(query, refusal, now)
+            return [refusal]
         return [*self._executions.begin(query, REPLY_TOPIC + query.asker, now)]
+
+    def _why_not(self, query: Query, on_the_way: int) -> tuple[int, bytes] | None:
+        """Code and text for a query that is not to be executed; None if it is."""
+        hop_limit = value_of(query.request.options, HOP_LIMIT)
+        if hop_limit is not None and hop_limit[0] <= on_the_way:
+            why = f"{self.gateway_id}: Hop-Limit, {on_the_way} gateways on the way"
+            return HOP_LIMIT_REACHED, why.encode()
+        if self._executions.is_full_for(query.asker):
+            return SERVICE_UNAVAILABLE, _BUSY
+        return None
 
     def _receive_cancel(self, cancel: Cancel) -> list[QueryAction]:
         stops = self._executions.end((cancel.asker, cancel.correlation))

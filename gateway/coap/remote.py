@@ -30,6 +30,7 @@ from gateway.coap.remote_forms import (
 from gateway.coap.remote_gathering import gather
 from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked, leads_elsewhere, read
+from gateway.coap.remote_validation import ValidatedAsking
 from gateway.coap.remote_watching import RemoteWatching
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
@@ -64,6 +65,7 @@ class RemoteAnswers:
     def __init__(self, parts: RemoteParts, cache: AnswerCache | None = None) -> None:
         self._parts = parts
         self.cache = AnswerCache() if cache is None else cache
+        self.asking = ValidatedAsking(parts, self.cache)
         self.watching = RemoteWatching(parts, self._observed)
         self._hits: dict[_HitKey, _Hit] = {}
         parts.access.tell_of_changes(self.forget)
@@ -154,21 +156,8 @@ class RemoteAnswers:
             handle = loop.call_soon(told, found.told(now)[0])
             return handle.cancel
 
-        def took(response: ResourceResponse | None, _goes_on: bool) -> None:
-            if response is not None and key is not None:
-                response = self.cache.take(key, response, now)
-            told(response)
-
-        if key is not None:
-            request = replace(request, options=self.cache.validator(key))
         try:
-            return self._parts.exchange.begin(
-                self._parts.life_of(record.id),
-                request,
-                self._parts.deadline_s,
-                took,
-                peer=peer.host,
-            )
+            return self.asking.begin(record, request, key, peer.host, told)
         except TooManyError as full:
             refused = diagnostic_of(codes.SERVICE_UNAVAILABLE, str(full))
             return loop.call_soon(told, refused).cancel
@@ -219,39 +208,25 @@ class _Single:
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
-        loop = asyncio.get_running_loop()
-        asked_s = loop.time()
-        record = self._asked.records[0]
+        asked = self._asked
 
-        def told(response: ResourceResponse | None, _goes_on: bool) -> None:
-            done(self._told(response, asked_s))
+        def told(response: ResourceResponse | None) -> None:
+            done(self._told(response))
 
         try:
-            return self._parts.exchange.begin(
-                self._parts.life_of(record.id),
-                self._validating(),
-                self._parts.deadline_s,
-                told,
-                peer=self._peer.host,
+            return self._answers.asking.begin(
+                asked.records[0], asked.request, self._key, self._peer.host, told
             )
         except TooManyError as full:
-            loop.call_soon(done, too_many(full))
+            asyncio.get_running_loop().call_soon(done, too_many(full))
             return _nothing
 
-    def _validating(self) -> ResourceRequest:
-        """The request; with the ETag of what is kept, unless the client knows others."""
-        request = self._asked.request
-        if self._key is None or value_of(request.options, ETAG) is not None:
-            return request
-        validator = self._answers.cache.validator(self._key)
-        return replace(request, options=(*validator, *request.options)) if validator else request
-
-    def _told(self, response: ResourceResponse | None, asked_s: float) -> CoapResponse:
+    def _told(self, response: ResourceResponse | None) -> CoapResponse:
         record, request = self._asked.records[0], self._asked.request
         if response is None:
             return no_answer(record.id, self._parts.deadline_s, writes=request.writes)
         if self._key is not None:
-            response = _known(self._answers.cache.take(self._key, response, asked_s), request)
+            response = _known(response, request)
         elif response.is_success:
             self._answers.changed(record.id, request.path)
         return coap_response(located(response, self._asked))

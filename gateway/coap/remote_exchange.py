@@ -129,11 +129,11 @@ class RemoteExchange:
         finally:
             end()
 
-    def receive(self, topic: str, payload: bytes) -> None:
-        """Take a message from one of ``queries.topics``."""
+    def receive(self, topic: str, payload: bytes, on_the_way: int = 0) -> None:
+        """Take a message from one of ``queries.topics``; see `RemoteQueries.receive`."""
         now = asyncio.get_running_loop().time()
         try:
-            actions = self.queries.receive(topic, payload, now)
+            actions = self.queries.receive(topic, payload, now, on_the_way)
         except ProtocolError as error:
             if self._lines.allow(type(error).__name__, now):
                 _log.warning("%s: %s", topic, error)

@@ -52,8 +52,8 @@ class Carrier(Reach, Protocol):
     def send(self) -> Send:
         """Takes a message for one gateway: its id, the topic and what it says."""
 
-    def hand_to(self, receive: Callable[[str, bytes], None]) -> None:
-        """From now on give messages for this gateway to somebody."""
+    def hand_to(self, receive: Callable[[str, bytes, int], None]) -> None:
+        """From now on give messages for this gateway to somebody; see `GatewaySite.receive`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +202,17 @@ class GatewaySite:
         self.site.touch()
         self._change((), ())
 
-    def receive(self, topic: str, payload: bytes) -> None:
-        """Take a control message from another gateway, if it is a remote query's."""
+    def receive(self, topic: str, payload: bytes, on_the_way: int = 0) -> None:
+        """Take a control message from another gateway, if it is a remote query's.
+
+        Args:
+            topic: of it.
+            payload: what it says.
+            on_the_way: how many gateways have passed it on; 0 where that is not known.
+
+        """
         if topic in self._exchange.queries.topics:
-            self._exchange.receive(topic, payload)
+            self._exchange.receive(topic, payload, on_the_way)
 
     async def stop(self) -> None:
         """End what is under way."""

@@ -14,8 +14,8 @@ _TO: Final = b"$hedgerow/to"
 QUEUED_BYTES_MAX: Final = 4 << 20
 """Where more waits on a link nothing is added: whoever waits for it asks again."""
 
-Receive = Callable[[str, bytes], None]
-"""Takes the topic of a message and what it says."""
+Receive = Callable[[str, bytes, int], None]
+"""Takes the topic of a message, what it says, and how many gateways have passed it on."""
 
 
 class DirectPart:
@@ -85,7 +85,7 @@ class DirectPart:
         if isinstance(found, tuple):
             self._put(*found)
         elif self._receive is not None:
-            self._receive(found.topic, found.payload)
+            self._receive(found.topic, found.payload, found.gateways_on_the_way)
 
     def next_timer(self) -> float:
         """See `Part`."""

@@ -80,7 +80,12 @@ def test_libcoap_reads_and_writes_by_the_long_name(port: int, target: str) -> No
 def test_libcoap_has_the_first_gateway_as_its_proxy(port: int, target: str) -> None:
     proxy = ("-P", f"coap://127.0.0.1:{port}")
     assert libcoap("-A", "0", *proxy, f"coap://{target}/sensors/valve") == "0.0"
-    assert libcoap("-H", "1", *proxy, f"coap://{target}/sensors/valve").startswith("5.08")
+    away = int(target.removeprefix("gw-"))
+    for too_few in range(1, away + 1):
+        there = libcoap("-H", str(too_few), *proxy, f"coap://{target}/sensors/valve?n={too_few}")
+        assert there.startswith("5.08")
+    enough = libcoap("-H", str(away + 1), "-A", "0", *proxy, f"coap://{target}/sensors/valve?n=0")
+    assert enough == "0.0"
     assert libcoap(*proxy, "coap://example.net/sensors/valve").startswith("5.05")
 
 

@@ -135,8 +135,7 @@ class Watchers:
             task = asyncio.create_task(self._write(client, entry, next(targets)))
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
-            await asyncio.wait([task])
-            task.result()
+            await asyncio.shield(task)
 
         return write
 
@@ -215,10 +214,14 @@ class Watchers:
         return answer
 
     def _is_of(self, answer: Response, entry: AskedGateway, target: AskedGateway) -> bool:
-        name = json.loads(answer.payload)[0].get("bn", "").rstrip("/")
+        try:
+            name = json.loads(answer.payload)[0]["bn"].rstrip("/")
+        except (ValueError, LookupError):
+            name = None
         if name != target.name:
             self.account.wrong.append(f"{entry.name} asked for {target.name}: {answer}")
-        return bool(name == target.name)
+            return False
+        return True
 
 
 def unkept(account: Account, fleet: AskedFleet) -> list[str]:

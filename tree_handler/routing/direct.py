@@ -39,6 +39,11 @@ class Passed:
     topic: str
     payload: bytes
 
+    @property
+    def gateways_on_the_way(self) -> int:
+        """How many have passed it on."""
+        return HOPS - self.hops
+
     def encode(self) -> bytes:
         """The wire form."""
         packed: bytes = msgpack.packb([self.receiver, self.hops, self.topic, self.payload])

@@ -358,6 +358,23 @@ async def test_what_is_no_longer_fresh_is_validated_and_its_body_stays_where_it_
     assert fleet.root.remote.cache.counters.validated == 1
 
 
+@pytest.mark.parametrize("path", [f"{NORTH}/probe", "q/campus/*/gw-north/probe"])
+async def test_what_is_gone_while_it_is_validated_is_asked_for_whole(path: str) -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        assert (await ask("GET", f"{path}?stale")).code == Code.CONTENT
+        fleet.north.probe.hold.clear()
+        fleet.north.probe.reached.clear()
+        validating = asyncio.create_task(ask("GET", f"{path}?stale"))
+        await fleet.north.probe.reached.wait()
+        fleet.root.remote.changed("gw-north", ("probe",))  # as when somebody writes
+        fleet.north.probe.hold.set()
+        answer = await validating
+    assert answer.code == Code.CONTENT
+    assert b"21.5" in answer.payload
+    assert b"2.03" not in answer.payload
+
+
 async def test_bodies_of_64_kib_pass_both_ways_and_longer_ones_do_not() -> None:
     fleet = Fleet()
     body = bytes(range(256)) * 256

@@ -243,3 +243,25 @@ def test_a_query_that_says_how_often_it_was_sent_survives_its_wire_form() -> Non
     query = Query("gw-a", "1-1", 5_000, PUT, "gw-b", 1, 7)
     for one in (query, dataclasses.replace(query, again=3)):
         assert Query.decode(one.encode()) == one
+
+
+# -- Hop-Limit -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "on_the_way"), [(1, 1), (2, 5)])
+def test_what_came_over_more_gateways_than_its_hop_limit_allows_is_never_executed(
+    limit: int, on_the_way: int
+) -> None:
+    a, b = asker(Ways()), RemoteQueries("gw-b", 1)
+    limited = dataclasses.replace(PUT, options=((16, bytes([limit])),))
+    correlation, query = a.ask("gw-b", limited, 0.0, DEADLINE_S, 1)
+    for over in (on_the_way, 0):  # a copy may come by a shorter way
+        [refusal] = b.receive(query.topic, query.payload, 0.0, over)
+        assert isinstance(refusal, Publication)
+    why = f"gw-b: Hop-Limit, {on_the_way} gateways on the way".encode()
+    refused = Answered(correlation, ResourceResponse(0xA8, why))
+    assert a.receive(refusal.topic, refusal.payload, 0.1) == [refused]
+    other, within = a.ask("gw-b", limited, 0.2, DEADLINE_S, 1)
+    [execute] = b.receive(within.topic, within.payload, 0.2, limit - 1)
+    assert isinstance(execute, Execute)
+    assert execute.correlation == other
