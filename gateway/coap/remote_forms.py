@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
@@ -25,6 +27,7 @@ _OF_A_FIELD: Final = frozenset(
 )
 
 
+@mypyc_attr(native_class=False)
 class NotForOthersError(ValueError):
     """A request can't be passed on to another gateway.
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from gateway.coap.access import CoapAccess
+from coap_engine.message import CoapPeer
+from gateway.coap.access import Introduction
 from gateway.coap.remote_exchange import Executor, RemoteExchange
 from tree_handler.hierarchy import Membership
 from tree_handler.routing.locator import WayThere
 
 DEADLINE_S: Final = 5.0
+
+
+class RemoteAccess(Protocol):
+    """Says who asks, and what that one may do; see `CoapAccess`."""
+
+    def introduction(self, peer: CoapPeer) -> Introduction:
+        """Who a peer is, as another gateway is told."""
+
+    def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
+        """Whether a peer may do that."""
+
+    def tell_of_changes(self, told: Callable[[], None]) -> None:
+        """Call this when others may do something."""
 
 
 class Reach(Protocol):
@@ -46,7 +60,7 @@ class RemoteParts:
     members: Membership
     executor: Executor
     exchange: RemoteExchange
-    access: CoapAccess
+    access: RemoteAccess
     reach: Reach
     deadline_s: float = DEADLINE_S
 
