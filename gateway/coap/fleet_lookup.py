@@ -1,5 +1,7 @@
 """Look-ups in the directories of a group, a domain or the whole fleet, asked at any gateway.
 
+The shell around `gateway.fleet_directory`.
+
 ``/rd-lookup/ep`` and ``/rd-lookup/res`` with ``scope=`` group, domain or all, or with ``gw=``: the
 directories of other gateways are asked for it, in the name of who asks, so the policy of each
 decides what is told. Those whose digests say that they have nothing of it are not asked
@@ -9,7 +11,7 @@ decides what is told. Those whose digests say that they have nothing of it are n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -19,32 +21,23 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AtHand, Later, Respond
 from gateway.coap.execution import QUERY_SEGMENT
-from gateway.coap.kept_lookups import KeptLookUps
 from gateway.coap.peers import shown_by
+from gateway.fleet_directory.search import DirectoryQuestion
+from gateway.fleet_directory.searches import DirectorySearches
+from gateway.fleet_directory.targets import LookedUp, links_of, targets
 from gateway.policy.principal import Principal
-from resource_directory.digest import may_have
-from resource_directory.errors import DirectoryError, InvalidParameterError
+from resource_directory.errors import DirectoryError
 from resource_directory.exchange import LINK_FORMAT
-from resource_directory.link_format import LinkFormatError, WebLink, parse
 from resource_directory.representation import Representation
-from resource_directory.scoped import LookUpScope, ScopedQuery, ServingGateway, without_scope
+from resource_directory.scoped import LookUpScope, ScopedQuery, without_scope
 from resource_directory.service import ENDPOINTS, RESOURCES
 from tree_handler.errors import ProtocolError
-from tree_handler.hierarchy import ANY, Membership
-from tree_handler.member import NONE, MemberRecord, Place
+from tree_handler.hierarchy import Membership
+from tree_handler.member import MemberRecord
 from tree_handler.remote_query import TooManyError
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 SCOPES: Final = " ".join(scope.value for scope in LookUpScope)
-AT_ONCE: Final = 16
-"""Gateways that are asked at the same time for one look-up ..."""
-ASKED_MAX: Final = 64
-"""... and at most: each question and each answer goes over the whole tree."""
-UNDER_WAY: Final = 8
-PER_HOST: Final = 2
-PAGE_LINKS: Final = 200
-LINKS_MAX: Final = 2_000
-"""Of one gateway; the others are found with narrower criteria."""
 DEADLINE_S: Final = 5.0
 MAX_AGE_S: Final = 5
 
@@ -86,8 +79,12 @@ class FleetLookUps:
         self._access = access
         self._ask = ask
         self._own = own
-        self._kept = KeptLookUps()
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._searches = DirectorySearches(self._way_to, lambda: members.suspects)
+        self._tells: dict[int, Tell] = {}
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
+        self._loop = asyncio.get_running_loop()
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
@@ -116,23 +113,28 @@ class FleetLookUps:
 
     async def stop(self) -> None:
         """End what is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for number in list(self._tells):
+            self._end(number)
         tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(
-        self, looked_up: _LookedUp, targets: Sequence[MemberRecord], host: str, tell: Tell
-    ) -> Callable[[], None]:
-        """Ask, and tell what was found; returns what ends it."""
-        task = asyncio.create_task(self._gather(looked_up, targets, tell), name="fleet look-up")
-        self._tasks[task] = host
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+    def begin(self, looked_up: LookedUp, host: str, tell: Tell) -> Callable[[], None]:
+        """Ask, and tell what was found; returns what ends it.
 
-        def end() -> None:
-            task.cancel()
+        Raises:
+            ProtocolError: a name in the look-up is none.
 
-        return end
+        """
+        found = targets(self._members, self._gateway_id, looked_up.query)
+        number = self._searches.begin(
+            looked_up, found, host, partial(self._may, looked_up), self._loop.time()
+        )
+        self._tells[number] = tell
+        self._soon()
+        return partial(self._end, number)
 
     def _of_fleet(
         self, request: CoapRequest, path: tuple[str, ...], query: ScopedQuery, peer: CoapPeer
@@ -142,11 +144,12 @@ class FleetLookUps:
         accept = request.value(option_numbers.ACCEPT)
         if accept is not None and decode_uint(accept) != LINK_FORMAT:
             return CoapResponse(codes.NOT_ACCEPTABLE, (), b"only link-format (40)")
-        targets, host = self._targets(query), str(peer.host)
-        if len(self._tasks) >= UNDER_WAY or list(self._tasks.values()).count(host) >= PER_HOST:
+        host = str(peer.host)
+        if not self._searches.has_room(host):
             return _BUSY
-        looked_up = _LookedUp(path, query, self._access.principal(shown_by(peer)))
-        return _Gathering(partial(self.begin, looked_up, targets, host), request)
+        looked_up = LookedUp(path, query, self._access.principal(shown_by(peer)))
+        targets(self._members, self._gateway_id, query)  # what is wrong with it is told at once
+        return _Gathering(partial(self.begin, looked_up, host), request)
 
     def _of_own(
         self, request: CoapRequest, parameters: list[str], peer: CoapPeer, now: float
@@ -159,124 +162,79 @@ class FleetLookUps:
         options.sort(key=lambda option: option[0])
         return self._own.answer(CoapRequest(request.code, tuple(options)), peer, now)
 
-    def _targets(self, query: ScopedQuery) -> list[MemberRecord]:
-        own = self._members.get(self._gateway_id)
-        place = Place() if own is None else own.place
-        domain, group, node = ANY, ANY, query.gateway or ANY
-        if query.scope in (LookUpScope.DOMAIN, LookUpScope.GROUP):
-            domain = place.domain or NONE
-        if query.scope is LookUpScope.GROUP:
-            group = place.group or NONE
-        if query.scope is LookUpScope.OWN:
-            node = self._gateway_id if node in (ANY, self._gateway_id) else node
-        found = self._members.find(query.domain or ANY, query.group or ANY, node)
-        within = {record.id for record in self._members.find(domain, group, ANY)}
-        return [
-            record
-            for record in found
-            if record.id in within
-            and record.capability > 0
-            and all(may_have(record.offers, criterion) for criterion in query.criteria)
-        ]
+    # -- what is under way -----------------------------------------------------------------------
 
-    async def _gather(
-        self, looked_up: _LookedUp, targets: Sequence[MemberRecord], tell: Tell
-    ) -> None:
-        query, found, asked = looked_up.query, list[WebLink](), 0
-        now = asyncio.get_running_loop().time()
-        try:
-            for at in range(0, len(targets), AT_ONCE):
-                batch = targets[at : at + AT_ONCE]
-                asked += sum(self._kept.fresh(looked_up.key(one), now) is None for one in batch)
-                if asked > ASKED_MAX:
-                    why = f"more than {ASKED_MAX} gateways: narrow it by d, gp or gw, or ask later"
-                    raise InvalidParameterError(why)
-                for links in await asyncio.gather(*(self._of(one, looked_up) for one in batch)):
-                    found += links
-                if query.wanted is not None and len(found) >= query.wanted:
-                    break
-            text = query.written(found)
-        except (DirectoryError, LinkFormatError) as wrong:
-            tell(_refusal(wrong))
-            return
-        tell(_found(text))
+    def _soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._go_on)
 
-    async def _of(self, record: MemberRecord, looked_up: _LookedUp) -> list[WebLink]:
-        loop, key = asyncio.get_running_loop(), looked_up.key(record)
-        serving = self._serving(record)
-        links = self._kept.fresh(key, loop.time())
-        if links is None and record.id not in self._members.suspects:
+    def _go_on(self) -> None:
+        self._is_due = False
+        now = self._loop.time()
+        for number, question in self._searches.questions(now):
+            task = asyncio.create_task(self._asked(number, question), name="fleet look-up")
+            self._tasks[task] = number
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        for number, search in self._searches.take_over():
+            self._cancel(number)
+            tell = self._tells.pop(number)
             try:
-                links = await self._asked(record, looked_up)
-            except (TimeoutError, TooManyError, LinkFormatError):
-                links = None
-            else:
-                self._kept.keep(key, links, loop.time())
-        if links is not None:
-            return [serving.located(link) for link in links]
-        age_s, known = self._kept.stale(key, loop.time())
-        return [serving.located(link, age_s) for link in known]
+                tell(_found(search.text()))
+            except DirectoryError as wrong:
+                tell(_refusal(wrong))
+        if self._searches.is_eager:
+            self._soon()
+        self._schedule()
 
-    async def _asked(self, record: MemberRecord, looked_up: _LookedUp) -> list[WebLink]:
-        """What a gateway tells of its own directory, page by page.
+    async def _asked(self, number: int, question: DirectoryQuestion) -> None:
+        looked_up, record = self._searches.looked_up(number), question.record
+        assert isinstance(looked_up.asker, Principal)
+        who = self._access.introduced(looked_up.asker)
+        try:
+            links = links_of(await self._ask(record, looked_up.request(question.page, *who)))
+        except (TimeoutError, TooManyError):
+            links = None
+        self._searches.answered(number, record.id, links, self._loop.time())
+        self._soon()
 
-        Raises:
-            TimeoutError: it did not answer, or not with links.
-            LinkFormatError: what it answered is none.
-            TooManyError: too many wait for others.
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._searches.next_timer()
+        if due != float("inf"):
+            self._timer = self._loop.call_at(due, self._give_up)
 
-        """
-        found: list[WebLink] = []
-        if record.id != self._gateway_id and not self._may(looked_up.principal, record, looked_up):
-            return found
-        for page in range(LINKS_MAX // PAGE_LINKS):
-            request = looked_up.request(self._access, page)
-            response = await self._ask(record, request)
-            if codes.is_success(response.code):
-                links = parse(response.payload)
-            elif response.code >> 5 == _CLIENT_ERROR:  # its policy does not let them read there
-                links = []
-            else:
-                raise TimeoutError(f"{record.id} answered {response.code}")
-            found += links
-            if len(links) < PAGE_LINKS:
-                break
-        return found
+    def _give_up(self) -> None:
+        self._timer = None
+        self._searches.handle_timer(self._loop.time())
+        self._go_on()
 
-    def _may(self, principal: Principal, record: MemberRecord, looked_up: _LookedUp) -> bool:
+    def _end(self, number: int) -> None:
+        self._tells.pop(number, None)
+        self._searches.end(number)
+        self._cancel(number)
+
+    def _cancel(self, number: int) -> None:
+        for task in [task for task, of in self._tasks.items() if of == number]:
+            task.cancel()
+
+    def _may(self, looked_up: LookedUp, record: MemberRecord) -> bool:
+        if record.id == self._gateway_id:
+            return True
+        assert isinstance(looked_up.asker, Principal)
         there = (QUERY_SEGMENT, *record.prefix.split("/"), *looked_up.path)
-        return self._access.may(principal, "GET", there).is_allowed
+        return self._access.may(looked_up.asker, "GET", there).is_allowed
 
-    def _serving(self, record: MemberRecord) -> ServingGateway:
-        way = "" if record.id == self._gateway_id else f"/{QUERY_SEGMENT}/{record.prefix}"
-        ports = (("coap", record.coap_port), ("coaps", record.coaps_port))
-        return ServingGateway(record.id, way, record.address, ports)
+    def _way_to(self, record: MemberRecord) -> str:
+        return "" if record.id == self._gateway_id else f"/{QUERY_SEGMENT}/{record.prefix}"
 
 
 Tell = Callable[[CoapResponse], None]
-_CLIENT_ERROR: Final = 4
 _PATHS: Final = {
     tuple(segment.encode() for segment in path): path for path in (ENDPOINTS, RESOURCES)
 }
-
-
-class _LookedUp:
-    """What is looked up, and for whom."""
-
-    def __init__(self, path: tuple[str, ...], query: ScopedQuery, principal: Principal) -> None:
-        self.path = path
-        self.query = query
-        self.principal = principal
-
-    def key(self, record: MemberRecord) -> tuple[object, ...]:
-        """Under which an answer of a gateway is kept."""
-        return record.id, self.path, self.query.asked, self.principal
-
-    def request(self, access: CoapAccess, page: int) -> ResourceRequest:
-        """What a gateway is asked."""
-        query = (*self.query.asked, f"count={PAGE_LINKS}", f"page={page}")
-        who = access.introduced(self.principal)
-        return ResourceRequest("GET", self.path, query, None, LINK_FORMAT, b"", *who)
 
 
 class _Gathering:

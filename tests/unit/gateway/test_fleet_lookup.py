@@ -15,8 +15,10 @@ from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.client import Response, request
-from gateway.coap.fleet_lookup import ASKED_MAX, PER_HOST, FleetLookUps
+from gateway.coap.fleet_lookup import FleetLookUps
 from gateway.coap.peers import UdpPeers
+from gateway.fleet_directory.search import AT_ONCE, PARTIAL
+from gateway.fleet_directory.searches import PER_HOST
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registry import Registry
@@ -153,7 +155,7 @@ async def test_who_asks_again_soon_costs_nobody_anything() -> None:
 async def test_of_a_gateway_that_is_silent_the_last_known_is_told_and_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.coap.kept_lookups.FRESH_S", -1.0)
+    monkeypatch.setattr("gateway.fleet_directory.kept.FRESH_S", -1.0)
     fleet = Directories(PLACES)
     before = await fleet.found("scope=all")
     assert set(before.values()) == {""}
@@ -175,11 +177,18 @@ async def test_what_a_policy_elsewhere_does_not_let_them_read_is_not_there() -> 
 async def test_a_part_of_a_large_answer_asks_no_more_gateways_than_it_needs() -> None:
     fleet = Directories({"gw-here": "-/-"} | {f"gw-{number:03}": "-/-" for number in range(200)})
     assert len(await fleet.found("scope=all", "count=10")) == 10
-    assert len(fleet.asked) <= 16
-    refused = await fleet.look_up("scope=all")
-    assert refused.code == codes.BAD_REQUEST
-    assert f"more than {ASKED_MAX} gateways".encode() in refused.payload
-    assert len(fleet.asked) <= ASKED_MAX + 16
+    assert len(fleet.asked) <= AT_ONCE
+    assert len(await fleet.found("scope=all")) == 201
+
+
+async def test_an_answer_that_is_not_whole_says_so_and_who_is_missing() -> None:
+    fleet = Directories(PLACES)
+    fleet.silent = {"gw-c"}
+    *_, last = parse((await fleet.look_up("scope=all")).payload)
+    assert (last.get("rt"), last.get("missing"), last.get("gw")) == (PARTIAL, "1", "gw-c")
+    fleet.silent = set()
+    whole = parse((await fleet.look_up("scope=all")).payload)
+    assert PARTIAL not in {link.get("rt") for link in whole}
 
 
 async def test_who_reads_only_what_is_public_learns_nothing_of_the_fleet() -> None:
