@@ -20,6 +20,7 @@ from gateway.commands import (
     cloud,
     completion,
     directory,
+    flash,
     init,
     keys,
     members,
@@ -32,6 +33,7 @@ from gateway.commands import (
     simulating,
 )
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.flashing import errors as card_errors
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
@@ -42,6 +44,9 @@ EXIT_CODES = {
     EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message",
     EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
     "names it",
+    card_errors.EXIT_CARD_REFUSED: "flash: disk, image or device is refused; nothing is written",
+    card_errors.EXIT_CARD_FAILED: "flash: the card could not be written; it is of no use",
+    card_errors.EXIT_CARD_DIFFERS: "flash: what was read back differs: the card is damaged",
     resource_arguments.EXIT_UNREACHABLE: f"{_ABOUT}: nobody listens there",
     resource_arguments.EXIT_REFUSED: f"{_ABOUT}: the answer is an error (4.xx or 5.xx)",
     resource_arguments.EXIT_NO_ANSWER: f"{_ABOUT}: no answer in time",
@@ -207,6 +212,7 @@ def command_line() -> argparse.ArgumentParser:
     sensors.add(commands, _add_host, _asks("sensors"))
     messages.add(commands)
     keys.add(commands)
+    flash.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
     return parser

@@ -12,3 +12,8 @@ def code(text: str) -> str:
     lines = io.StringIO()
     segno.make(text, error="m", micro=False).terminal(lines, compact=True)
     return lines.getvalue()
+
+
+def drawing(text: str) -> str:
+    """The code as SVG, to stand in a page."""
+    return segno.make(text, error="m", micro=False).svg_inline(scale=4, border=2)

@@ -1,0 +1,115 @@
+"""What cloud-init finds on the boot partition (NoCloud; cloud-config; network version 2).
+
+Texts are YAML in the form of JSON, of which all YAML readers are readers too: whatever a name or a
+key has in it, it is a string between two quotes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.flashing.device import CardDevice
+
+PREPARE = "/boot/firmware/hedgerow/first-boot.sh"
+"""What the first boot runs; `cloud-init` again at each boot until the device is a member."""
+GROUPS = ("adm", "dialout", "sudo", "plugdev", "users")
+"""Those of a first user of Raspberry Pi OS that every Debian has."""
+
+
+def user_data(device: CardDevice) -> str:
+    """The device, but for its network and its secrets."""
+    config: dict[str, Any] = {
+        "hostname": device.host,
+        "fqdn": device.host,
+        "manage_etc_hosts": True,
+        "preserve_hostname": False,
+        "timezone": device.timezone,
+        "ssh_pwauth": False,
+        "disable_root": True,
+        # Nobody else, so that no image's own first user has a password.
+        "users": [_user(device)] if device.user else [],
+        # A boot command runs at each boot, unlike others: a first boot may be cut off at any point.
+        "bootcmd": [["sh", PREPARE, "begin"]],
+    }
+    if device.user:
+        config["runcmd"] = [["systemctl", "enable", "--now", "ssh.service"]]
+    return "#cloud-config\n" + _text(config)
+
+
+def meta_data(device: CardDevice, instance: str) -> str:
+    """Who the device is to cloud-init.
+
+    Args:
+        device: the device.
+        instance: another one for each flashing, so that cloud-init begins anew.
+
+    """
+    return _text({"instance-id": instance, "local-hostname": device.host, "dsmode": "local"})
+
+
+def network_config(device: CardDevice) -> str:
+    """The device's network; it has the key of the Wi-Fi."""
+    ethernet = {"eth0": {**_addresses(device, "eth0"), "optional": True}}
+    config: dict[str, Any] = {"version": 2, "ethernets": ethernet}
+    other = device.fixed_interface
+    if other not in ("", "eth0", "wlan0"):
+        ethernet[other] = {**_addresses(device, other), "optional": True}
+    if device.wifi is not None:
+        point: dict[str, Any] = {"password": device.wifi.key()}
+        if device.wifi.hidden:
+            point["hidden"] = True
+        config["wifis"] = {
+            "wlan0": {
+                **_addresses(device, "wlan0"),
+                "optional": True,
+                "regulatory-domain": device.country,
+                "access-points": {device.wifi.ssid: point},
+            }
+        }
+    return _text({"network": config})
+
+
+def command_line(text: str, device: CardDevice, more: str) -> str:
+    """The kernel's command line (``cmdline.txt``) for a device; its own earlier words are replaced.
+
+    Args:
+        text: what the image has; its first line is all that the firmware reads.
+        device: the device.
+        more: words of the mechanism.
+
+    """
+    own = ("ds=", "systemd.run", "systemd.unit=kernel-command-line", "cfg80211.ieee80211_regdom=")
+    words = [word for word in text.partition("\n")[0].split() if not word.startswith(own)]
+    if device.country:
+        words.append(f"cfg80211.ieee80211_regdom={device.country}")
+    return " ".join([*words, *more.split()]) + "\n"
+
+
+def _user(device: CardDevice) -> Mapping[str, Any]:
+    return {
+        "name": device.user,
+        "groups": list(GROUPS),
+        "shell": "/bin/bash",
+        "lock_passwd": True,
+        "sudo": ["ALL=(ALL) NOPASSWD:ALL"],
+        "ssh_authorized_keys": list(device.ssh_keys),
+    }
+
+
+def _addresses(device: CardDevice, interface: str) -> Mapping[str, Any]:
+    network = device.network
+    if network is None or device.fixed_interface != interface:
+        return {"dhcp4": True}
+    found: dict[str, Any] = {"dhcp4": False, "addresses": [network.address]}
+    if network.gateway:
+        everywhere = "::/0" if ":" in network.gateway else "0.0.0.0/0"
+        found["routes"] = [{"to": everywhere, "via": network.gateway}]
+    if network.name_servers:
+        found["nameservers"] = {"addresses": list(network.name_servers)}
+    return found
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

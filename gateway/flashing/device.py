@@ -1,0 +1,197 @@
+"""One device of a fleet, as its card makes it, and what may be said of it."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from gateway import config_checks
+from gateway.config_file import Fault
+
+SERVICE_USER = "hedgerow"
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
+_COUNTRY = re.compile(r"[A-Z]{2}")
+_INTERFACE = re.compile(r"[a-z][a-z0-9]{0,14}")
+_HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
+_SSH_KEY = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?: [^\r\n]*)?")
+_MOST_SSH_KEYS = 64
+_MOST_NAME_SERVERS = 3
+
+
+class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A wireless network.
+
+    Attributes:
+        ssid: its name, up to 32 bytes.
+        passphrase: 8 to 63 ASCII characters, or the key itself as 64 hexadecimal digits.
+        passphrase_file: whose first line is the passphrase.
+        hidden: whether it does not tell its name.
+
+    """
+
+    ssid: str
+    passphrase: str = ""
+    passphrase_file: Path | None = None
+    hidden: bool = False
+
+    def __repr__(self) -> str:
+        return f"Wifi({self.ssid!r})"
+
+    def key(self) -> str:
+        """The key in hexadecimal (IEEE 802.11-2020, annex J.4.1): the passphrase is not written."""
+        if _HEX_KEY.fullmatch(self.passphrase):
+            return self.passphrase.lower()
+        name = self.ssid.encode()
+        return hashlib.pbkdf2_hmac("sha1", self.passphrase.encode(), name, 4096, 32).hex()
+
+
+class StaticNetwork(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An address that no DHCP server gives.
+
+    Attributes:
+        address: with its prefix, as ``10.0.0.2/24``.
+        gateway: the router; empty for none.
+        name_servers: up to three.
+        interface: empty for ``wlan0`` where there is Wi-Fi, else ``eth0``.
+
+    """
+
+    address: str
+    gateway: str = ""
+    name_servers: tuple[str, ...] = ()
+    interface: str = ""
+
+
+class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One device.
+
+    Attributes:
+        id: the gateway's.
+        files: the folder of its configuration, as `hedgerow init` writes it; None for one that is
+            called as the gateway, beside the file that tells of it.
+        wheels: the archive of wheels that the first boot installs, as `deploy/ansible` packs it.
+        unit: the service's unit; None for the usual one.
+        token: a one-time token of `hedgerow keys token`; a secret.
+        token_file: whose first line is the token.
+        host_name: empty for the gateway's id.
+        user: who may log in, with a key alone.
+        ssh_keys: the public keys of who may.
+        ssh_key_files: files of such keys.
+        timezone: as ``Europe/Berlin``.
+        country: where the radio is used, as ``DE``.
+        wifi: the wireless network.
+        network: a fixed address; None for DHCP.
+        place: what its label says of where it goes; empty for domain and group.
+
+    """
+
+    id: str
+    files: Path | None = None
+    wheels: Path | None = None
+    unit: Path | None = None
+    token: str = ""
+    token_file: Path | None = None
+    host_name: str = ""
+    user: str = ""
+    ssh_keys: tuple[str, ...] = ()
+    ssh_key_files: tuple[Path, ...] = ()
+    timezone: str = "Etc/UTC"
+    country: str = ""
+    wifi: Wifi | None = None
+    network: StaticNetwork | None = None
+    place: str = ""
+
+    def __repr__(self) -> str:
+        return f"CardDevice({self.id!r})"
+
+    @property
+    def host(self) -> str:
+        """Its host name."""
+        return self.host_name or self.id
+
+    @property
+    def fixed_interface(self) -> str:
+        """Which interface has the fixed address; empty for none."""
+        if self.network is None:
+            return ""
+        return self.network.interface or ("eth0" if self.wifi is None else "wlan0")
+
+
+FirstBoot = Literal["auto", "cloud-init", "firstrun"]
+
+
+def faults(device: CardDevice) -> Iterator[Fault]:
+    """All that is wrong with a device; files that it names have been read into it before."""
+    yield from config_checks.name("id", device.id)
+    if not _HOST.fullmatch(device.host):
+        yield Fault(
+            "host_name", f"{device.host!r} is not 1 to 63 lower-case letters, digits, hyphens"
+        )
+    if bool(device.user) != bool(device.ssh_keys):
+        yield Fault("user", "user and ssh_keys go together: nobody logs in with a password")
+    if device.user and (not _USER.fullmatch(device.user) or device.user in ("root", SERVICE_USER)):
+        yield Fault("user", f"{device.user!r} is no name for a user who may log in")
+    if len(device.ssh_keys) > _MOST_SSH_KEYS:
+        yield Fault("ssh_keys", f"{len(device.ssh_keys)} keys, and at most {_MOST_SSH_KEYS} may be")
+    for key in device.ssh_keys:
+        if not _SSH_KEY.fullmatch(key) or not key.isprintable():
+            yield Fault("ssh_keys", f"{key[:40]!r} is no public key of OpenSSH")
+    if not _ZONE.fullmatch(device.timezone):
+        yield Fault("timezone", f"{device.timezone!r} is no time zone, such as Europe/Berlin")
+    if device.country and not _COUNTRY.fullmatch(device.country):
+        yield Fault("country", f"{device.country!r} is no country of two letters, such as DE")
+    if not device.place.isprintable():
+        yield Fault("place", f"{device.place!r} has characters that can't be printed")
+    if device.wifi is not None:
+        yield from _wifi(device.wifi, device.country)
+    if device.network is not None:
+        yield from _network(device.network)
+
+
+def _wifi(wifi: Wifi, country: str) -> Iterator[Fault]:
+    if not country:
+        yield Fault("country", "not given, and without it the radio stays off")
+    if not 1 <= len(wifi.ssid.encode("utf-8", "replace")) <= 32 or not wifi.ssid.isprintable():
+        yield Fault("wifi.ssid", f"{wifi.ssid!r} is not 1 to 32 bytes of printable text")
+    is_phrase = 8 <= len(wifi.passphrase) <= 63 and wifi.passphrase.isascii()
+    if not _HEX_KEY.fullmatch(wifi.passphrase) and not (
+        is_phrase and wifi.passphrase.isprintable()
+    ):
+        yield Fault("wifi.passphrase", "not 8 to 63 printable ASCII characters, nor 64 hex digits")
+
+
+def _network(network: StaticNetwork) -> Iterator[Fault]:
+    try:
+        own = ipaddress.ip_interface(network.address)
+    except ValueError:
+        own = None
+    if own is None or "/" not in network.address:
+        yield Fault(
+            "network.address", f"{network.address!r} is no address with a prefix: 10.0.0.2/24"
+        )
+    for where, value in (
+        *((("network.gateway", network.gateway),) if network.gateway else ()),
+        *(("network.name_servers", each) for each in network.name_servers),
+    ):
+        yield from config_checks.address(where, value)
+        if where == "network.gateway" and own is not None and not _is_in(value, own):
+            yield Fault(where, f"{value!r} is not in the network of {network.address}")
+    if len(network.name_servers) > _MOST_NAME_SERVERS:
+        yield Fault("network.name_servers", f"more than {_MOST_NAME_SERVERS}")
+    if network.interface and not _INTERFACE.fullmatch(network.interface):
+        yield Fault("network.interface", f"{network.interface!r} is no interface, such as eth0")
+
+
+def _is_in(text: str, own: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> bool:
+    try:
+        return ipaddress.ip_address(text) in own.network
+    except ValueError:
+        return True  # told of already

@@ -1,0 +1,110 @@
+"""One card from its image to what its first boot needs, and what it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.flashing import base_image, block_devices, card, copying, injection
+from gateway.flashing.base_image import BaseImage
+from gateway.flashing.block_devices import DiskFacts
+from gateway.flashing.boot_partition import BootPartition
+from gateway.flashing.device import FirstBoot
+from gateway.flashing.errors import FlashError, RefusalError
+from gateway.flashing.kit import CardKit
+
+Steps = Callable[[str], copying.Progress]
+"""Begins to show a step, such as writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardOrder:
+    """What is to be made.
+
+    Attributes:
+        image: the base image's file.
+        target: a disk, or a file that is not there yet.
+        first_boot: the mechanism.
+        takes_fixed: whether a disk that is not removable is meant.
+
+    """
+
+    image: Path
+    target: Path
+    first_boot: FirstBoot
+    takes_fixed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlashedCard:
+    """What was made.
+
+    Attributes:
+        image_bytes: of the unpacked image, written and read back.
+        injected_bytes: of this device's files.
+        write_s: seconds for writing the image.
+        verify_s: for reading it back.
+        inject_s: for this device's files.
+
+    """
+
+    image_bytes: int
+    injected_bytes: int
+    write_s: float
+    verify_s: float
+    inject_s: float
+
+
+def flash(
+    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts], None], steps: Steps
+) -> FlashedCard:
+    """Make a card.
+
+    Args:
+        order: what of.
+        kit: what its device is made of.
+        confirm: is asked before a disk is written over, and raises if it is not to be.
+        steps: show what goes on.
+
+    Raises:
+        RefusalError: nothing was written.
+        CardWriteError: the card is of no use as it is.
+        ReadBackError: nor is this one, and it is damaged.
+
+    """
+    is_device = block_devices.is_block_device(order.target)
+    if not is_device and order.target.is_relative_to("/dev"):
+        raise RefusalError(f"--to: {order.target}: there is no such disk")
+    with base_image.opened(order.image) as image:
+        if is_device:
+            disk = block_devices.facts(order.target)
+            block_devices.check(disk, image.table.end_bytes, takes_fixed=order.takes_fixed)
+            confirm(disk)
+        with card.opened(order.target, is_device=is_device) as opened:
+            try:
+                return _onto(opened, image, order, kit, steps)
+            except FlashError:
+                if not is_device:
+                    order.target.unlink()
+                raise
+
+
+def _onto(
+    opened: card.Card, image: BaseImage, order: CardOrder, kit: CardKit, steps: Steps
+) -> FlashedCard:
+    begun = time.monotonic()
+    written = copying.write(image.read, opened, image.table.end_bytes, steps("writing"))
+    write_ended = time.monotonic()
+    copying.verify(opened, written, steps("reading back"))
+    verify_ended = time.monotonic()
+    boot = BootPartition(order.target, image.table.boot.start_bytes)
+    injected = injection.inject(boot, kit, order.first_boot, opened.sync)
+    return FlashedCard(
+        written.size_bytes,
+        injected,
+        write_ended - begun,
+        verify_ended - write_ended,
+        time.monotonic() - verify_ended,
+    )
