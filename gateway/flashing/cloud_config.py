@@ -93,7 +93,7 @@ def _user(device: CardDevice) -> Mapping[str, Any]:
         "groups": list(GROUPS),
         "shell": "/bin/bash",
         "lock_passwd": True,
-        "sudo": ["ALL=(ALL) NOPASSWD:ALL"],
+        "sudo": "ALL=(ALL) NOPASSWD:ALL",
         "ssh_authorized_keys": list(device.ssh_keys),
     }
 

@@ -53,7 +53,7 @@ def read(path: Path) -> list[CardDevice]:
     return found
 
 
-def completed(one: CardDevice, folder: Path) -> CardDevice:
+def _completed(one: CardDevice, folder: Path) -> CardDevice:
     """A device with what its files hold; its paths start at a folder.
 
     Raises:
@@ -82,7 +82,7 @@ def completed(one: CardDevice, folder: Path) -> CardDevice:
         unit=None if one.unit is None else folder / one.unit,
     )
     for fault in device.faults(full):
-        raise RefusalError(f"{one.id}: {fault.where}: {fault.why}")
+        raise RefusalError(f"{fault.where}: {fault.why}")
     return full
 
 
@@ -90,11 +90,11 @@ def _device(path: Path, folder: Path, document: Mapping[str, Any]) -> CardDevice
     name = document.get("id", "a device without id")
     try:
         one = msgspec.convert(document, CardDevice, dec_hook=_path)
-        return completed(one, folder)
+        return _completed(one, folder)
     except (msgspec.ValidationError, ValueError) as error:
         raise RefusalError(f"--inventory: {path}: {name}: {_one_line(error)}") from error
     except RefusalError as error:
-        raise RefusalError(f"--inventory: {path}: {error}") from error
+        raise RefusalError(f"--inventory: {path}: {name}: {error}") from error
 
 
 def _path(kind: type, value: Any) -> Any:
