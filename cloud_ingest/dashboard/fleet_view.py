@@ -1,0 +1,64 @@
+"""The fleet: a row a gateway, and all that is known of one. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cloud_ingest.dashboard.plain import columns
+
+SHOWN: Final = (
+    *("gateway", "domain", "group", "health", "version", "root", "parent", "up_s"),
+    *("temperature_cel", "under_voltage", "disk_free_bytes", "disk_total_bytes", "load1"),
+    *("rate_per_s", "messages", "gaps", "mqtt_clients", "queue_messages", "last_seen"),
+)
+_ALL: Final = (
+    *SHOWN,
+    *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
+    *("memory_bytes", "undecodable", "duplicates", "kept_local", "first_seen", "last_status"),
+    *("member_error", "counters"),
+)
+HEALTH: Final = ("good", "warning", "silent")
+
+
+def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any]:
+    """The fleet as columns, and how many gateways are how.
+
+    Args:
+        gateways: the table; None if there is none yet.
+        alerts: what `alerts_view.alerts` tells.
+
+    """
+    if gateways is None:
+        return {"count": 0, "health": dict.fromkeys(HEALTH, 0), "gateways": {}}
+    found = columns(gateways.sort_by("gateway"), SHOWN)
+    opened = Counter(
+        gateway
+        for gateway, cleared in zip(alerts["gateway"], alerts["cleared_ms"], strict=True)
+        if cleared is None
+    )
+    found["alerts"] = [opened[gateway] for gateway in found["gateway"]]
+    health = Counter(found["health"])
+    return {
+        "count": gateways.num_rows,
+        "health": {name: health[name] for name in HEALTH},
+        "gateways": found,
+    }
+
+
+def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
+    """All that the table has of one gateway, None if it has not this one."""
+    if gateways is None:
+        return None
+    row = gateways.filter(pc.equal(gateways["gateway"], name)).slice(0, 1)
+    if not row.num_rows:
+        return None
+    found = {column: values[0] for column, values in columns(row, _ALL).items()}
+    # 64 bits, and a number of JavaScript has 53.
+    found["boot_epoch"] = None if found["boot_epoch"] is None else str(found["boot_epoch"])
+    found["counters"] = sorted(dict(found["counters"] or ()).items())
+    return found

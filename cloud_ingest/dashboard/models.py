@@ -1,0 +1,144 @@
+"""All read models, each as new as its tables: what changed is read again, and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view
+from cloud_ingest.dashboard.answer import Answer
+from cloud_ingest.dashboard.rollups import Rollups, Series
+from cloud_ingest.dashboard.tree_view import TreeHistory
+from cloud_ingest.query.lake import TABLES, Lake, LakeError
+
+SHOWN: Final = tuple(name for name in TABLES if name != "quarantine")
+ROLLED_UP: Final = ("telemetry", "latency")
+TOPOLOGY_DAYS: Final = 30
+"""So many days of the tree can be replayed."""
+AGAIN_S: Final = {"latency": 60.0, "telemetry": 10.0}
+"""Tables that grow all the time are looked at no more often."""
+
+
+class Models:
+    """The read models over a lake.
+
+    One thread at a time may call `refresh`; what else there is may be read from any.
+
+    Args:
+        lake: the tables.
+
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.rollups = Rollups(lake)
+        self.versions: dict[str, int] = {}
+        """Of the tables that there are, as they were last read."""
+        self.problems: dict[str, str] = {}
+        """Tables that can't be read now, and why."""
+        self.tree = TreeHistory(None)
+        self.series: dict[tuple[str, str], Series] = {}
+        self._opened: dict[str, DeltaTable] = {}
+        self._small: dict[str, pa.Table | None] = {}
+        self._again: dict[str, float] = {}
+        self._unfinished: set[str] = set()
+        self.alerts: dict[str, list[Any]] = {}
+        self.answers: dict[str, Answer] = {}
+        """What does not depend on who asks for what, by name."""
+        self._tell(set(SHOWN))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that the tables have is taken up."""
+        return not self._unfinished
+
+    @property
+    def gateways(self) -> pa.Table | None:
+        """The table `gateways`."""
+        return self._small.get("gateways")
+
+    def refresh(self, now_s: float | None = None) -> frozenset[str]:
+        """Take up what is new; a table that can't be read stays as it was.
+
+        Args:
+            now_s: of a clock that only goes forward; None for the machine's.
+
+        Returns:
+            The tables of which something is shown now that was not before.
+
+        """
+        at_s = time.monotonic() if now_s is None else now_s
+        changed = set()
+        for name in SHOWN:
+            try:
+                if self._look_at(name, at_s):
+                    changed.add(name)
+                self.problems.pop(name, None)
+            except LakeError as error:
+                self.problems[name] = str(error)
+        if changed:
+            self._tell(changed)
+        return frozenset(changed)
+
+    def refresh_all(self) -> None:
+        """Take up all that there is."""
+        self.refresh()
+        while not self.is_complete:
+            self.refresh()
+
+    def _look_at(self, name: str, now_s: float) -> bool:
+        if now_s < self._again.get(name, now_s) and name not in self._unfinished:
+            return False
+        table = self._opened.get(name)
+        if table is None:
+            table = self.lake.open(name)
+            if table is None:
+                return False
+            self._opened[name] = table
+        else:
+            self.lake.guarded(name, table.update_incremental)
+        version = table.version()
+        if version == self.versions.get(name) and name not in self._unfinished:
+            return False
+        self._again[name] = now_s + AGAIN_S.get(name, 0.0)
+        dataset = self.lake.guarded(name, table.to_pyarrow_dataset)
+        if name in ROLLED_UP:
+            self._unfinished.discard(name)
+            if self.rollups.follow(name, dataset):
+                self._unfinished.add(name)
+        else:
+            self._small[name] = self.lake.guarded(name, lambda: _read(name, dataset))
+        self.versions[name] = version
+        return True
+
+    def _tell(self, changed: set[str]) -> None:
+        if changed & {"alerts", "acknowledgements", "gateways"}:
+            table = self._small.get
+            self.alerts = alerts_view.alerts(table("alerts"), table("acknowledgements"))
+            self.answers["alerts"] = Answer.of(self.alerts)
+            self.answers["fleet"] = Answer.of(fleet_view.fleet(table("gateways"), self.alerts))
+        if "topology" in changed:
+            self.tree = TreeHistory(self._small.get("topology"))
+            self.answers["moments"] = Answer.of(self.tree.moments())
+        if "gaps" in changed:
+            self.answers["gaps"] = Answer.of(loss_view.gaps(self._small.get("gaps")))
+        if "telemetry" in changed:
+            found = self.rollups.series()
+            self.series = {(each.gateway, each.sensor): each for each in found}
+            self.answers["sensors"] = Answer.of(sensors_view.catalogue(found))
+
+
+def _read(name: str, dataset: ds.Dataset) -> pa.Table:
+    if name != "topology":
+        return dataset.to_table()
+    days = dataset.to_table(columns=["day"])["day"]
+    if not len(days):
+        return dataset.to_table()
+    first = pc.max(days).as_py() - datetime.timedelta(days=TOPOLOGY_DAYS)
+    return dataset.to_table(filter=pc.field("day") >= pa.scalar(first, pa.date32()))

@@ -1,0 +1,260 @@
+"""What was measured and how long messages took, a row for each quarter of an hour.
+
+A year of a sensor is 35,000 such rows, which are looked up in milliseconds where the readings
+themselves would take seconds. They are made in the background, each file of the tables read once,
+and live in memory: a row of readings takes some 50 bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import duckdb
+import pyarrow.dataset as ds
+
+from cloud_ingest.dashboard.day_files import DayChange, DayFiles, by_day
+from cloud_ingest.query.lake import Lake
+
+BUCKET_S: Final = 900
+ROWS_MAX: Final = 12_000_000
+"""Of readings; for the older days, which come last, a row is then of six hours."""
+COARSE: Final = 24
+SERIES_MAX: Final = 200_000
+"""Sensors; further ones are not shown, since whoever publishes makes up their names."""
+LATENCY_DAYS: Final = 7
+MEMORY: Final = "1GB"
+
+_BUCKET_US: Final = BUCKET_S * 1_000_000
+_BUCKETS: Final = f"""
+CREATE MACRO bucket_of(moment) AS CAST(epoch_us(moment) // {_BUCKET_US} AS INTEGER);
+CREATE MACRO begin_us(bucket) AS CAST(bucket AS BIGINT) * {_BUCKET_US};
+"""
+_TABLES: Final = """
+CREATE SEQUENCE numbers;
+CREATE TABLE series (
+    id INTEGER DEFAULT nextval('numbers'), gateway VARCHAR, sensor VARCHAR,
+    PRIMARY KEY (gateway, sensor)
+);
+CREATE TABLE spans (
+    day DATE, series INTEGER, unit VARCHAR, first_us BIGINT, last_us BIGINT, readings BIGINT
+);
+CREATE TABLE readings (
+    day DATE, series INTEGER, bucket INTEGER,
+    low DOUBLE, high DOUBLE, total DOUBLE, readings INTEGER
+);
+CREATE TABLE delays (
+    day DATE, gateway VARCHAR, stage VARCHAR, bucket INTEGER,
+    messages BIGINT, p50_ms DOUBLE, p95_ms DOUBLE, p99_ms DOUBLE, max_ms DOUBLE
+);
+"""
+_MEASURED: Final = """
+CREATE OR REPLACE TEMP TABLE measured AS
+WITH each AS (
+    SELECT origin AS gateway, coalesce(sensor, topic) AS sensor, unit, value,
+           coalesce(device_time, origin_time) AS moment
+    FROM batch WHERE measurements IS NULL AND value IS NOT NULL AND quality IS DISTINCT FROM 'bad'
+    UNION ALL
+    SELECT gateway, coalesce(one.sensor, topic), one.unit, one.value,
+           coalesce(one.device_time, origin_time)
+    FROM (SELECT origin AS gateway, topic, origin_time, unnest(measurements) AS one FROM batch
+          WHERE measurements IS NOT NULL AND quality IS DISTINCT FROM 'bad')
+    WHERE one.value IS NOT NULL
+)
+SELECT gateway, sensor, bucket_of(moment) AS bucket,
+       any_value(unit) AS unit, min(value) AS low, max(value) AS high, sum(value) AS total,
+       count(*) AS readings, min(epoch_us(moment)) AS first_us, max(epoch_us(moment)) AS last_us
+FROM each WHERE isfinite(value) AND moment IS NOT NULL GROUP BY ALL
+"""
+_DELAYED: Final = """
+INSERT INTO delays
+WITH last AS (
+    SELECT gateway, stage, minute, arg_max(
+        {'count': "count", 'p50': p50_ms, 'p95': p95_ms, 'p99': p99_ms, 'max': max_ms}, "count"
+    ) AS row FROM batch GROUP BY ALL
+)
+SELECT CAST(? AS DATE), gateway, stage, bucket_of(minute),
+       sum(row."count"), sum(row.p50 * row."count") / sum(row."count"),
+       max(row.p95), max(row.p99), max(row."max")
+FROM last GROUP BY gateway, stage, 4
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One sensor of one gateway.
+
+    Attributes:
+        number: of the series in the rollup.
+        gateway: whose.
+        sensor: its name there.
+        unit: as its latest day says.
+        first_us: its first reading, microseconds since 1970.
+        last_us: its last.
+        readings: how many.
+
+    """
+
+    number: int
+    gateway: str
+    sensor: str
+    unit: str | None
+    first_us: int
+    last_us: int
+    readings: int
+
+
+class Rollups:
+    """The rollups of `telemetry` and `latency`.
+
+    One thread at a time may call `follow`; all else may be called from any.
+
+    Args:
+        lake: the tables.
+        rows_max: see `ROWS_MAX`.
+
+    """
+
+    def __init__(self, lake: Lake, rows_max: int = ROWS_MAX) -> None:
+        self.lake = lake
+        self._rows_max = rows_max
+        self._rows = 0
+        self._base = duckdb.connect(config={"memory_limit": MEMORY})
+        self._base.execute("SET TimeZone = 'UTC'")
+        self._base.execute(_BUCKETS + _TABLES)
+        self._lock = threading.Lock()
+        self._files: Mapping[str, DayFiles] = {
+            "telemetry": DayFiles(),
+            "latency": DayFiles(is_whole=True, days_max=LATENCY_DAYS),
+        }
+        self._fragments: dict[str, Mapping[str, Sequence[ds.Fragment]]] = {}
+        self._schemas: dict[str, Any] = {}
+
+    def follow(self, name: str, dataset: ds.FileSystemDataset, changes_max: int = 8) -> bool:
+        """Take up some of what is new of a table.
+
+        Args:
+            name: ``telemetry`` or ``latency``.
+            dataset: the table as it is now.
+            changes_max: so many days in this call.
+
+        Returns:
+            Whether there is more to take up.
+
+        Raises:
+            LakeError: a file can't be read.
+
+        """
+        files = {fragment.path: fragment for fragment in dataset.get_fragments()}
+        days = by_day(files)
+        self._fragments[name] = {
+            day: [files[path] for path in paths] for day, paths in days.items()
+        }
+        self._schemas[name] = dataset.schema
+        wanted = self._files[name].changes(files)
+        for change in wanted[:changes_max]:
+            self.lake.guarded(
+                name, partial(self._take, name, self._of(name, files, change.files), change)
+            )
+            self._files[name].done(change)
+        return len(wanted) > changes_max
+
+    def _take(self, name: str, batch: ds.Dataset | None, change: DayChange) -> None:
+        with self._base.cursor() as cursor:
+            cursor.execute("SET TimeZone = 'UTC'")
+            if batch is not None:
+                cursor.register("batch", batch)
+            cursor.execute("BEGIN")
+            if name == "latency":
+                if change.is_anew:
+                    cursor.execute("DELETE FROM delays WHERE day = ?", [change.day])
+                if batch is not None:
+                    cursor.execute(_DELAYED, [change.day])
+            else:
+                self._take_readings(cursor, batch, change)
+            cursor.execute("COMMIT")
+
+    def _take_readings(
+        self, cursor: duckdb.DuckDBPyConnection, batch: ds.Dataset | None, change: DayChange
+    ) -> None:
+        if change.is_anew:
+            cursor.execute("DELETE FROM readings WHERE day = ?", [change.day])
+            cursor.execute("DELETE FROM spans WHERE day = ?", [change.day])
+        if batch is None:
+            return
+        cursor.execute(_MEASURED)
+        cursor.execute(
+            "INSERT INTO series (gateway, sensor) SELECT gateway, sensor FROM measured "
+            "GROUP BY ALL LIMIT greatest(0, ? - (SELECT count(*) FROM series)) "
+            "ON CONFLICT DO NOTHING",
+            [SERIES_MAX],
+        )
+        cursor.execute(
+            "INSERT INTO spans SELECT CAST(? AS DATE), id, any_value(unit), min(first_us), "
+            "max(last_us), sum(readings) FROM measured JOIN series USING (gateway, sensor) "
+            "GROUP BY id",
+            [change.day],
+        )
+        step = 1 if self._rows < self._rows_max else COARSE
+        cursor.execute(
+            "INSERT INTO readings SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), "
+            "max(high), sum(total), sum(readings) FROM measured "
+            "JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3",
+            [change.day, step, step],
+        )
+        found = cursor.execute("SELECT count(*) FROM readings").fetchone()
+        self._rows = found[0] if found else 0
+
+    def series(self) -> list[Series]:
+        """All sensors that have been found, by gateway and name."""
+        found = self.rows(
+            "SELECT id, gateway, sensor, arg_max(unit, day), min(first_us), max(last_us), "
+            "CAST(sum(readings) AS BIGINT) FROM series JOIN spans ON id = series "
+            "GROUP BY ALL ORDER BY gateway, sensor"
+        )
+        return [Series(*row) for row in found]
+
+    def days_of(self, number: int, start_us: int, end_us: int) -> list[str]:
+        """The days whose files have readings of a series in a span of time."""
+        found = self.rows(
+            "SELECT CAST(day AS VARCHAR) FROM spans WHERE series = ? AND first_us < ? "
+            "AND last_us >= ? ORDER BY day",
+            number,
+            end_us,
+            start_us,
+        )
+        return sorted({row[0] for row in found})
+
+    def dataset(self, name: str, days: Sequence[str]) -> ds.Dataset | None:
+        """The table's files of some days, None if there are none."""
+        known = self._fragments.get(name, {})
+        return self._chosen(name, [each for day in days for each in known.get(day, ())])
+
+    def _of(
+        self, name: str, files: Mapping[str, ds.Fragment], paths: Sequence[str]
+    ) -> ds.Dataset | None:
+        return self._chosen(name, [files[path] for path in paths])
+
+    def _chosen(self, name: str, fragments: Sequence[ds.Fragment]) -> ds.Dataset | None:
+        if not fragments:
+            return None
+        first = fragments[0]
+        schema = self._schemas[name]
+        return ds.FileSystemDataset(fragments, schema, first.format, first.filesystem)
+
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """What a query of the rollups gives."""
+        with self._lock:
+            cursor = self._base.cursor()
+        with cursor:
+            return cursor.execute(statement, list(values)).fetchall()
+
+    def arrays(self, statement: str, *values: Any) -> Mapping[str, Any]:
+        """As `rows`, as one numpy array a column."""
+        with self._lock:
+            cursor = self._base.cursor()
+        with cursor:
+            return cursor.execute(statement, list(values)).fetchnumpy()

@@ -1,0 +1,131 @@
+"""A sensor's readings over any span of time, with as many points as a screen has."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, Series
+from cloud_ingest.query.frames import readings
+
+POINTS_MAX: Final = 4_000
+NEAR_US: Final = 4 * 86_400 * 1_000_000
+"""A shorter span is read from the table itself, reading by reading."""
+_BUCKET_US: Final = BUCKET_S * 1_000_000
+_GROUPED: Final = """
+SELECT (begin_us(bucket) - ?) // ? AS place, min(low) AS low,
+       max(high) AS high, sum(total) / sum(readings) AS mean
+FROM readings WHERE series = ? AND bucket >= ? AND bucket <= ? GROUP BY 1 ORDER BY 1
+"""
+
+
+def catalogue(found: Sequence[Series]) -> dict[str, Any]:
+    """All sensors, as columns."""
+    return {
+        "gateway": [each.gateway for each in found],
+        "sensor": [each.sensor for each in found],
+        "unit": [each.unit for each in found],
+        "first_ms": [each.first_us // 1000 for each in found],
+        "last_ms": [each.last_us // 1000 for each in found],
+        "readings": [each.readings for each in found],
+    }
+
+
+def window(
+    rollups: Rollups, series: Series, start_us: int, end_us: int, points: int
+) -> dict[str, Any]:
+    """The readings in a span of time, the least, greatest and mean of each of so many parts.
+
+    Args:
+        rollups: what has been read of the table.
+        series: which sensor.
+        start_us: microseconds since 1970.
+        end_us: exclusive; after the start.
+        points: at most so many parts; readings that are fewer come as they are.
+
+    Returns:
+        ``kind`` (``readings`` as they are, ``parts`` of so many seconds ``part_s``), and
+        ``time_ms``, ``low``, ``high``, ``mean`` as columns.
+
+    Raises:
+        LakeError: the table can't be read.
+        ValueError: the span is empty, or there are too few or too many points.
+
+    """
+    if end_us <= start_us:
+        raise ValueError(f"end: {end_us} us is not after start, {start_us} us")
+    if not 2 <= points <= POINTS_MAX:
+        raise ValueError(f"points: {points} is not 2 to {POINTS_MAX}")
+    part_us = (end_us - start_us) / points
+    if part_us < _BUCKET_US and end_us - start_us < NEAR_US:
+        return _near(rollups, series, start_us, end_us, points)
+    step_us = max(1, -(-int(part_us) // _BUCKET_US)) * _BUCKET_US
+    begin_us = start_us // step_us * step_us
+    found = rollups.arrays(
+        _GROUPED, begin_us, step_us, series.number, begin_us // _BUCKET_US, end_us // _BUCKET_US
+    )
+    times_us = begin_us + found["place"].astype(np.int64) * step_us + step_us // 2
+    return _told("parts", step_us, times_us, found)
+
+
+def _near(
+    rollups: Rollups, series: Series, start_us: int, end_us: int, points: int
+) -> dict[str, Any]:
+    days = rollups.days_of(series.number, start_us, end_us)
+    dataset = rollups.dataset("telemetry", days)
+    if dataset is None:
+        none = np.array([])
+        return _told("readings", 0, none, {"low": none, "high": none, "mean": none})
+    found = rollups.lake.guarded(
+        "telemetry",
+        lambda: readings(
+            dataset, series.sensor, series.gateway, _moment(start_us), _moment(end_us)
+        ),
+    )
+    is_bad = pc.equal(pc.fill_null(found["quality"], ""), "bad")
+    kept = found.filter(pc.and_(pc.is_valid(found["value"]), pc.invert(is_bad)))
+    times_us = kept["time"].cast("int64").to_numpy()
+    values = kept["value"].to_numpy()
+    if len(times_us) <= points:
+        return _told("readings", 0, times_us, {"low": values, "high": values, "mean": values})
+    return parts(times_us, values, start_us, end_us, points)
+
+
+def parts(times_us: Any, values: Any, start_us: int, end_us: int, count: int) -> dict[str, Any]:
+    """Readings as the least, greatest and mean of so many equal parts of a span.
+
+    Args:
+        times_us: of the readings, in order.
+        values: the readings.
+        start_us: of the span.
+        end_us: of the span, exclusive.
+        count: of the parts; those without a reading are left out.
+
+    """
+    step_us = (end_us - start_us) / count
+    place = np.minimum(((times_us - start_us) / step_us).astype(np.int64), count - 1)
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    found = {
+        "low": np.minimum.reduceat(values, first),
+        "high": np.maximum.reduceat(values, first),
+        "mean": np.add.reduceat(values, first) / np.diff(first, append=len(values)),
+    }
+    return _told("parts", step_us, start_us + (place[first] + 0.5) * step_us, found)
+
+
+def _told(kind: str, step_us: float, times_us: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+    columns = {name: np.asarray(found[name], float) for name in ("low", "high", "mean")}
+    return {
+        "kind": kind,
+        "part_s": step_us / 1e6,
+        "time_ms": (np.asarray(times_us) // 1000).astype(np.int64).tolist(),
+        **{name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()},
+    }
+
+
+def _moment(at_us: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=at_us)

@@ -1,0 +1,109 @@
+"""The tree at any moment, from the rows that say when it changed for whom. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from cloud_ingest.dashboard.plain import times_ms
+
+MOMENTS_MAX: Final = 400
+"""Bars of the time line, each of which tells how often the tree changed."""
+
+
+class Placed(NamedTuple):
+    """Where a gateway stood in the tree from some time on.
+
+    Attributes:
+        time_ms: since 1970.
+        root: whom it called the root.
+        parent: its parent; None for a root.
+        standby: neighbours whose links carry nothing and are ready to.
+
+    """
+
+    time_ms: int
+    root: str | None
+    parent: str | None
+    standby: tuple[str, ...]
+
+
+class TreeHistory:
+    """Everybody's places.
+
+    Args:
+        topology: the table, as many days of it as are to be replayed; None if there is none yet.
+
+    """
+
+    def __init__(self, topology: pa.Table | None) -> None:
+        self._places: dict[str, list[Placed]] = defaultdict(list)
+        self._times: list[int] = []
+        if topology is None:
+            return
+        ordered = topology.sort_by("time")
+        times = times_ms(ordered["time"])
+        names = ("gateway", "root", "parent", "links")
+        rows = zip(times, *(ordered[name].to_pylist() for name in names), strict=True)
+        for time_ms, gateway, root, parent, links in rows:
+            if time_ms is None:
+                continue
+            standby = tuple(
+                link["peer"]
+                for link in links or ()
+                if link["state"] != "forwarding" and link["peer"] != parent
+            )
+            placed = Placed(time_ms, root, parent, standby)
+            places = self._places[gateway]
+            if not places or places[-1][1:] != placed[1:]:
+                places.append(placed)
+                self._times.append(time_ms)
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """From the first change to the last, None if there is none."""
+        return (self._times[0], self._times[-1]) if self._times else None
+
+    def at(self, time_ms: int) -> dict[str, Any]:
+        """The tree at a moment, as columns; gateways that had said nothing by then are left out.
+
+        Args:
+            time_ms: since 1970.
+
+        """
+        found: dict[str, Any] = {"gateway": [], "parent": [], "root": [], "since_ms": []}
+        standby = set()
+        for gateway, places in self._places.items():
+            at = bisect_right(places, time_ms, key=lambda placed: placed.time_ms) - 1
+            if at < 0:
+                continue
+            placed = places[at]
+            found["gateway"].append(gateway)
+            found["parent"].append(placed.parent)
+            found["root"].append(placed.root)
+            found["since_ms"].append(placed.time_ms)
+            standby |= {tuple(sorted((gateway, peer))) for peer in placed.standby}
+        found["standby"] = sorted(standby)
+        found["time_ms"] = time_ms
+        return found
+
+    def moments(self) -> dict[str, Any]:
+        """When the tree changed: how often in each part of its time, and each change if few."""
+        span = self.span_ms
+        if span is None:
+            return {"first_ms": None, "last_ms": None, "counts": [], "changes_ms": []}
+        first, last = span
+        width = max(1, (last - first) / MOMENTS_MAX)
+        counts = [0] * MOMENTS_MAX
+        for time_ms in self._times:
+            counts[min(MOMENTS_MAX - 1, int((time_ms - first) / width))] += 1
+        several = sorted(set(self._times))
+        return {
+            "first_ms": first,
+            "last_ms": last,
+            "counts": counts,
+            "changes_ms": several if len(several) <= 10 * MOMENTS_MAX else [],
+        }

@@ -1,0 +1,114 @@
+"""The Delta tables below one folder or URI, opened for reading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+TABLES: Final = (
+    *("telemetry", "quarantine", "gateways", "gaps"),
+    *("latency", "topology", "alerts", "acknowledgements"),
+)
+"""What the job writes, and for `acknowledgements` the dashboard."""
+
+_Result = TypeVar("_Result")
+
+
+class LakeError(Exception):
+    """Tables that can't be read; the message names where they are.
+
+    Args:
+        place: folder or URI.
+        why: what is wrong.
+
+    """
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place}: {why}")
+        self.place = place
+        self.why = why
+
+
+class Lake:
+    """The tables.
+
+    Args:
+        tables: a folder, or a URI of an object store (``s3://...``), as the job was given it.
+        storage_options: of the object store, as `deltalake` names them; what is not here it takes
+            from the environment.
+
+    """
+
+    def __init__(
+        self, tables: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self.place = os.fspath(tables).rstrip("/")
+        self.storage_options = dict(storage_options or {})
+
+    def uri(self, name: str) -> str:
+        """Where a table is."""
+        return f"{self.place}/{name}"
+
+    def open(self, name: str) -> DeltaTable | None:
+        """A table as it stands now; None if nothing was written to it yet.
+
+        Raises:
+            LakeError: it is there and can't be read, or the store does not answer.
+
+        """
+        uri, options = self.uri(name), self.storage_options or None
+        if "://" not in uri and not os.path.isdir(uri):  # noqa: PTH112  # may be relative
+            return None
+        return self.guarded(
+            name,
+            lambda: (
+                DeltaTable(uri, storage_options=options)
+                if DeltaTable.is_deltatable(uri, storage_options=options)
+                else None
+            ),
+        )
+
+    def dataset(self, name: str) -> ds.Dataset | None:
+        """A table as a dataset of pyarrow's, in its present version; None as `open`.
+
+        Raises:
+            LakeError: see `open`.
+
+        """
+        table = self.open(name)
+        return None if table is None else self.guarded(name, table.to_pyarrow_dataset)
+
+    def guarded(self, name: str, read: Callable[[], _Result]) -> _Result:
+        """What a function returns that reads a table.
+
+        Args:
+            name: of the table, for errors.
+            read: the function.
+
+        Raises:
+            LakeError: it failed.
+
+        """
+        try:
+            return read()
+        except (DeltaError, OSError, ValueError) as error:
+            lines = str(error).splitlines() or [type(error).__name__]
+            raise LakeError(self.uri(name), lines[0]) from error
+
+
+def required(lake: Lake, name: str) -> Any:
+    """A table's dataset.
+
+    Raises:
+        LakeError: it is not there, or can't be read.
+
+    """
+    found = lake.dataset(name)
+    if found is None:
+        raise LakeError(lake.uri(name), "there is no such table yet")
+    return found

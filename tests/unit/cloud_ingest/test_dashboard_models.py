@@ -1,0 +1,235 @@
+"""What the dashboard shows is what the tables say."""
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, Fleet, put, readings, rows
+
+from cloud_ingest.dashboard import fleet_view, loss_view
+from cloud_ingest.dashboard.alerts_view import alerts
+from cloud_ingest.dashboard.day_files import DayFiles
+from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.sensors_view import parts, window
+from cloud_ingest.dashboard.tree_view import TreeHistory
+from cloud_ingest.query.lake import Lake
+
+HOUR = datetime.timedelta(hours=1)
+NOW_US = int(NOW.timestamp() * 1e6)
+DAY_US = 86_400_000_000
+
+
+def telemetry(tables: Path, sensors: list[str], days: int, every_s: int = 600) -> None:
+    for table in readings("gw-root", sensors, days, every_s):
+        put(tables, "telemetry", table)
+
+
+def test_nothing_is_shown_where_no_table_is_yet_and_all_of_it_once_they_are(tmp_path: Path) -> None:
+    models = Models(Lake(tmp_path / "tables"))
+    assert models.refresh() == frozenset()
+    assert b'"count":0' in models.answers["fleet"].body
+    Fleet(30).write(tmp_path / "tables")
+    telemetry(tmp_path / "tables", ["a"], 2)
+    told = models.refresh(1e9)
+    assert told == {"telemetry", "gateways", "gaps", "latency", "topology", "alerts"}
+    assert b'"count":30' in models.answers["fleet"].body
+    assert models.refresh(2e9) == frozenset()
+    assert not models.problems
+
+
+def test_a_table_that_can_not_be_read_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
+    Fleet(3).write(tmp_path)
+    log = sorted((tmp_path / "alerts" / "_delta_log").glob("*.json"))[0]
+    log.write_text("{damaged")
+    models = Models(Lake(tmp_path))
+    assert "gateways" in models.refresh()
+    assert set(models.problems) == {"alerts"}
+    assert str(tmp_path / "alerts") in models.problems["alerts"]
+
+
+def test_health_and_open_alerts_are_counted() -> None:
+    fleet = Fleet(120)
+    told = fleet_view.fleet(fleet.gateways(), alerts(fleet.alerts(), None))
+    assert sum(told["health"].values()) == told["count"] == 120
+    silent = [
+        name
+        for name, health in zip(
+            told["gateways"]["gateway"], told["gateways"]["health"], strict=True
+        )
+        if health == "silent"
+    ]
+    counts = dict(zip(told["gateways"]["gateway"], told["gateways"]["alerts"], strict=True))
+    assert silent
+    assert all(counts[name] == 1 for name in silent)
+
+
+def test_open_alerts_stand_first_and_the_last_acknowledgement_counts() -> None:
+    table = rows(
+        ALERTS,
+        [
+            {"alert": "a", "gateway": "g", "opened": NOW - HOUR, "cleared": NOW},
+            {"alert": "b", "gateway": "g", "opened": NOW - 3 * HOUR},
+            {"alert": "c", "gateway": "g", "opened": NOW - 2 * HOUR},
+        ],
+    )
+    said = pa.table(
+        {
+            "alert": ["b", "b"],
+            "by": ["bob", "anna"],
+            "time": pa.array([NOW, NOW - HOUR], pa.timestamp("us", tz="UTC")),
+            "note": ["fan", "saw it"],
+        }
+    )
+    told = alerts(table, said)
+    assert told["alert"] == ["c", "b", "a"]
+    assert told["acknowledged_by"] == [None, "bob", None]
+    assert told["acknowledged_note"][1] == "fan"
+
+
+def test_the_tree_is_replayed_as_it_was_at_each_moment() -> None:
+    fleet = Fleet(40)
+    history = TreeHistory(fleet.topology(changes=5))
+    first, last = history.span_ms or (0, 0)
+    assert history.at(first - 1)["gateway"] == []
+    now = history.at(last)
+    assert dict(zip(now["gateway"], now["parent"], strict=True)) == fleet.parents
+    moments = history.moments()
+    assert sum(moments["counts"]) >= 40
+    moved = next(at for at in moments["changes_ms"] if at > first + 1_000_000)
+    before, after = history.at(moved - 1), history.at(moved)
+    assert before["gateway"] == after["gateway"]
+    assert before["parent"] != after["parent"]
+
+
+def test_what_is_missing_is_counted_until_its_gap_is_closed() -> None:
+    common = {"gateway": "g", "boot_epoch": 2**63 - 1, "logged": True, "found_time": NOW}
+    table = rows(
+        GAPS,
+        [
+            common | {"first": 1, "last": 1, "closed_time": NOW},
+            common | {"first": 5, "last": 9},
+        ],
+    )
+    told = loss_view.gaps(table)
+    assert (told["open"], told["missing"]) == (1, 5)
+    assert told["gaps"]["first"] == [5, 1]
+    assert told["gaps"]["boot_epoch"][0] == str(2**63 - 1)
+
+
+def test_a_long_span_and_a_short_one_have_the_same_least_and_greatest(tmp_path: Path) -> None:
+    telemetry(tmp_path, ["a", "b"], 12)
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    series = models.series["gw-root", "b"]
+    far = window(models.rollups, series, NOW_US - 12 * DAY_US, NOW_US, 100)
+    assert far["kind"] == "parts"
+    assert len(far["time_ms"]) <= 101
+    near = [
+        window(models.rollups, series, NOW_US - (at + 3) * DAY_US, NOW_US - at * DAY_US, 1000)
+        for at in (0, 3, 6, 9)
+    ]
+    assert all(each["kind"] == "readings" for each in near)
+    assert min(far["low"]) == min(low for each in near for low in each["low"])
+    assert max(far["high"]) == max(high for each in near for high in each["high"])
+    assert sum(len(each["low"]) for each in near) == series.readings
+
+
+def test_each_reading_of_a_pack_is_shown_and_what_is_bad_is_not(tmp_path: Path) -> None:
+    at = NOW - HOUR
+    row = {"origin": "gw", "origin_time": at, "topic": "t", "day": at.date(), "domain": "-"}
+    pack = [
+        {"sensor": "a", "unit": "V", "value": 1.0, "device_time": at},
+        {"sensor": "b", "unit": "V", "value": 2.0, "device_time": at},
+    ]
+    put(
+        tmp_path,
+        "telemetry",
+        rows(
+            TELEMETRY,
+            [
+                row | {"sensor": "a", "value": 1.0, "device_time": at, "measurements": pack},
+                row | {"sensor": "b", "value": 99.0, "quality": "bad"},
+                row | {"sensor": None, "value": 7.0},
+            ],
+        ),
+    )
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    assert {key: each.readings for key, each in models.series.items()} == {
+        ("gw", "a"): 1,
+        ("gw", "b"): 1,
+        ("gw", "t"): 1,
+    }
+    shown = window(models.rollups, models.series["gw", "b"], NOW_US - DAY_US, NOW_US, 100)
+    assert shown["mean"] == [2.0]
+
+
+def test_only_new_files_are_read_and_a_day_whose_files_went_is_read_anew(tmp_path: Path) -> None:
+    telemetry(tmp_path, ["a"], 2)
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    first = models.series["gw-root", "a"].readings
+    telemetry(tmp_path, ["a"], 1)
+    models.refresh(1e9)
+    assert models.series["gw-root", "a"].readings == first + 12 * 6
+    table = models.lake.open("telemetry")
+    assert table is not None
+    table.optimize.compact()
+    models.refresh(2e9)
+    assert models.series["gw-root", "a"].readings == first + 12 * 6
+    table.update_incremental()
+    table.delete("day = '2026-11-19'")
+    models.refresh(3e9)
+    assert models.series["gw-root", "a"].readings == 2 * 12 * 6
+
+
+def test_a_minute_that_was_told_again_counts_once(tmp_path: Path) -> None:
+    latency = Fleet(2).latency(hours=2)
+    put(tmp_path, "latency", latency)
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    since_s = NOW.timestamp() - 86_400
+    before = loss_view.latency(models.rollups, since_s)
+    more = latency.set_column(3, "count", pa.array(np.array(latency["count"]) + 900))
+    put(tmp_path, "latency", more)
+    models.refresh(1e9)
+    after = loss_view.latency(models.rollups, since_s)
+    for stage, told in before["stages"].items():
+        assert after["stages"][stage]["rate_per_s"] == pytest.approx(
+            [rate + 2 for rate in told["rate_per_s"]], rel=1e-4
+        )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9_999), st.floats(-1e6, 1e6)), min_size=1, max_size=300),
+    st.integers(2, 50),
+)
+def test_down_sampling_loses_no_extreme_and_keeps_the_order(
+    told: list[tuple[int, float]], count: int
+) -> None:
+    told.sort()
+    times, values = np.array([at for at, _ in told]), np.array([value for _, value in told])
+    found = parts(times * 1000, values, 0, 10_000_000, count)
+    assert len(found["time_ms"]) <= count
+    assert found["time_ms"] == sorted(found["time_ms"])
+    assert min(found["low"]) == float(f"{values.min():.6g}")
+    assert max(found["high"]) == float(f"{values.max():.6g}")
+
+
+def test_days_are_read_from_the_newest_and_only_so_many() -> None:
+    days = DayFiles(days_max=2)
+    files = [f"t/day=2026-11-{day:02d}/domain=x/part-{day}.parquet" for day in (1, 2, 3)]
+    found = days.changes([*files, "t/part-without-a-day.parquet"])
+    assert [change.day for change in found] == ["2026-11-03", "2026-11-02"]
+    for change in found:
+        days.done(change)
+    assert days.has_all(files)
+    later = days.changes([*files, "t/day=2026-11-04/part.parquet"])
+    assert [(change.day, change.is_anew) for change in later] == [
+        ("2026-11-04", False),
+        ("2026-11-02", True),
+    ]
