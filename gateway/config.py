@@ -95,8 +95,8 @@ class TreeSection:
 
     key_file: Path
     name: str = "hedgerow"
-    tls: str = "required"
-    signatures: str = "on"
+    tls: str = checks.chosen("required", "required", "off")
+    signatures: str = checks.chosen("on", "on", "off")
     neighbours: list[str] = field(default_factory=list)
     discovery: bool = True
     discovery_interface: str = "127.0.0.1"
@@ -105,15 +105,15 @@ class TreeSection:
     discovery_port: int = 17883
     dns_sd: bool = False
     dial_back: bool = True
-    mode: str = "flood"
-    root_policy: str = "capacity"
-    balance_roots: float = 1.0
-    balance_clients: float = 0.1
-    max_overlays: int = 64
-    hello_s: float = 0.5
+    mode: str = checks.chosen("flood", *MODES)
+    root_policy: str = checks.chosen("capacity", *ROOT_POLICIES)
+    balance_roots: float = checks.ranged(1.0, 0, 1e6)
+    balance_clients: float = checks.ranged(0.1, 0, 1e6)
+    max_overlays: int = checks.ranged(64, 1, 10_000)
+    hello_s: float = checks.ranged(0.5, 0.01, 60)
     capability: float | None = None
-    repair_interval_s: float = 5.0
-    member_timeout_s: float = 120.0
+    repair_interval_s: float = checks.ranged(5.0, 0.1, 3600)
+    member_timeout_s: float = checks.ranged(120.0, 1, 31_536_000)
     replicate: list[str] = field(default_factory=lambda: ["#"])
     keep_local: list[str] = field(default_factory=list)
 
@@ -122,17 +122,12 @@ class TreeSection:
 
     def _faults(self) -> Iterator[Fault]:
         yield from checks.name("name", self.name)
-        yield from checks.either("tls", self.tls, "required", "off")
-        yield from checks.either("signatures", self.signatures, "on", "off")
         yield from checks.port("discovery_port", self.discovery_port)
         yield from checks.address("discovery_interface", self.discovery_interface)
         for interface in self.discovery_interfaces:
             yield from checks.address("discovery_interfaces", interface)
         yield from checks.address("discovery_group", self.discovery_group)
-        yield from self._mode_faults()
-        yield from checks.within("hello_s", self.hello_s, 0.01, 60)
-        yield from checks.within("repair_interval_s", self.repair_interval_s, 0.1, 3600)
-        yield from checks.within("member_timeout_s", self.member_timeout_s, 1, 31_536_000)
+        yield from checks.marked(self)
         if self.capability is not None and not 0 < self.capability < math.inf:
             yield Fault("capability", f"{self.capability} is not greater than 0")
         for neighbour in self.neighbours:
@@ -153,13 +148,6 @@ class TreeSection:
     def has_ways(self) -> bool:
         """Whether this gateway looks for neighbours itself."""
         return bool(self.neighbours) or self.discovery or self.dns_sd
-
-    def _mode_faults(self) -> Iterator[Fault]:
-        yield from checks.one_of("mode", self.mode, MODES)
-        yield from checks.one_of("root_policy", self.root_policy, ROOT_POLICIES)
-        for name in ("balance_roots", "balance_clients"):
-            yield from checks.within(name, getattr(self, name), 0, 1e6)
-        yield from checks.within("max_overlays", self.max_overlays, 1, 10_000)
 
     def key(self) -> bytes:
         """The tree's key, from the file's hexadecimal digits.
@@ -189,8 +177,8 @@ class LogSection:
     and a power cut but for the last ``sync_interval_ms``.
     """
 
-    durability: str = "sync"
-    sync_interval_ms: int = 1_000
+    durability: str = checks.chosen("sync", "write", "sync")
+    sync_interval_ms: int = checks.ranged(1_000, 10, 3_600_000)
     segment_bytes: int = 8 << 20
     max_bytes: int = 256 << 20
 
@@ -198,8 +186,7 @@ class LogSection:
         hold(self._faults())
 
     def _faults(self) -> Iterator[Fault]:
-        yield from checks.either("durability", self.durability, "write", "sync")
-        yield from checks.within("sync_interval_ms", self.sync_interval_ms, 10, 3_600_000)
+        yield from checks.marked(self)
         if self.segment_bytes < 4096 or self.max_bytes < 2 * self.segment_bytes:
             yield Fault("max_bytes", "must hold two segments of at least 4096 bytes")
 
@@ -250,10 +237,10 @@ class AccessSection:
     password_file: Path | None = None
     policy_file: Path | None = None
     default_roles: list[str] = field(default_factory=lambda: ["reader"])
-    client_ids: str = "any"
+    client_ids: str = checks.chosen("any", "any", "user")
 
     def __post_init__(self) -> None:
-        hold(checks.either("client_ids", self.client_ids, "any", "user"))
+        hold(checks.marked(self))
 
 
 @dataclass(frozen=True, slots=True)

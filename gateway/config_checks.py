@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gateway.config_file import Fault
 from tree_handler.errors import ProtocolError
 from tree_handler.member import check_name
 
+RANGE = "range"
+"""In a field's metadata: the least and the most that its number may be."""
+CHOICES = "choices"
+"""In a field's metadata: the words that it may be."""
 MOST_PORT = 65_535
 MOST_NAME = 253
 """Characters of a host name (RFC 1035, section 2.3.4, without the length of the first label)."""
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+
+
+def ranged(default: float, least: float, most: float) -> Any:
+    """Give a field of a section that is a number of a range; `marked` sees to it."""
+    return dataclasses.field(default=default, metadata={RANGE: (least, most)})
+
+
+def chosen(default: str, *choices: str) -> Any:
+    """Give a field of a section that is one of a few words; `marked` sees to it."""
+    return dataclasses.field(default=default, metadata={CHOICES: choices})
+
+
+def marked(section: Any) -> Iterator[Fault]:
+    """Find what is outside the ranges and choices of a section's fields."""
+    for spec in dataclasses.fields(section):
+        value = getattr(section, spec.name)
+        if bounds := spec.metadata.get(RANGE):
+            yield from within(spec.name, value, *bounds)
+        if words := spec.metadata.get(CHOICES):
+            yield from one_of(spec.name, value, words)
 
 
 def name(where: str, value: str) -> Iterator[Fault]:
@@ -92,11 +118,9 @@ def within(where: str, value: float, least: float, most: float) -> Iterator[Faul
 
 def one_of(where: str, value: str, allowed: Sequence[str]) -> Iterator[Fault]:
     """One of a few words."""
-    if value not in allowed:
+    if value in allowed:
+        return
+    if len(allowed) == 2:
+        yield Fault(where, f"{value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
+    else:
         yield Fault(where, f"{value!r} is none of {', '.join(map(repr, allowed))}")
-
-
-def either(where: str, value: str, one: str, other: str) -> Iterator[Fault]:
-    """One of two words."""
-    if value not in (one, other):
-        yield Fault(where, f"{value!r} is neither {one!r} nor {other!r}")

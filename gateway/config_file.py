@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gateway.broker.limits import LimitRangeError
+from gateway.certificates import credentials
 
 OFF = "off"
 """In place of a port: no listener."""
@@ -120,7 +121,8 @@ class ConfigReading(Generic[S]):
 def load(path: Path, settings: type[S]) -> S:
     """Read a configuration file into a dataclass whose fields are sections.
 
-    Paths in it that are relative start at its folder.
+    Paths in it that are relative start at its folder. A file of whose name systemd hands this
+    service a credential is read from there (systemd.exec(5), LoadCredential=).
 
     Raises:
         ConfigError: the file can't be read or is no TOML, a key is unknown, missing or of a
@@ -302,6 +304,8 @@ class _Reader:
             raise ConfigError(where, f"{value!r} is not a path")
         path = self._folder / value
         try:
+            if where.endswith("_file") and (held := credentials.held(path.name)) is not None:
+                return held
             if where.endswith("_file") and not path.is_file():
                 raise ConfigError(where, f"{path}: no such file")
         except OSError as error:  # a folder on the way that this user may not look into

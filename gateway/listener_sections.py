@@ -25,6 +25,8 @@ HOST_FIELDS: Mapping[str, str] = {
     "wss": "secure_websocket_host",
 }
 """And where they are; without one of the others ``host`` counts for it."""
+CLIENT_CERTIFICATES = ("none", "optional", "required")
+"""What may be asked of clients over TLS."""
 
 
 def _loopback() -> list[str]:
@@ -57,7 +59,7 @@ class MqttSection:
     websocket_origins: list[str] = field(default_factory=list)
     certificate_file: Path | None = None
     key_file: Path | None = None
-    client_certificate: str = "none"
+    client_certificate: str = checks.chosen("none", *CLIENT_CERTIFICATES)
     client_ca_file: Path | None = None
     client_crl_file: Path | None = None
     plugins: dict[str, Any] = field(default_factory=dict)
@@ -113,9 +115,8 @@ class MqttSection:
                 yield Fault(name, f"missing, and {secure[0]} is given")
             if not secure and self._is_set(name):
                 yield Fault(name, "of no use without tls_port or secure_websocket_port")
-        words = ("none", "optional", "required")
-        if self.client_certificate not in words:
-            yield from checks.one_of("client_certificate", self.client_certificate, words)
+        if self.client_certificate not in CLIENT_CERTIFICATES:
+            yield from checks.marked(self)
         elif self.client_certificate == "none":
             for name in ("client_ca_file", "client_crl_file"):
                 if self._is_set(name):

@@ -17,6 +17,19 @@ KEYSTORE_PASSWORD = "hedgerow-keystore-password"  # noqa: S105
 _DIRECTORY = "CREDENTIALS_DIRECTORY"
 
 
+def held(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file of a credential that systemd hands to this service; None if it hands over none.
+
+    Args:
+        name: the credential's.
+        environment: names the folder.
+
+    """
+    folder = environment.get(_DIRECTORY, "")
+    file = Path(folder) / name
+    return file if folder and file.is_file() else None
+
+
 class CredentialError(ValueError):
     """A password can't be had: ``str(error)`` is one line without it."""
 
@@ -39,9 +52,8 @@ def password(
 
     """
     if file is None:
-        folder = environment.get(_DIRECTORY, "")
-        file = Path(folder) / credential if folder else None
-        if file is None or not file.exists():
+        file = held(credential, environment)
+        if file is None:
             return None
     try:
         line = private_file.read(file).partition(b"\n")[0].removesuffix(b"\r")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint import EndpointLimits
 from gateway import config_checks as checks
-from gateway.config_file import Fault, hold
+from gateway.config_file import hold
 
 _SHARES = DEFAULT_LIMITS.shares
 _MOST = 1_000_000_000
@@ -24,16 +23,16 @@ class CoapLimits:
     ``identity_datagrams_per_s``.
     """
 
-    address_datagrams_per_s: float = _SHARES.datagrams.host
-    datagrams_per_s: float = _SHARES.datagrams.strangers
-    identity_datagrams_per_s: float = _SHARES.datagrams.principal
-    address_observations: int = _SHARES.observations.host
-    observations: int = _SHARES.observations.strangers
-    body_bytes: int = DEFAULT_LIMITS.bodies.body_bytes
-    sessions: int = EndpointLimits().established
+    address_datagrams_per_s: float = checks.ranged(_SHARES.datagrams.host, 1, _MOST)
+    datagrams_per_s: float = checks.ranged(_SHARES.datagrams.strangers, 1, _MOST)
+    identity_datagrams_per_s: float = checks.ranged(_SHARES.datagrams.principal, 1, _MOST)
+    address_observations: int = checks.ranged(_SHARES.observations.host, 0, 1_000_000)
+    observations: int = checks.ranged(_SHARES.observations.strangers, 0, 1_000_000)
+    body_bytes: int = checks.ranged(DEFAULT_LIMITS.bodies.body_bytes, 1_024, 16 << 20)
+    sessions: int = checks.ranged(EndpointLimits().established, 1, 100_000)
 
     def __post_init__(self) -> None:
-        hold(self._faults())
+        hold(checks.marked(self))
 
     @property
     def engine(self) -> EngineLimits:
@@ -61,11 +60,3 @@ class CoapLimits:
     def dtls(self) -> EndpointLimits:
         """As the DTLS endpoint has them."""
         return EndpointLimits(established=self.sessions)
-
-    def _faults(self) -> Iterator[Fault]:
-        for name in ("address_datagrams_per_s", "datagrams_per_s", "identity_datagrams_per_s"):
-            yield from checks.within(name, getattr(self, name), 1, _MOST)
-        for name in ("address_observations", "observations"):
-            yield from checks.within(name, getattr(self, name), 0, 1_000_000)
-        yield from checks.within("body_bytes", self.body_bytes, 1_024, 16 << 20)
-        yield from checks.within("sessions", self.sessions, 1, 100_000)

@@ -21,7 +21,7 @@ class KeysSection:
     """
 
     service: str | None = None
-    interval_s: float = 3600.0
+    interval_s: float = checks.ranged(3600.0, 1, 86_400)
     password_file: Path | None = None
 
     def __post_init__(self) -> None:
@@ -30,4 +30,4 @@ class KeysSection:
     def _faults(self) -> Iterator[Fault]:
         if self.service is not None:
             yield from checks.host_and_port("service", self.service)
-        yield from checks.within("interval_s", self.interval_s, 1, 86_400)
+        yield from checks.marked(self)

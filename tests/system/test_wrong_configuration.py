@@ -60,7 +60,7 @@ def base(tmp_path: Path) -> str:
         (
             "discovery = false",
             'root_policy = "oldest"',
-            "tree.root_policy: 'oldest' is none of 'capacity', 'balance'",
+            "tree.root_policy: 'oldest' is neither 'capacity' nor 'balance'",
         ),
         ("discovery = false", "balance_roots = -1.0", "tree.balance_roots: -1.0 is not"),
         ("discovery = false", "max_overlays = 0", "tree.max_overlays: 0 is not 1 to 10000"),

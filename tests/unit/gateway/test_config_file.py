@@ -67,3 +67,17 @@ def test_a_load_that_fails_carries_them_all(tmp_path: Path) -> None:
         load(file, Outer)
     assert str(caught.value).startswith(f"{file}: inner.ports: unknown key, did you mean 'port'")
     assert [fault.where for fault in caught.value.more] == ["inner.key_file", "inner.names"]
+
+
+def test_a_file_that_systemd_hands_over_as_a_credential_is_read_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed = tmp_path / "credentials"
+    handed.mkdir()
+    (handed / "tree.key").touch()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(handed))
+    named = read({"inner": {"key_file": "/etc/hedgerow/tree.key"}}, Path("/x"), Outer).settings
+    assert named is not None
+    assert named.inner.key_file == handed / "tree.key"
+    other = read({"inner": {"key_file": "/etc/hedgerow/psk"}}, Path("/x"), Outer)
+    assert [fault.where for fault in other.faults] == ["inner.key_file"]
