@@ -300,7 +300,12 @@ def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
         "no-domain": ({"gateway_domain": ""}, 'gateway_domain ""'),
         "no-tree-key": ({"gateway_tree_key": None}, "gateway_tree_key"),
         "short-tree-key": ({"gateway_tree_key": "00ff"}, "gateway_tree_key is not at least 16"),
-        "no-psks": ({"gateway_psks": None}, "gateway_psks"),
+        "old-name": ({"gateway_hello_s": 0.25}, "gateway_hello_s: no such variable"),
+        "misspelled": ({"gateway_tree_modes": "flood"}, "gateway_tree_modes: no such variable"),
+        "no-choice": ({"gateway_tree_mode": "all"}, "value of gateway_tree_mode must be one of"),
+        "no-number": ({"gateway_limits_sessions": "many"}, "gateway_limits_sessions"),
+        "too-slow": ({"gateway_tree_hello_s": 99}, "gateway_tree_hello_s is 99: not 0.01 to 60"),
+        "too-many": ({"gateway_limits_sessions": 0}, "gateway_limits_sessions is 0: not 1"),
         "bad-psk": ({"gateway_psks": {"sensor-17": f"{PSK}x"}}, "gateway_psks needs"),
         "plain-password": ({"gateway_passwords": {"sensors": PSK}}, "gateway_passwords needs"),
         "no-certificates": ({"gateway_tls_dir": ""}, "links need a folder with ca.pem"),
@@ -312,7 +317,7 @@ def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
             "gateway_keys_token is for this gateway_id",
         ),
         "no-token": (SERVED, "gateway_keys_service with a gateway_keys_token"),
-        "bad-port": ({"gateway_mqtt_port": 70000}, "gateway_mqtt_port"),
+        "bad-port": ({"gateway_mqtt_port": 70000}, "gateway_mqtt_port is 70000: neither a port"),
         "bits-32": ({"gateway_python": "/usr/local/bin/python-armv7l-3.13-32"}, "armv7l"),
         "kernel-64": ({"gateway_python": "/usr/local/bin/python-aarch64-3.13-32"}, "32-bit Python"),
         "twin-1": ({"gateway_id": "twin"}, 'gateway_id "twin" is used by more than one'),
@@ -359,9 +364,10 @@ def test_files_have_their_owners_and_modes_and_the_service_is_enabled(
     assert provisioned.owner_group_mode("/etc/hedgerow") == ("root", "hedgerow", "750")
     config = "/etc/hedgerow/hedgerow.toml"
     assert provisioned.owner_group_mode(config) == ("root", "hedgerow", "640")
-    for name in ("psk", "tree.key", "passwords"):
-        mode = provisioned.owner_group_mode(f"/etc/hedgerow/{name}")
-        assert mode == ("hedgerow", "hedgerow", "600")
+    for name in ("psk", "tree.key"):
+        assert provisioned.owner_group_mode(f"/etc/hedgerow/{name}") == ("root", "root", "600")
+    users = provisioned.owner_group_mode("/etc/hedgerow/passwords")
+    assert users == ("root", "hedgerow", "640")
     for name in ("gateway.key.pem", "gateway.pem", "ca.pem", "revoked.pem"):
         mode = provisioned.owner_group_mode(f"/etc/hedgerow/tls/{name}")
         assert mode == ("hedgerow", "hedgerow", "600")
@@ -465,7 +471,8 @@ def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
         module.write("# a new release\n")
 
     play = controller.play(
-        IN_CONTAINER.format(leader=booted.leader), {"north": {**NORTH, "gateway_hello_s": 0.25}}
+        IN_CONTAINER.format(leader=booted.leader),
+        {"north": {**NORTH, "gateway_tree_hello_s": 0.25}},
     )
 
     assert play.returncode == 0, play.output[-5000:]
