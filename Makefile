@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test quick check peers compiled compiled-in-ci test-compiled wheels bench soak clean
+.PHONY: help demo test quick check peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
@@ -57,6 +57,10 @@ compiled-in-ci:
 
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)
+
+test-deploy: ## boot Debian systems, provision, upgrade and break them (root; a quarter of an hour)
+	@deploy/set-up test
+	@.venv/bin/python -m pytest tests/deploy -m deploy --timeout 0 -s $(DEPLOY)
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)

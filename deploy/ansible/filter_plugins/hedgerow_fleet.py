@@ -1,0 +1,131 @@
+"""Filters of the playbooks of day two: in which order gateways restart, and whether one is healthy.
+
+A status is what `hedgerow status --json` prints of a gateway; one that did not answer is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, permutations
+from typing import Any
+
+Status = Mapping[str, Any]
+Graph = Mapping[str, set[str]]
+
+
+class FilterModule:
+    """Called by Ansible."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The filters by the names that playbooks use."""
+        return {"hedgerow_batches": batches, "hedgerow_complaints": complaints}
+
+
+def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]:
+    """Hosts in the order in which they restart, those of one list at the same time.
+
+    Those that are deepest in the tree come first and its root last, so that it changes but once. No
+    list has gateways of which one is the only way of another, or that leave a third one without a
+    way that would have one if only one of them restarted.
+
+    Args:
+        statuses: by host.
+        at_once: how many a list may have.
+
+    Raises:
+        ValueError: `at_once` is less than 1.
+
+    """
+    if at_once < 1:
+        raise ValueError(f"at_once is {at_once}, and at least one gateway restarts at a time")
+    host_of = {status["id"]: host for host, status in statuses.items() if status}
+    graph = links(statuses.values())
+    deepest = sorted(
+        (status for status in statuses.values() if status),
+        key=lambda status: (-int(status.get("hops") or 0), status["parent"] is None, status["id"]),
+    )
+    waiting = [status["id"] for status in deepest]
+    made: list[list[str]] = []
+    while waiting:
+        batch = [waiting[0]]
+        for other in waiting[1:]:
+            if len(batch) < at_once and may_restart_together(graph, [*batch, other]):
+                batch.append(other)
+        waiting = [gateway for gateway in waiting if gateway not in batch]
+        made.append([host_of[gateway] for gateway in batch])
+    # What does not answer disturbs nobody, and nobody knows whose way it is.
+    silent = [[host] for host, status in sorted(statuses.items()) if not status]
+    return [*silent, *made]
+
+
+def links(statuses: Iterable[Status]) -> dict[str, set[str]]:
+    """Who has a link with whom, those that stand by included, as either end tells it."""
+    graph: dict[str, set[str]] = {}
+    for status in statuses:
+        if not status:
+            continue
+        graph.setdefault(status["id"], set())
+        for neighbour in status["neighbours"]:
+            graph.setdefault(neighbour["id"], set()).add(status["id"])
+            graph[status["id"]].add(neighbour["id"])
+    return graph
+
+
+def may_restart_together(graph: Graph, batch: Sequence[str]) -> bool:
+    """Whether none is another's only way, and others keep each way that one alone leaves."""
+    whole = parts(graph, set())
+    alone = {one: parts(graph, {one}) for one in batch}
+    for way, other in permutations(batch, 2):
+        near = [each for each in graph if whole[each] == whole[other] and each != way]
+        left = [each for each in near if alone[way][each] == alone[way][other]]
+        if whole[way] == whole[other] and (left != near or left == [other]):
+            return False
+    together = parts(graph, set(batch))
+    for first, second in combinations([each for each in graph if each not in batch], 2):
+        has_way = all(part[first] == part[second] for part in alone.values())
+        if has_way and together[first] != together[second]:
+            return False
+    return True
+
+
+def parts(graph: Graph, without: set[str]) -> dict[str, int]:
+    """The number of the connected part that each gateway is in, when some are away."""
+    part: dict[str, int] = {}
+    for number, start in enumerate(graph):
+        ahead = [start] if start not in without and start not in part else []
+        while ahead:
+            gateway = ahead.pop()
+            part[gateway] = number
+            ahead += [o for o in graph[gateway] if o not in without and o not in part]
+    return part
+
+
+def complaints(after: Status, before: Status | None = None) -> list[str]:
+    """Why a gateway is not as healthy as it was before its restart; empty if it is.
+
+    Args:
+        after: its status now; empty if it does not answer.
+        before: its status then; empty if it did not answer, and has but to run.
+
+    """
+    if not after:
+        return ["it does not answer"]
+    if "neighbours" not in after:
+        return ["it tells nothing of itself: gateway_ask_as may not read /status"]
+    before = before or {}
+    found = []
+    if before and after["boot_epoch"] == before["boot_epoch"]:
+        found.append("it has not started again")
+    if after.get("disk", {}).get("failure"):
+        found.append(f"its log fails: {after['disk']['failure']}")
+    known = {neighbour["id"] for neighbour in after["neighbours"]}
+    missing = sorted({one["id"] for one in before.get("neighbours", ())} - known)
+    if missing:
+        why = {one["why"] for one in after.get("refused_links", ())}
+        more = f" (refused: {'; '.join(sorted(why))})" if why else ""
+        found.append(f"it has no link with {', '.join(missing)}{more}")
+    if before.get("neighbours") and not any(one["forwarding"] for one in after["neighbours"]):
+        found.append("none of its links forwards")
+    if lost := sorted(set(before.get("members", ())) - set(after["members"])):
+        found.append(f"it does not know {', '.join(lost)}")
+    return found

@@ -1,0 +1,112 @@
+"""The command that Ansible and the Pi's own units call: ``python3 -m releases``.
+
+try RELEASE --within-s S    let a release run, on trial
+confirm RELEASE             have it stay
+return --why WHY            let the one before run again, if one is on trial
+resume                      at a boot, before the service
+watch                       until the trial is over
+status                      what runs, what is on trial, how the last trial ended: as JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from .folder import ReleaseFolder
+from .guard import ReleaseGuard
+from .trial import TrialError
+
+ROOT = Path("/opt/hedgerow")
+UNIT = "hedgerow.service"
+GUARD_UNIT = "hedgerow-trial.service"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_SYSTEMCTL_S = 30.0
+
+
+class SystemdService:
+    """The service as systemd runs it (systemctl(1))."""
+
+    def boot_id(self) -> str:
+        """The kernel's."""
+        return _BOOT_ID.read_text().strip()
+
+    def restarts(self) -> int:
+        """``NRestarts``; 0 where systemd does not say."""
+        told = self._systemctl("show", "--property=NRestarts", "--value", UNIT).strip()
+        return int(told) if told.isdigit() else 0
+
+    def restart(self) -> None:
+        """Have it started again, and wait for nothing."""
+        self._systemctl("restart", "--no-block", UNIT)
+
+    def start_guard(self) -> None:
+        """Start the unit of `ReleaseGuard.watch`."""
+        self._systemctl("start", "--no-block", GUARD_UNIT)
+
+    def _systemctl(self, *arguments: str) -> str:
+        command = ("/usr/bin/systemctl", *arguments)
+        try:
+            done = subprocess.run(  # noqa: S603  # arguments are our own
+                command, capture_output=True, text=True, timeout=_SYSTEMCTL_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            sys.stderr.write(f"{' '.join(command)}: {error}\n")
+            return ""
+        if done.returncode:
+            sys.stderr.write(f"{' '.join(command)}: {done.stderr.strip()}\n")
+        return done.stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="releases", description=__doc__)
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", required=True)
+    tried = commands.add_parser("try")
+    tried.add_argument("release")
+    tried.add_argument("--within-s", type=float, default=600.0)
+    commands.add_parser("confirm").add_argument("release")
+    commands.add_parser("return").add_argument("--why", default="it was sent back")
+    for name in ("resume", "watch", "status"):
+        commands.add_parser(name)
+    options = parser.parse_args(arguments)
+    folder = ReleaseFolder(options.root)
+    try:
+        return _done(options, folder, ReleaseGuard(folder, SystemdService()))
+    except (TrialError, OSError) as error:
+        sys.stderr.write(f"releases: {error}\n")
+        return 1
+
+
+def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuard) -> int:
+    match options.command:
+        case "try":
+            guard.try_release(options.release, options.within_s)
+        case "confirm":
+            guard.confirm(options.release)
+        case "return":
+            before = guard.send_back(options.why)
+            sys.stdout.write(f"{before} runs again\n" if before else "nothing is on trial\n")
+        case "resume":
+            guard.resume()
+        case "watch":
+            guard.watch()
+        case _:
+            trial = folder.trial()
+            told = {
+                "current": folder.current(),
+                "trial": None if trial is None else asdict(trial),
+                "last": folder.last(),
+            }
+            sys.stdout.write(json.dumps(told) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""A release on trial: it is confirmed in time, or the one before it runs again.
+
+Pure. Time is what the machine was up for, for a Pi has no clock that survives; a boot counts too,
+so that one which restarts the machine again and again comes to an end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+
+BOOTS = 3
+"""So often a Pi may boot during a trial. One is an operator's, or a power cut."""
+RESTARTS = 4
+"""So often systemd may start the service again."""
+
+
+class TrialError(ValueError):
+    """What is asked for is not possible; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial that is open.
+
+    Attributes:
+        release: the one on trial.
+        before: the one that ran, and was healthy.
+        left_s: seconds in which it can still be confirmed.
+        boots_left: how often the Pi may still boot.
+        boot_id: of the boot that was counted last.
+        why: why the one before has to run again; empty while the trial goes on.
+
+    """
+
+    release: str
+    before: str
+    left_s: float
+    boots_left: int
+    boot_id: str
+    why: str = ""
+
+
+def begun(current: str, release: str, within_s: float, boot_id: str, opened: Trial | None) -> Trial:
+    """A trial of a release.
+
+    One that is open ends without a verdict: what ran before it stays the way back.
+
+    Args:
+        current: the release that runs.
+        release: the one to try.
+        within_s: in which it has to be confirmed.
+        boot_id: of this boot.
+        opened: the trial that is open; None if none is.
+
+    Raises:
+        TrialError: it runs already, and not on trial; or is what an open trial goes back to.
+
+    """
+    if opened is None and release == current:
+        raise TrialError(f"{release} runs already")
+    if opened is not None and (opened.why or release == opened.before):
+        raise TrialError(f"{opened.release} is on trial: first let {opened.before} return")
+    before = current if opened is None else opened.before
+    return Trial(release, before, within_s, BOOTS, boot_id)
+
+
+def passed(trial: Trial, seconds: float, boot_id: str, restarts: int) -> Trial:
+    """The trial after some time.
+
+    Args:
+        trial: as it was.
+        seconds: that passed.
+        boot_id: of this boot.
+        restarts: how often systemd has started the service again since somebody last did.
+
+    """
+    boots_left = trial.boots_left - (boot_id != trial.boot_id)
+    left_s = trial.left_s - max(0.0, seconds)
+    why = trial.why
+    if not why and boots_left < 0:
+        why = f"the Pi booted {BOOTS + 1} times and nobody confirmed it"
+    elif not why and restarts >= RESTARTS:
+        why = f"its service ended {restarts} times"
+    elif not why and left_s <= 0:
+        why = "nobody confirmed it in time"
+    return replace(trial, left_s=left_s, boots_left=boots_left, boot_id=boot_id, why=why)
+
+
+def confirmable(trial: Trial | None, release: str, current: str) -> None:
+    """Make sure that a release may be confirmed.
+
+    Raises:
+        TrialError: it is not on trial, is not what runs, or is on its way back.
+
+    """
+    if trial is None or trial.release != release:
+        raise TrialError(f"{release} is not on trial")
+    if trial.why:
+        raise TrialError(f"{release} has failed: {trial.why}")
+    if current != release:
+        raise TrialError(f"{release} is on trial, and {current} is what runs")
+
+
+def encode(trial: Trial) -> bytes:
+    """For a file."""
+    return json.dumps(asdict(trial)).encode() + b"\n"
+
+
+def decode(data: bytes) -> Trial:
+    """From a file.
+
+    Raises:
+        TrialError: it holds no trial; the message names the field.
+
+    """
+    try:
+        told = json.loads(data)
+    except ValueError as error:
+        raise TrialError(f"no JSON: {error}") from error
+    if not isinstance(told, dict):
+        raise TrialError("no JSON object")
+    for name, kind in _FIELDS.items():
+        value = told.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TrialError(f"{name}: {value!r}")
+    if not math.isfinite(told["left_s"]):
+        raise TrialError(f"left_s: {told['left_s']!r}")
+    return Trial(**{name: told[name] for name in _FIELDS})
+
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "release": str,
+    "before": str,
+    "left_s": (int, float),
+    "boots_left": int,
+    "boot_id": str,
+    "why": str,
+}

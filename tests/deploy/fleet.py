@@ -1,0 +1,232 @@
+"""An operator and a fleet of booted systems: playbooks, commands, and what gateways tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fleet_keys
+from bed import WAIT_S, Bed, Pi, run, until
+
+PROJECT = Path(__file__).resolve().parents[2]
+ANSIBLE = PROJECT / "deploy" / "ansible"
+HEDGEROW = "/opt/hedgerow/venv/bin/hedgerow"
+PLAY_S = 900.0
+PASSWORD = "open sesame"
+PASSWORD_HASH = (
+    "$argon2id$v=19$m=65536,t=3,p=4$J8Ai5Vh8+50+/oZSIBXV7A$"
+    "+q4WnrcXjN8yBd7xVxTqL4eVuAOGIZtFKv1aMlnRUyo"
+)
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a run of a playbook came to.
+
+    Attributes:
+        returncode: of `ansible-playbook`.
+        output: all that it printed.
+        took_s: how long it ran.
+
+    """
+
+    returncode: int
+    output: str
+    took_s: float
+
+    def recap(self, host: str) -> dict[str, int]:
+        """The counts of the play recap: ok, changed, failed, ..."""
+        line = re.search(rf"^{host}\s+: (.*)$", self.output, re.MULTILINE)
+        assert line, self.output
+        return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", line[1])}
+
+    def worked(self) -> Play:
+        """This, which must have worked out."""
+        assert self.returncode == 0, self.output[-6000:]
+        return self
+
+
+@dataclass
+class DeployedFleet:
+    """Gateways on a bed, and all that their operator has.
+
+    Attributes:
+        bed: where they run.
+        folder: the operator's.
+        hosts: Ansible's variables, by host.
+
+    """
+
+    bed: Bed
+    folder: Path
+    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tree_key: str = field(default_factory=lambda: secrets.token_hex(16))
+    psks: dict[str, str] = field(
+        default_factory=lambda: {"operator": secrets.token_hex(16), "reader": secrets.token_hex(16)}
+    )
+    principals: dict[str, list[str]] = field(
+        default_factory=lambda: {
+            "psk:operator": ["admin"],
+            "psk:reader": ["reader"],
+            "cert:load": ["operator"],
+        }
+    )
+
+    def __post_init__(self) -> None:
+        self.source = self.folder / "source"
+        shutil.copytree(PROJECT, self.source, ignore=_not_shipped)
+        self.certificates = self.folder / "certificates"
+        self.psk_file("operator")
+        self.psk_file("reader")
+
+    def psk_file(self, who: str) -> Path:
+        """The key file of somebody."""
+        path = self.folder / f"{who}.psk"
+        path.touch(mode=0o600)
+        path.write_text(f"{who}:{self.psks[who]}\n")
+        return path
+
+    def add(self, name: str, domain: str, group: str, neighbours: Sequence[str]) -> Pi:
+        """Put one more Pi on the bed and into the inventory; it is off and empty."""
+        pi = self.bed.pi(name)
+        fleet_keys.issue(self.certificates, f"{name}={pi.address}")
+        self.hosts[name] = {
+            "ansible_host": pi.address,
+            "gateway_id": name,
+            "gateway_domain": domain,
+            "gateway_group": group,
+            "gateway_neighbours": [f"{self.bed.pis[one].address}:8883" for one in neighbours],
+        }
+        return pi
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The variables of all hosts."""
+        return {
+            "ansible_ssh_executable": str(self.bed.ssh),
+            "ansible_ssh_transfer_method": "piped",
+            "ansible_become": False,
+            "gateway_source_dir": str(self.source),
+            "gateway_wheelhouse_dir": str(self.folder / "wheelhouse"),
+            "gateway_tls_dir": str(self.certificates),
+            "gateway_tree_key": self.tree_key,
+            "gateway_psks": self.psks,
+            "gateway_passwords": {"load": PASSWORD_HASH},
+            "gateway_principals": self.principals,
+            "gateway_mqtt_host": "{{ ansible_host }}",
+            "gateway_coap_host": "{{ ansible_host }}",
+            "gateway_discovery": False,
+            "gateway_sensors": [
+                {"type": "host", "interval_s": 10.0},
+                {"type": "switch", "name": "valve", "interval_s": 10.0},
+            ],
+        }
+
+    def play(self, playbook: str, *arguments: str, **variables: Any) -> Play:
+        """Run a playbook for the whole inventory."""
+        return self._played(self.start(playbook, *arguments, **variables))
+
+    def start(
+        self, playbook: str, *arguments: str, **variables: Any
+    ) -> tuple[subprocess.Popen[str], float]:
+        """Begin to run one."""
+        inventory = self.folder / "inventory.json"
+        gateways = {"vars": self.shared, "hosts": self.hosts}
+        inventory.write_text(json.dumps({"gateways": gateways}))
+        settings = {
+            "ANSIBLE_HOME": str(self.folder / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+            "LC_ALL": "C.UTF-8",
+        }
+        more = ("-e", json.dumps(variables)) if variables else ()
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook),
+                *(*more, *arguments),
+            ],
+            cwd=ANSIBLE,
+            env={**os.environ, **settings},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        return process, time.monotonic()
+
+    def _played(self, started: tuple[subprocess.Popen[str], float]) -> Play:
+        process, began_s = started
+        output, _ = process.communicate(timeout=PLAY_S)
+        return Play(process.returncode, output, time.monotonic() - began_s)
+
+    finish = _played
+
+    def provision(self) -> Play:
+        """Make gateways of all Pis, and wait until they are one tree."""
+        done = self.play("site.yml")
+        if done.returncode:
+            for pi in self.bed.pis.values():
+                sys.stderr.write(f"{pi.name}: {pi.journal()}\n")
+        done.worked()
+        self.one_tree()
+        return done
+
+    # -- what gateways tell ------------------------------------------------------------------------
+
+    def hedgerow(self, *arguments: str | Path, who: str = "operator") -> tuple[int, str]:
+        """Exit code and words of a command on the operator's machine."""
+        command = [sys.executable, "-m", "gateway.cli", *map(str, arguments)]
+        if who:
+            command += ["--psk-file", str(self.folder / f"{who}.psk")]
+        done = subprocess.run(
+            self.bed.operator(*command),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=PROJECT,
+        )
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def status(self, name: str) -> dict[str, Any]:
+        """What a gateway says of itself; nothing while it does not answer."""
+        address = self.bed.pis[name].address
+        code, told = self.hedgerow("status", address, "--json", "--timeout", "4")
+        if code:
+            return {}
+        status: dict[str, Any] = json.loads(told)
+        return status
+
+    def one_tree(self, *names: str, within_s: float = WAIT_S) -> None:
+        """Wait until these gateways, or all, are one tree without a link that is refused."""
+        wanted = names or tuple(self.hosts)
+
+        def is_one() -> bool:
+            told = [self.status(name) for name in wanted]
+            return (
+                all(told)
+                and len({one["root"] for one in told}) == 1
+                and all(set(wanted) <= set(one["members"]) for one in told)
+                and sum(one["parent"] is None for one in told) == 1
+            )
+
+        until(f"{wanted} are one tree", is_one, within_s)
+
+    def release(self, name: str) -> str:
+        """The name of the release that a Pi's link leads to."""
+        return run("readlink", self.bed.pis[name].root / "opt/hedgerow/venv").strip().split("/")[-1]
+
+
+def _not_shipped(folder: str, names: list[str]) -> set[str]:
+    ignore = shutil.ignore_patterns(
+        *(".*", "build", "dist", "*.egg-info", "__pycache__", "tests", "benchmarks")
+    )
+    return ignore(folder, names)
