@@ -20,6 +20,7 @@ from gateway.commands import (
     cloud,
     completion,
     directory,
+    doctor,
     flash,
     init,
     keys,
@@ -104,6 +105,10 @@ def _check(options: argparse.Namespace) -> int:
     from gateway.commands import check  # noqa: PLC0415  # the others need no sensors
 
     return check.run(_config_file(options), as_json=options.json)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    return doctor.run(options, _config_file(options))
 
 
 def _config_file(options: argparse.Namespace) -> Path:
@@ -205,6 +210,7 @@ def command_line() -> argparse.ArgumentParser:
         add(commands)
     place.add(commands, _add_config, lambda options: place.run(options, _config_file(options)))
     policy.add(commands, _add_config)
+    doctor.add(commands, _add_own_gateway, _doctor)
     clients.add(commands, _add_gateway, _asks("clients"))
     resource_arguments.add(commands, _add_host, _about_resources)
     members.add(commands, _add_gateway, _asks("members"))
@@ -342,6 +348,11 @@ def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -
     )
     _add_config(which)
     _add_client_options(command, timeout_s)
+
+
+def _add_own_gateway(command: argparse.ArgumentParser) -> None:
+    _add_config(command)
+    _add_client_options(command, 5.0)
 
 
 def _add_host(command: argparse.ArgumentParser) -> None:

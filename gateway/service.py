@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from gateway import allocator, garbage, sd_notify, secure_files
+from gateway import allocator, garbage, sd_notify, secure_files, state_format
 from gateway.config import GatewaySettings
 from gateway.life import Renewals
 from gateway.process import GatewayProcess
@@ -33,6 +33,7 @@ async def serve(
 
     """
     os.umask(PRIVATE)
+    state_format.claim(settings.gateway.state_dir)
     stopping, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,115 @@
+"""What the doctor finds wrong, and what it says to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import cli
+from gateway.doctor import Examined, Weight, findings
+
+HEALTHY: dict[str, Any] = {
+    "id": "gw-a",
+    "members": ["gw-a", "gw-b"],
+    "neighbours": [{"id": "gw-b", "forwarding": True}],
+    "disk": {"failure": None, "free_bytes": 10**9},
+    "drain": None,
+    "certificates": [{"field": "mqtt.certificate_file", "name": "gw-a", "days_left": 300}],
+}
+WELL = Examined(
+    status=HEALTHY,
+    broker="",
+    clock_is_set=True,
+    free_bytes=10**9,
+    throttled=0,
+    temperature_c=40.0,
+    releases={"trial": None, "last": {"outcome": "confirmed"}},
+)
+
+
+def changed(**fields: Any) -> Examined:
+    from dataclasses import replace
+
+    return replace(WELL, **fields)
+
+
+def told(**more: Any) -> Examined:
+    return changed(status={**HEALTHY, **more})
+
+
+def test_of_a_healthy_gateway_nothing_is_said() -> None:
+    assert findings(WELL) == []
+
+
+def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
+    assert findings(Examined()) == []
+
+
+@pytest.mark.parametrize(
+    ("examined", "weight", "words"),
+    [
+        (changed(faults=["a.toml:1: x"]), Weight.WRONG, "configuration: a.toml:1: x"),
+        (changed(silence="not running", status=None), Weight.WRONG, "gateway: not running"),
+        (changed(broker="MQTT: refused"), Weight.WRONG, "broker: MQTT: refused"),
+        (changed(free_bytes=10**6), Weight.WRONG, "disk: 1.0 MB are free"),
+        (changed(throttled=0x50001), Weight.WRONG, "power: the supply's voltage is too low"),
+        (changed(throttled=0x50000), Weight.LOOK, "power: the supply's voltage has been"),
+        (changed(temperature_c=85.0), Weight.LOOK, "power: the processor is slowed down at 85"),
+        (changed(clock_is_set=False), Weight.LOOK, "clock: no time service"),
+        (changed(status={"id": "gw-a", "up_s": 1}), Weight.LOOK, "gateway: it tells this identity"),
+        (told(disk={"failure": "full"}), Weight.WRONG, "disk: messages are refused: full"),
+        (told(neighbours=[]), Weight.WRONG, "links: no link to any gateway, and it knows gw-b"),
+        (
+            told(neighbours=[{"id": "gw-b", "forwarding": False}]),
+            Weight.WRONG,
+            "links: none of its links forwards",
+        ),
+        (told(drain={}), Weight.LOOK, "gateway: it is draining"),
+        (
+            told(certificates=[{"field": "f", "name": "gw-a", "days_left": -1}]),
+            Weight.WRONG,
+            "certificates: f: 'gw-a' has ended",
+        ),
+        (
+            told(certificates=[{"field": "f", "name": "gw-a", "days_left": 12}]),
+            Weight.LOOK,
+            "certificates: f: 'gw-a' ends in 12 days",
+        ),
+        (
+            changed(releases={"trial": {"release": "2", "before": "1", "left_s": 60.0}}),
+            Weight.LOOK,
+            "release: 2 is on trial, for 60 s more",
+        ),
+        (
+            changed(releases={"last": {"outcome": "returned", "release": "2", "why": "it ended"}}),
+            Weight.LOOK,
+            "release: 2 was sent back: it ended",
+        ),
+    ],
+)
+def test_each_thing_is_named_with_its_weight(
+    examined: Examined, weight: Weight, words: str
+) -> None:
+    found = [one for one in findings(examined) if f"{one.about}: {one.what}".startswith(words)]
+    assert [one.weight for one in found] == [weight], findings(examined)
+    assert all(one.advice for one in found)
+
+
+def test_the_command_says_that_a_gateway_does_not_run_and_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    (tmp_path / "tree.key").chmod(0o600)
+    file = tmp_path / "gateway.toml"
+    file.write_text(
+        f'[gateway]\nid = "gw-a"\nstate_dir = "{tmp_path}"\n'
+        '[tree]\nkey_file = "tree.key"\ntls = "off"\n[access]\nanonymous = true\n'
+    )
+    assert cli.main(["doctor", "--config", str(file), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert not document["is_well"]
+    about = {one["about"] for one in document["findings"] if one["weight"] == "wrong"}
+    assert {"gateway", "broker"} <= about
