@@ -1,10 +1,10 @@
-"""Holds the telemetry table against what publishers and gateways know: lost, doubled, or neither.
+"""Holds the tables against what publishers and gateways know: lost, doubled, or neither.
 
     python -m cloud_ingest.account --tables DIR --noted FILE [--log DIR ...] [--killed ID ...]
 
 Three witnesses. The publishers noted which messages were acknowledged. The gateways' logs, read
 after the run, hold what each had made durable. The table says what arrived. A message is lost
-if it was acknowledged, or stands in a log, and is not in the table. An acknowledged message
+if it was acknowledged, or stands in a log, and is in no table. An acknowledged message
 that is in no log at all, of a gateway that was killed, was acknowledged before it was logged:
 that is counted apart, by name.
 """
@@ -19,10 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import pyarrow.dataset
-
 from cloud_ingest import record
-from cloud_ingest.versions import LINK_NAME
+from cloud_ingest.store import TableStore
+from cloud_ingest.table_rows import messages
 from tree_handler import batch
 
 Key = tuple[str, int]
@@ -39,7 +38,7 @@ class FleetAccount:
         acknowledged: messages that a publisher has an acknowledgement for.
         ingested: messages of these publishers in the table.
         lost: acknowledged or logged, and not in the table.
-        doubled: rows of the table beyond the first of a message.
+        doubled: rows of the tables beyond the first of a message.
         acknowledged_before_log: acknowledged by a killed gateway and in no log.
         lost_examples: some of the lost ones.
 
@@ -94,15 +93,13 @@ def settle(
     )
 
 
-def read_table(tables: Path) -> Iterable[tuple[Stamp, Key]]:
-    """The logged messages of the telemetry table that readers see now."""
+def read_tables(tables: TableStore) -> Iterable[tuple[Stamp, Key]]:
+    """The logged messages of the tables that readers see now."""
     columns = ["origin", "boot_epoch", "sequence", "topic", "device_number", "logged"]
-    dataset = pyarrow.dataset.dataset(tables / LINK_NAME / "telemetry", format="parquet")
-    for part in dataset.to_batches(columns=columns):
-        for row in part.to_pylist():
-            if row["logged"]:
-                stamp = (row["origin"], row["boot_epoch"], row["sequence"])
-                yield stamp, (row["topic"], row["device_number"] or 0)
+    for row in messages(tables, columns):
+        if row["logged"]:
+            stamp = (row["origin"], row["boot_epoch"], row["sequence"])
+            yield stamp, (row["topic"], row["device_number"] or 0)
 
 
 def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
@@ -124,7 +121,7 @@ def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the account as JSON; exit code 1 if anything is lost or doubled."""
     parser = argparse.ArgumentParser(prog="cloud_ingest.account", description=__doc__)
-    parser.add_argument("--tables", type=Path, required=True, help="folder the job wrote")
+    parser.add_argument("--tables", required=True, help="folder the job wrote")
     parser.add_argument(
         "--noted", type=Path, required=True, help="JSON: [[topic, number, gateway], ...]"
     )
@@ -135,7 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for folder in options.log:
         logs.update(read_log(folder))
     noted: list[tuple[str, int, str]] = json.loads(options.noted.read_text())
-    account = settle(noted, read_table(options.tables), logs, frozenset(options.killed))
+    account = settle(
+        noted, read_tables(TableStore(options.tables)), logs, frozenset(options.killed)
+    )
     sys.stdout.write(json.dumps(asdict(account)) + "\n")
     return 1 if account.lost or account.doubled else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-MASTER = "local[2]"
+MASTER = "local[*]"
 """Where Spark runs unless it is told otherwise."""
 
 
@@ -22,14 +22,39 @@ def add_collector(parser: argparse.ArgumentParser) -> None:
 def add_ingest(parser: argparse.ArgumentParser) -> None:
     """Add the job's arguments."""
     parser.add_argument(
-        "--spool", type=Path, required=True, metavar="DIR", help="folder the collector fills"
+        "--spool",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder a collector fills; again for each more. Without one, the tables are only "
+        "looked after (--compact, --keep-days, --forget-gateway)",
     )
     parser.add_argument(
-        "--tables", type=Path, required=True, metavar="DIR", help="folder of tables to write"
+        "--tables",
+        required=True,
+        metavar="DIR",
+        help="folder of tables to write, or a URI: s3://, abfss://, gs://, hdfs://",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="file to write the fleet and its totals to"
     )
+    parser.add_argument(
+        "--follow", action="store_true", help="go on until SIGTERM or SIGINT, as data comes"
+    )
+    parser.add_argument(
+        "--trigger-s",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="with --follow, look for data so often (default 1)",
+    )
+    _add_signatures(parser)
+    _add_spark(parser)
+    _add_upkeep(parser)
+
+
+def _add_signatures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificates",
         type=Path,
@@ -40,6 +65,77 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", default="hedgerow", metavar="NAME", help="of the tree, for --certificates"
     )
+
+
+def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--master", default=MASTER, metavar="MASTER", help=f"Spark master (default {MASTER})"
+        "--master",
+        default=MASTER,
+        metavar="MASTER",
+        help=f"Spark master: local[N], spark://, k8s://, yarn (default {MASTER})",
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; again for each more",
+    )
+    parser.add_argument(
+        "--storage",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the object store; again for each more. Secrets come from the "
+        "environment (AWS_SECRET_ACCESS_KEY and the like)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="what Spark remembers between runs (default: beside the tables, or for a URI in the "
+        "first spool's folder); deleted, the spool is read again and nothing is doubled",
+    )
+    parser.add_argument(
+        "--name",
+        default="ingest",
+        metavar="NAME",
+        help="of this job, where several read one spool (default ingest)",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=256 << 20,
+        metavar="BYTES",
+        help="of the spool, read at once (default 256 MiB)",
+    )
+
+
+def _add_upkeep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--compact",
+        action="store_true",
+        help="make few large files of many small ones, at the end; with --follow every "
+        "--compact-every commits",
+    )
+    parser.add_argument(
+        "--compact-every", type=int, default=300, metavar="N", help="see --compact (default 300)"
+    )
+    parser.add_argument(
+        "--keep-days", type=int, metavar="N", help="delete telemetry of days before as many"
+    )
+    parser.add_argument(
+        "--vacuum-hours",
+        type=int,
+        default=168,
+        metavar="N",
+        help="when looking after the tables, delete files that have been no part of them for so "
+        "long (default 168); readers of an old version need theirs so long",
+    )
+    parser.add_argument(
+        "--forget-gateway",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="delete all rows of a gateway, and end; what was read before does not come back",
     )

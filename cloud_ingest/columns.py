@@ -1,124 +1,179 @@
-"""From batches to Arrow: one row a message, what it measured decoded. Without Spark."""
+"""From batches to Arrow: the columns of telemetry, what was measured decoded. Without Spark.
+
+What a batch says of all its messages is kept once and repeated in one step at the end; what few
+messages have is kept by their number. So a message costs a few appends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cloud_ingest.measurements import Measurement, decode
+from cloud_ingest import record
+from cloud_ingest.measurements import MAP_HEADS, Measurement, decode
+from cloud_ingest.plan import LONG_MAX
 from cloud_ingest.record import RecordError, Value
-from cloud_ingest.spool import Batch, SpoolError
-from tree_handler.batch import Header
+from cloud_ingest.tables import FILE_COLUMNS
 
-ROWS_PER_ARROW_BATCH = 4_000
-"""Rows are handed on from so many; one batch of an origin is never cut."""
-PAYLOAD_BYTES_PER_ARROW_BATCH = 8 << 20
-"""Rows are handed on from so many bytes of payload: what bounds a worker's memory."""
-
-LONG_MAX = 2**63 - 1
 YEAR_1_S = -62_135_596_800
 YEAR_9999_S = 253_402_300_799
-"""The last second that Spark, Parquet's readers and Python's datetime all can hold."""
+STATUS_TOPIC_END = "/$status"
 
-_NO_PACKET = (None, None, None, None, None)
-_NO_RECORD = (None,) * 6
-_NO_KINDS = (None,) * 6
-_Row = tuple[Any, ...]
-
-
-def arrow_batches(batches: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The messages of ``batches``, in their order.
-
-    Args:
-        batches: from `cloud_ingest.spool.batches`.
-        schema: `cloud_ingest.tables.MESSAGES` as Arrow has it.
-
-    Raises:
-        SpoolError: a batch can't be decoded, or its numbers pass 63 bits.
-
-    """
-    rows: list[_Row] = []
-    payload_bytes = 0
-    for batch in batches:
-        payload_bytes += batch.header.end - batch.header.body_at
-        rows += rows_of(batch)
-        if len(rows) >= ROWS_PER_ARROW_BATCH or payload_bytes >= PAYLOAD_BYTES_PER_ARROW_BATCH:
-            yield _to_arrow(rows, schema)
-            rows, payload_bytes = [], 0
-    if rows:
-        yield _to_arrow(rows, schema)
+_ONCE = ("origin", "boot_epoch", "logged", "origin_time", "collected_time", "group")
+_DENSE = ("sequence", "topic", "payload", "sensor", "unit", "value", "device_time", "device_number")
+_RARE = ("measurements", "value_text", "value_bool", "value_bytes", "tags", "more", "quality")
 
 
-def rows_of(batch: Batch) -> list[_Row]:
-    """The messages of a batch as rows of `cloud_ingest.tables.MESSAGES`.
+class TelemetryColumns:
+    """Rows of telemetry, column by column, until they are taken as a table."""
 
-    Times are microseconds since 1970.
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+        """Of payloads; what bounds the memory of a task."""
+        self._once: dict[str, list[Any]] = {name: [] for name in _ONCE}
+        self._batch: list[int] = []
+        self._flags: list[int] = []
+        self._dense: dict[str, list[Any]] = {name: [] for name in _DENSE}
+        self._rare: dict[str, dict[int, Any]] = {name: {} for name in _RARE}
+        self._good: list[bool] = []
 
-    Raises:
-        SpoolError: the batch can't be decoded, or its numbers pass 63 bits.
+    def batch(self, **values: Any) -> None:
+        """Begin a batch; the rows that are added next are of it.
 
-    """
-    header = batch.header
-    if header.last > LONG_MAX:
-        raise SpoolError(batch.segment, batch.at, f"{header}: sequence passes {LONG_MAX}")
-    control = header.control
-    if header.passed:
-        return [] if header.local else [_statement(header)]
-    in_range = header.origin_time_us <= YEAR_9999_S * 1_000_000
-    origin_time_us = header.origin_time_us if in_range else None
-    return [
-        (
-            header.origin,
-            header.epoch,
-            header.logged,
-            control,
-            sequence,
-            entry.qos,
-            entry.retain,
-            entry.topic,
-            origin_time_us,
-            entry.payload,
-            None,
-            *(_nothing(None) if control else _record_of(entry.payload, header.origin)),
+        Args:
+            values: its value for each of the columns that all its messages share.
+
+        """
+        for name, column in self._once.items():
+            column.append(values[name])
+
+    def add(self, sequence: int, topic: str, flags: int, payload: bytes) -> None:
+        """Add a message.
+
+        Args:
+            sequence: its number.
+            topic: its topic.
+            flags: its QoS, with 4 added for RETAIN.
+            payload: its payload.
+
+        Raises:
+            RecordError: the payload holds no reading; nothing is added.
+
+        """
+        origin = self._once["origin"][-1]
+        is_status = topic.endswith(STATUS_TOPIC_END) and is_status_of(topic, origin)
+        if is_status:
+            told: tuple[Any, ...] = (None, None, None, None, None)
+            rare: Mapping[str, Any] = {}
+            is_good = False
+        else:
+            told, rare, is_good = _told(payload, origin)
+        for name, value in rare.items():
+            if value is not None:
+                self._rare[name][self.rows] = value
+        dense = self._dense
+        dense["sequence"].append(sequence)
+        dense["topic"].append(topic)
+        dense["payload"].append(payload)
+        dense["sensor"].append(told[0])
+        dense["unit"].append(told[1])
+        dense["value"].append(told[2])
+        dense["device_time"].append(told[3])
+        dense["device_number"].append(told[4])
+        self._flags.append(flags)
+        self._good.append(is_good)
+        self._batch.append(len(self._once["origin"]) - 1)
+        self.rows += 1
+        self.bytes += len(payload)
+
+    def table(self) -> pa.Table:
+        """The rows as `cloud_ingest.tables.FILE_COLUMNS`."""
+        at = pa.array(self._batch, pa.int32())
+        flags = pa.array(self._flags, pa.int8())
+        made = {
+            name: pa.array(column, FILE_COLUMNS.field(name).type).take(at)
+            for name, column in self._once.items()
+        }
+        for name, column in self._dense.items():
+            made[name] = pa.array(column, FILE_COLUMNS.field(name).type)
+        for name, sparse in self._rare.items():
+            made[name] = self._spread(sparse, FILE_COLUMNS.field(name).type)
+        made["qos"] = pc.bit_wise_and(flags, pa.scalar(3, pa.int8()))
+        made["retain"] = pc.greater_equal(flags, pa.scalar(4, pa.int8()))
+        made["record_error"] = pa.nulls(self.rows, pa.string())
+        if not self._rare["quality"]:
+            good = pa.scalar(record.GOOD), pa.scalar(None, pa.string())
+            made["quality"] = pc.if_else(pa.array(self._good), *good)
+        else:
+            quality = self._rare["quality"]
+            words = [quality.get(i, "good" if good else None) for i, good in enumerate(self._good)]
+            made["quality"] = pa.array(words, pa.string())
+        return pa.Table.from_arrays(
+            [made[name] for name in FILE_COLUMNS.names], schema=FILE_COLUMNS
         )
-        for sequence, entry in enumerate(batch.entries(), header.first)
-    ]
+
+    def _spread(self, sparse: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+        if not sparse:
+            return pa.nulls(self.rows, kind)
+        return pa.array([sparse.get(i) for i in range(self.rows)], kind)
 
 
-def _statement(header: Header) -> _Row:
-    """What a gateway keeps to itself; what it gave up as lost stays a gap."""
-    stamp = (header.origin, header.epoch, True, header.control, header.first)
-    return (*stamp, *_NO_PACKET, header.count, *_nothing(None))
+def is_status_of(topic: str, origin: str) -> bool:
+    """Whether a topic is that of a gateway's status: ``<domain>/<group>/<gateway>/$status``."""
+    parts = topic.split("/")
+    return len(parts) == 4 and parts[2] == origin
 
 
-def _nothing(error: str | None) -> _Row:
-    """The columns of a payload that holds no reading, and why, if it should hold one."""
-    return (*_NO_RECORD, error, *_NO_KINDS)
+_Told = tuple[Any, ...]
 
 
-def _record_of(payload: bytes, origin: str) -> _Row:
-    """Sensor, unit, number, device time, device number, all measurements if there are several,
-    what is wrong with the payload, and what version 2 of the record adds.
+def _told(payload: bytes, origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
+    """Sensor, unit, number, device time and device number; what few messages have; whether it is
+    a telemetry record of good quality.
+
+    Raises:
+        RecordError: the payload holds no reading.
+
     """
-    try:
-        found = [_as_at(origin, each) for each in decode(payload)]
-        times_us = [_time_us(each.time_s) for each in found]
-    except RecordError as error:
-        return _nothing(str(error))
+    if payload and payload[0] in MAP_HEADS:
+        plain = record.plain(payload)
+        if plain is not None:
+            name, unit, time_s, number, value = plain
+            if not -LONG_MAX <= number <= LONG_MAX:
+                raise RecordError(f"i (number): {number!r}")
+            prefix = f"{origin}/"
+            if name.startswith(prefix) and name != prefix:
+                name = name.removeprefix(prefix)
+            return (name, unit, value, _time_us(time_s), number), _NOTHING, True
+    return _of_any_form(payload, origin)
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _of_any_form(payload: bytes, origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
+    found = [_as_at(origin, each) for each in decode(payload)]
+    times_us = [_time_us(each.time_s) for each in found]
     first = found[0]
     if first.number is not None and not -LONG_MAX <= first.number <= LONG_MAX:
-        return _nothing(f"i (number): {first.number!r}")
-    several = None if len(found) == 1 else list(map(_member, found, times_us))
-    number, *kinds = _typed(first.value)
-    tags = list(first.tags.items()) or None
-    return (
-        *(first.sensor, first.unit, number, times_us[0], first.number, several, None),
-        *(*kinds, first.quality, tags, _as_text(first.more)),
-    )
+        raise RecordError(f"i (number): {first.number!r}")
+    number, text, truth, data = _typed(first.value)
+    rare = {
+        "measurements": None if len(found) == 1 else list(map(_member, found, times_us)),
+        "value_text": text,
+        "value_bool": truth,
+        "value_bytes": data,
+        "tags": list(first.tags.items()) or None,
+        "more": _as_text(first.more),
+        "quality": first.quality,
+    }
+    return (first.sensor, first.unit, number, times_us[0], first.number), rare, False
 
 
 def _typed(value: Value | None) -> tuple[float | None, str | None, bool | None, bytes | None]:
@@ -181,9 +236,3 @@ def _member(each: Measurement, time_us: int | None) -> dict[str, Any]:
         "value_bool": truth,
         "value_bytes": data,
     }
-
-
-def _to_arrow(rows: list[_Row], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,4 +1,4 @@
-"""What a page shows of the telemetry table: how many rows each topic has, and some readings.
+"""What a page shows of the tables: how many rows each topic has, and some readings.
 
 python -m cloud_ingest.excerpt --tables DIR [--readings TOPIC ...]
 """
@@ -10,12 +10,10 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
-
-from cloud_ingest.versions import LINK_NAME
+from cloud_ingest.store import TableStore
+from cloud_ingest.table_rows import messages
 
 COLUMNS = ("origin", "topic", "device_number", "value", "unit", "device_time")
 
@@ -24,7 +22,7 @@ def excerpt(rows: Iterable[Mapping[str, Any]], topics: frozenset[str]) -> dict[s
     """Count rows by origin and topic, and pick out the readings of some topics.
 
     Args:
-        rows: of the telemetry table, with `COLUMNS`.
+        rows: clients' messages, with `COLUMNS`.
         topics: whose readings are wanted.
 
     Returns:
@@ -59,12 +57,10 @@ def excerpt(rows: Iterable[Mapping[str, Any]], topics: frozenset[str]) -> dict[s
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the excerpt as JSON."""
     parser = argparse.ArgumentParser(prog="cloud_ingest.excerpt", description=__doc__)
-    parser.add_argument("--tables", type=Path, required=True, help="folder the job wrote")
+    parser.add_argument("--tables", required=True, help="folder the job wrote")
     parser.add_argument("--readings", action="append", default=[], metavar="TOPIC")
     options = parser.parse_args(arguments)
-    dataset = pyarrow.dataset.dataset(options.tables / LINK_NAME / "telemetry", format="parquet")
-    batches = dataset.to_batches(columns=list(COLUMNS))
-    rows = (row for batch in batches for row in batch.to_pylist())
+    rows = messages(TableStore(options.tables), COLUMNS)
     sys.stdout.write(json.dumps(excerpt(rows, frozenset(options.readings))) + "\n")
     return 0
 

@@ -6,7 +6,8 @@ folded from it. Times are microseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +42,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers of one sequence that are new: seen for the first time, or kept by their origin."""
+    """New numbers of one sequence: seen for the first time, or said to stay at their origin."""
 
     gateway: str
     boot_epoch: int
@@ -141,3 +142,72 @@ class BatchFacts:
     activity: tuple[Activity, ...]
     delays: tuple[Delays, ...]
     sensors: tuple[SensorSpan, ...]
+
+
+def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> BatchFacts:
+    """What several tasks say of one micro-batch, as one.
+
+    Args:
+        batch_id: Spark's number of it.
+        committed_us: when its rows were in the tables.
+        parts: of tasks; whose ``batch_id`` and ``committed_us`` do not count.
+
+    """
+    statements: list[Statement] = []
+    numbers: list[Numbers] = []
+    activity: dict[str, Activity] = {}
+    delays: dict[tuple[str, int, Stage], Counter[int]] = {}
+    sensors: dict[tuple[str, str], SensorSpan] = {}
+    for part in parts:
+        statements += part.statements
+        numbers += part.numbers
+        for one in part.activity:
+            had = activity.get(one.gateway)
+            activity[one.gateway] = one if had is None else _both_active(had, one)
+        for delay in part.delays:
+            key = delay.gateway, delay.minute_us, delay.stage
+            delays.setdefault(key, Counter()).update(delay.counts)
+        for span in part.sensors:
+            known = sensors.get((span.gateway, span.sensor))
+            sensors[span.gateway, span.sensor] = span if known is None else _joined(known, span)
+    statements.sort(key=lambda one: (one.collected_us, one.gateway, one.boot_epoch, one.sequence))
+    return BatchFacts(
+        batch_id,
+        committed_us,
+        tuple(statements),
+        tuple(numbers),
+        tuple(activity.values()),
+        tuple(Delays(*key, dict(counts)) for key, counts in delays.items()),
+        tuple(sensors.values()),
+    )
+
+
+def _both_active(one: Activity, other: Activity) -> Activity:
+    return Activity(
+        one.gateway,
+        one.messages + other.messages,
+        one.undecodable + other.undecodable,
+        one.duplicates + other.duplicates,
+        min((us for us in (one.first_us, other.first_us) if us is not None), default=None),
+        max((us for us in (one.last_us, other.last_us) if us is not None), default=None),
+        max(one.collected_us, other.collected_us),
+    )
+
+
+def _joined(one: SensorSpan, other: SensorSpan) -> SensorSpan:
+    """Changes are exact where the spans do not overlap, else they may be one too few."""
+    early, late = (one, other) if one.first_us <= other.first_us else (other, one)
+    last = late if late.last_us >= early.last_us else early
+    between = late.first_us >= early.last_us and early.last != late.first
+    return SensorSpan(
+        one.gateway,
+        one.sensor,
+        one.count + other.count,
+        early.first_us,
+        last.last_us,
+        min(one.low, other.low),
+        max(one.high, other.high),
+        early.first,
+        last.last,
+        one.changes + other.changes + between,
+    )

@@ -1,11 +1,10 @@
-"""The Spark job: the collector's spool -> the tables `telemetry` and `fleet`.
+"""The job: collectors' spools -> the tables ``telemetry`` and ``quarantine``, each message once.
 
-    hedgerow ingest --spool DIR --tables DIR [--json FILE]
+    hedgerow ingest --spool DIR --tables DIR [--follow] [--json FILE]
 
-Each run reads the whole spool and writes a new version of both tables
-(`cloud_ingest.versions`). Exit codes: 0 done, 1 damaged spool or tables that can't be written,
-2 a bad argument, 3 no Java; each with one line on standard error. What else Spark may raise (a
-full disk) is shown as it is.
+It reads what is there and ends, or with ``--follow`` goes on. Exit codes: 0 done, 1 a spool or
+tables that can't be read or written, 2 a bad argument, 3 no Java; each with one line on standard
+error. What else Spark may raise is shown as it is.
 """
 
 from __future__ import annotations
@@ -14,80 +13,88 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyspark
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from cloud_ingest import fleet, java, report, source, tables
+from cloud_ingest import java, report, shipped, source, upkeep
 from cloud_ingest.arguments import add_ingest
-from cloud_ingest.fleet import FleetRow
-from cloud_ingest.proof import CertificatesError, HandedCertificates
+from cloud_ingest.delta import TableError
+from cloud_ingest.ingest import Ingest, IngestSettings
+from cloud_ingest.proof import CertificatesError, read_certificates
 from cloud_ingest.session import session
-from cloud_ingest.spool import SpoolError, SpoolMark, SpoolSegment, read_mark, segments
-from cloud_ingest.versions import LINK_NAME, VersionError, next_version
+from cloud_ingest.spool import SpoolError, SpoolSegment, read_mark, segments
+from cloud_ingest.store import TableStore
+from cloud_ingest.upkeep import UpkeepSettings
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
 EXIT_NO_JAVA = 3
+ENDED_LOOK_S = 1
 
-_MASTER = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
-def run(
+def start(
     spark: SparkSession,
-    spool: Path,
-    mark: SpoolMark | None,
-    target: Path,
-    certificates: Path | None = None,
-    tree: str = "",
-) -> list[FleetRow]:
-    """Read the spool up to ``mark``, write both tables, and return the fleet.
+    ingest: Ingest,
+    spools: Sequence[Path],
+    checkpoint: str,
+    *,
+    trigger_s: float | None = None,
+    max_bytes: int = 256 << 20,
+) -> Any:
+    """Start the query; return it.
 
     Args:
         spark: from `cloud_ingest.session.session`.
-        spool: the spool's folder.
-        mark: from `cloud_ingest.spool.read_mark`.
-        target: the folder of the tables.
-        certificates: of gateways; see `source.messages`.
-        tree: the tree's name.
+        ingest: what takes the micro-batches.
+        spools: folders that collectors fill.
+        checkpoint: the folder of what Spark remembers.
+        trigger_s: look for data so often; None: read what is there and end.
+        max_bytes: of the spools, read at once.
+
+    """
+    spark.dataSource.register(source.SpoolSource)
+    folders = [str(spool.resolve()) for spool in spools]
+    stream = (
+        spark.readStream.format(source.FORMAT)
+        .option("spools", json.dumps(folders))
+        .option("max_bytes", max_bytes)
+        .load()
+        .writeStream.foreachBatch(ingest.take)
+        .option("checkpointLocation", checkpoint)
+    )
+    if trigger_s is None:
+        return stream.trigger(availableNow=True).start()
+    return stream.trigger(processingTime=f"{trigger_s} seconds").start()
+
+
+def ended(query: Any) -> None:
+    """Wait for the end of a query.
 
     Raises:
-        SpoolError: damaged data, with segment and position.
-        VersionError: the tables can't be written.
+        SpoolError: a spool is damaged beyond single batches.
+        TableError: a table can't be written.
 
     """
     try:
-        read = source.messages(spark, spool, mark, certificates, tree)
-        unique = tables.without_duplicates(read).persist()
-        try:
-            gateways = fleet.fold(
-                fleet.sequences(unique).collect(), fleet.member_payloads(unique).collect()
-            )
-            rows = spark.createDataFrame(
-                [astuple(gateway) for gateway in gateways], tables.FLEET
-            ).coalesce(1)
-            with next_version(target) as folder:
-                _write(tables.telemetry(unique), folder / "telemetry")
-                _write(rows, folder / "fleet")
-        finally:
-            unique.unpersist()
+        query.awaitTermination()
     except PySparkException as error:
-        damage = SpoolError.quoted_in(str(error))
-        if damage is None:
-            raise
-        raise damage from error
-    return gateways
+        raise _ours(error) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job from the command line and return its exit code."""
-    parser = _Parser(prog="cloud_ingest.job", description="Read a spool into tables.")
+    parser = _Parser(prog="cloud_ingest.job", description="Read spools into tables.")
     add_ingest(parser)
     options = parser.parse_args(arguments)
     if (wrong := _wrong(options)) is not None:
@@ -106,23 +113,50 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     wrong = _wrong(options)
     if wrong is not None:
         return _fail(EXIT_BAD_ARGUMENT, f"{program}: argument {wrong}")
+    tables = TableStore(options.tables, _pairs(options.storage))
+    try:
+        for gateway in options.forget_gateway:
+            _say(f"{gateway}: {upkeep.forget(tables, gateway)} rows deleted")
+        if options.spool and not options.forget_gateway:
+            return _run(options, tables, program)
+        _look_after(options, tables)
+    except (SpoolError, TableError) as error:
+        return _fail(EXIT_FAILED, str(error))
+    return 0
+
+
+def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     try:
         runtime = java.provide(os.environ)
     except java.JavaChoiceError as error:
-        return _fail(EXIT_BAD_ARGUMENT, str(error))
+        return _fail(EXIT_BAD_ARGUMENT, f"{program}: {error}")
     except java.JavaError as error:
         return _fail(EXIT_NO_JAVA, str(error))
-    try:
-        mark = read_mark(options.spool)
-        readable = segments(options.spool, mark)
-        _say(f"spool {options.spool}: {_size(readable)}")
-        _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
-        with session(runtime, options.master) as spark:
-            proof = options.certificates, options.tree
-            gateways = run(spark, options.spool, mark, options.tables, *proof)
-    except (SpoolError, VersionError) as error:
-        return _fail(EXIT_FAILED, str(error))
-    _say(f"tables {options.tables / LINK_NAME}: telemetry, fleet")
+    for spool in options.spool:
+        _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
+    _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
+    certificates = options.certificates and read_certificates(options.certificates)
+    ingest = Ingest(IngestSettings(tables, options.name, certificates, options.tree))
+    if options.compact and options.follow:
+        ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
+    with session(runtime, options.master, _pairs(options.conf)) as spark:
+        if not options.master.startswith("local"):
+            _ship(spark)
+        trigger_s = options.trigger_s if options.follow else None
+        query = start(
+            spark,
+            ingest,
+            options.spool,
+            _checkpoint(options, tables),
+            trigger_s=trigger_s,
+            max_bytes=options.max_bytes,
+        )
+        _until_ended(query, ingest)
+        ingest.close()
+    if not options.follow:
+        _look_after(options, tables)
+    _say(f"tables {options.tables}: telemetry, quarantine")
+    gateways = report.fleet_of(ingest.ledger)
     _say(report.as_text(gateways))
     if options.json:
         try:
@@ -130,6 +164,57 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         except OSError as error:
             return _fail(EXIT_FAILED, f"{options.json}: {error.strerror}")
     return 0
+
+
+def _until_ended(query: Any, ingest: Ingest) -> None:
+    """Until all is read, or a signal comes: then the micro-batch at work is finished."""
+    asked = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: asked.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        while not query.awaitTermination(ENDED_LOOK_S):
+            if asked.is_set():
+                with ingest.busy:
+                    query.stop()
+                return
+    except PySparkException as error:
+        raise _ours(error) from error
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ours(error: PySparkException) -> Exception:
+    """What a message of Spark's quotes of ours, or else itself."""
+    text = str(error)
+    damage = SpoolError.quoted_in(text)
+    if damage is not None:
+        return damage
+    refused = TableError.quoted_in(text)
+    return error if refused is None else refused
+
+
+def _look_after(options: argparse.Namespace, tables: TableStore) -> None:
+    if options.compact:
+        upkeep.compact(tables)
+    if options.compact or options.keep_days is not None:
+        upkeep.clean(tables, UpkeepSettings(options.keep_days, options.vacuum_hours))
+
+
+def _ship(spark: SparkSession) -> None:
+    with tempfile.TemporaryDirectory(prefix="hedgerow-ship-") as folder:
+        spark.sparkContext.addPyFile(str(shipped.write_zip(Path(folder) / "hedgerow.zip")))
+
+
+def _checkpoint(options: argparse.Namespace, tables: TableStore) -> str:
+    if options.checkpoint is not None:
+        return f"file://{options.checkpoint.resolve()}"
+    folder = tables.folder
+    name = f"_checkpoint-{options.name}"
+    place = folder / name if folder is not None else options.spool[0] / name
+    return f"file://{place.resolve()}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -140,37 +225,49 @@ class _Parser(argparse.ArgumentParser):
 
 def _wrong(options: argparse.Namespace) -> str | None:
     """The first argument that can't be used, and why."""
-    if not options.spool.is_dir():
-        return f"--spool: no such folder: {options.spool}"
-    if options.tables.exists() and not options.tables.is_dir():
-        return f"--tables: not a folder: {options.tables}"
+    return next(_wrongs(options), None)
+
+
+def _wrongs(options: argparse.Namespace) -> Iterator[str]:
+    for spool in options.spool:
+        if not spool.is_dir():
+            yield f"--spool: no such folder: {spool}"
+    folder = TableStore(options.tables).folder
+    if folder is not None and folder.exists() and not folder.is_dir():
+        yield f"--tables: not a folder: {folder}"
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
-        return f"--json: not a file in an existing folder: {options.json}"
+        yield f"--json: not a file in an existing folder: {options.json}"
+    for name in ("conf", "storage"):
+        for pair in getattr(options, name):
+            if "=" not in pair:
+                yield f"--{name}: not KEY=VALUE: {pair.partition('=')[0]}"
+    if not _NAME.fullmatch(options.name):
+        yield f"--name: not up to 60 letters, digits, - and _: {options.name[:60]!r}"
     if options.certificates is not None:
         try:
-            HandedCertificates(options.certificates)
+            read_certificates(options.certificates)
         except CertificatesError as error:
-            return f"--certificates: {error}"
-    if not _MASTER.fullmatch(options.master):
-        return f"--master: not local[N] or local[*]: {options.master}"
-    return None
+            yield f"--certificates: {error}"
+    looks_after = options.compact or options.keep_days is not None or options.forget_gateway
+    if not options.spool and not looks_after:
+        yield "--spool: missing"
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in given)
 
 
 def _size(readable: Sequence[SpoolSegment]) -> str:
-    """How much there is to read; and what was trimmed, since its numbers will look like gaps."""
+    """How much there is to read; and what was trimmed, since its numbers may look like gaps."""
     if not readable:
         return "nothing to read yet"
     total = sum(segment.length for segment in readable)
     trimmed = readable[0].start
     return f"{total} bytes in {len(readable)} segment(s)" + (
-        f"; {trimmed} bytes before them were trimmed: what they held counts as gaps"
+        f"; {trimmed} bytes before them were trimmed: what no table has of them counts as gaps"
         if trimmed
         else ""
     )
-
-
-def _write(frame: DataFrame, folder: Path) -> None:
-    frame.write.parquet(f"file://{folder.resolve()}")
 
 
 def _say(line: str) -> None:

@@ -34,7 +34,7 @@ SENML_VERSION = 10
 ABSOLUTE_FROM_S = 1 << 28
 """Times from here on are seconds since 1970, those below are relative to now (section 4.5.3)."""
 
-_MAP_HEADS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+MAP_HEADS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 """First bytes of a msgpack map. Neither a number nor JSON begins with one of them."""
 _BLANKS = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -77,7 +77,7 @@ def decode(payload: bytes) -> list[Measurement]:
             field, as ``$[1].v``.
 
     """
-    if payload and payload[0] in _MAP_HEADS:
+    if payload and payload[0] in MAP_HEADS:
         return [_of_record(record.decode(payload))]
     text = _text(payload)
     if _NUMBER.fullmatch(text):

@@ -9,7 +9,6 @@ it: chains are not looked at here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgpack
@@ -20,9 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
-from cloud_ingest.spool import Batch, SpoolError
 from tree_handler.proof import Verdict
-from tree_handler.seal import Seals
 
 NAME_BYTES = 4
 """Of a key, at the beginning of each of its signatures."""
@@ -38,20 +35,21 @@ class CertificatesError(ValueError):
 class HandedCertificates:
     """A `tree_handler.proof.KeyRing` of certificates that somebody handed over.
 
+    Args:
+        data: of the file that a collector keeps.
+
     Raises:
-        CertificatesError: the file is none that a collector keeps.
+        CertificatesError: it is something else.
 
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, data: bytes) -> None:
         self._keys: dict[tuple[str, bytes], _Key] = {}
         try:
-            for chain in msgpack.unpackb(file.read_bytes()):
+            for chain in msgpack.unpackb(data):
                 self._add(x509.load_der_x509_certificate(chain[0]))
-        except OSError as error:
-            raise CertificatesError(f"{file}: {error.strerror}") from error
         except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
-            raise CertificatesError(f"{file}: no certificates as a collector keeps them") from error
+            raise CertificatesError("no certificates as a collector keeps them") from error
 
     def verify(
         self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
@@ -78,17 +76,18 @@ class HandedCertificates:
             self._keys[str(name.value), hashlib.sha256(der).digest()[:NAME_BYTES]] = key
 
 
-def proven(batches: Iterable[Batch], seals: Seals) -> Iterator[Batch]:
-    """The same batches, each checked; a collector's notes for itself are nobody else's to sign.
+def read_certificates(file: Path) -> bytes:
+    """The certificates in a file, as tasks get them.
 
     Raises:
-        SpoolError: one is not its origin's, as far as these certificates tell.
+        CertificatesError: it is none that a collector keeps.
 
     """
-    for batch in batches:
-        if not batch.header.local:
-            verdict = seals.check(batch.frame, batch.header)
-            if verdict is not Verdict.PROVEN:
-                what = f"{batch.header}: its signature is {verdict.value}"
-                raise SpoolError(batch.segment, batch.at, what)
-        yield batch
+    try:
+        data = file.read_bytes()
+        HandedCertificates(data)
+    except OSError as error:
+        raise CertificatesError(f"{file}: {error.strerror}") from error
+    except CertificatesError as error:
+        raise CertificatesError(f"{file}: {error}") from error
+    return data

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -101,7 +102,7 @@ def _label(value: Value | None) -> str | None:
 _TagText = Annotated[str, Meta(max_length=MAX_TAG_LENGTH)]
 
 
-class _Form(msgspec.Struct):
+class _Form(msgspec.Struct, gc=False):
     """The map on the wire. A key without a default is required."""
 
     r: Annotated[int, Meta(ge=1)]
@@ -118,6 +119,8 @@ class _Form(msgspec.Struct):
 
 
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
+_PLAIN_HEAD: Final = 0x86
+"""A msgpack map of six keys: the five that are required, and the value."""
 _decoder = msgspec.msgpack.Decoder(_Form)
 
 
@@ -145,3 +148,24 @@ def decode(payload: bytes) -> Record:
         raise RecordError("Object missing required field `v`, `vs`, `vb` or `vd`")
     value = None if not values else values[0]
     return Record(form.n, form.u, value, form.t, form.i, form.q, form.g, more)
+
+
+def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
+    """The commonest record in one step: a good number, and no key but those that it must have.
+
+    Returns:
+        Name, unit, time, number and value of a record that `decode` reads; None for any other
+        payload.
+
+    """
+    if payload[0] != _PLAIN_HEAD:
+        return None
+    try:
+        form = _decoder.decode(payload)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    value = form.v
+    # Six keys, of which these are: so none of them is unknown, or stands twice.
+    if value is UNSET or form.r > VERSION or not isfinite(value):
+        return None
+    return form.n, form.u, form.t, form.i, value

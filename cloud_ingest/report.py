@@ -1,15 +1,65 @@
-"""The fleet for a terminal and as JSON."""
+"""The fleet as the ledger knows it, for a terminal and as JSON: a row a gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cloud_ingest.fleet import FleetRow
+from cloud_ingest.ledger import NumberLedger, Stream
+from tree_handler.intervals import Intervals
 
 _UNKNOWN = "?"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class FleetRow:
+    """A gateway as its messages show it.
+
+    Attributes:
+        gateway: its id, as its messages are stamped.
+        domain: from its member record; ``-`` at root level, None if unknown.
+        group: as ``domain``.
+        boot_epochs: the starts from which messages are in the spool.
+        messages: messages of its clients, each once.
+        logged: those of them that stood in its log before they were acknowledged.
+        control: messages of its own to other gateways.
+        undecodable: messages of its clients whose payload holds no reading.
+        duplicates: copies in the spool beyond the first, control messages included.
+        gaps: numbers of logged messages of its clients that are missing from 1 to the highest, over
+            all boot epochs.
+        kept_local: numbers of logged messages of its clients that it keeps to itself, by its
+            configuration.
+        first_seen: the earliest origin time.
+        last_seen: the latest origin time.
+        accept_latency_mean_ms: from a reading to its acceptance at the origin, by the clocks of
+            device and origin; None where no message has a device time. The way from there is
+            not in the spool.
+        accept_latency_max_ms: its maximum.
+        member_error: why its member record can't be read, or None.
+
+    """
+
+    gateway: str
+    domain: str | None = None
+    group: str | None = None
+    boot_epochs: list[int] = field(default_factory=list)
+    messages: int = 0
+    logged: int = 0
+    control: int = 0
+    undecodable: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    kept_local: int = 0
+    first_seen: datetime | None = None
+    last_seen: datetime | None = None
+    accept_latency_mean_ms: float | None = None
+    accept_latency_max_ms: float | None = None
+    member_error: str | None = None
+
+
 _Column = tuple[str, Callable[[FleetRow], str]]
 
 
@@ -36,6 +86,45 @@ _COLUMNS: tuple[_Column, ...] = (
     ("accept ms mean", lambda g: _ms(g.accept_latency_mean_ms)),
     ("accept ms max", lambda g: _ms(g.accept_latency_max_ms)),
 )
+
+
+def fleet_of(ledger: NumberLedger) -> list[FleetRow]:
+    """The fleet, by domain, group and id; gateways without a place last."""
+    rows: dict[str, FleetRow] = {}
+    everything = ledger.all
+    for name, totals_ in everything.totals.items():
+        row = rows[name] = FleetRow(name)
+        for counted in ("messages", "logged", "control", "undecodable", "duplicates"):
+            setattr(row, counted, getattr(totals_, counted))
+        row.first_seen, row.last_seen = _moment(totals_.first_us), _moment(totals_.last_us)
+        count = totals_.latency_count
+        row.accept_latency_mean_ms = totals_.latency_sum_ms / count if count else None
+        row.accept_latency_max_ms = totals_.latency_max_ms
+    for stream in everything.seen.keys() | everything.kept_local.keys():
+        _add_stream(rows.setdefault(stream.origin, FleetRow(stream.origin)), ledger, stream)
+    for name, told in everything.places.items():
+        row = rows.setdefault(name, FleetRow(name))
+        row.member_error = told.error
+        if told.error is None:
+            row.domain, row.group = told.domain, told.group
+    for row in rows.values():
+        row.boot_epochs.sort()
+    return sorted(rows.values(), key=lambda g: (g.domain is None, g.domain, g.group, g.gateway))
+
+
+def _add_stream(row: FleetRow, ledger: NumberLedger, stream: Stream) -> None:
+    if stream.epoch not in row.boot_epochs:
+        row.boot_epochs.append(stream.epoch)
+    if stream.control or not stream.logged:
+        return
+    seen = ledger.all.seen.get(stream, Intervals())
+    kept = ledger.all.kept_local.get(stream, Intervals()).without(seen)
+    row.kept_local += kept.count()
+    row.gaps += max(seen.last, kept.last) - seen.count() - kept.count()
+
+
+def _moment(time_us: int | None) -> datetime | None:
+    return None if time_us is None else _EPOCH + timedelta(microseconds=time_us)
 
 
 def totals(fleet: Sequence[FleetRow]) -> dict[str, int]:

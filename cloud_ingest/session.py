@@ -1,8 +1,9 @@
-"""The one place where a Spark session is made: local, quiet, in UTC, closed to the network."""
+"""The one place where a Spark session is made: quiet, in UTC, local ones closed to the network."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,28 +39,38 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 
+_LOCAL = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
+TRIES = 4
+"""Of a task, as a cluster has them: a worker of Python that dies does not end the job."""
+
+
 @contextmanager
-def session(java: Java, master: str = MASTER) -> Iterator[SparkSession]:
+def session(
+    java: Java, master: str = MASTER, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Start Spark in this process, and stop it at the end.
 
-    A process can have one session at a time.
+    A process can have one session at a time. One that runs in this process alone is closed to the
+    network; what a cluster's workers must reach is for ``conf`` to say.
 
     Args:
         java: from `cloud_ingest.java.provide`.
-        master: Spark's name of where to run, such as ``local[2]``.
+        master: Spark's name of where to run, such as ``local[2]`` or ``spark://host:7077``.
+        conf: settings of Spark that go before ours.
 
     """
+    is_local = master.startswith("local")
     with tempfile.TemporaryDirectory(
         prefix="hedgerow-spark-", ignore_cleanup_errors=True
     ) as scratch:
         logging = Path(scratch) / "log4j2.properties"
         logging.write_text(_LOGGING)
         settings: dict[str, bool | float | int | str | None] = {
-            "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.extraJavaOptions": (
                 f'-Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}"'
             ),
-            "spark.driver.host": LOOPBACK,
+            # Orders of tasks and what they tell are small; rows never come to the driver.
+            "spark.driver.memory": "512m",
             "spark.local.dir": scratch,
             "spark.sql.catalogImplementation": "in-memory",
             # The rows of a spool have old and odd dates where a device's clock was never set.
@@ -76,10 +87,14 @@ def session(java: Java, master: str = MASTER) -> Iterator[SparkSession]:
             "JAVA_HOME": str(java.home),
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": LOOPBACK,
         }
+        if is_local:
+            settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+            environment["SPARK_LOCAL_IP"] = LOOPBACK
+            master = _LOCAL.sub(rf"local[\1,{TRIES}]", master)
+        settings |= conf or {}
         with _environment(environment):
-            builder = SparkSession.builder.master(master).appName("hedgerow")
+            builder: Any = SparkSession.builder.master(master).appName("hedgerow")
             spark = builder.config(map=settings).getOrCreate()
         try:
             yield spark

@@ -6,21 +6,16 @@ A spool is a folder that the collector appends to:
   batches (`tree_handler.batch`), where positions count the bytes of all segments;
 - ``synced``, one line ``<segment> <bytes>``: how far the spool is on disk for certain.
 
-What this module promises: a reader never passes the mark, all before the mark is whole, and
-what is not whole is an error that names segment and position. Nothing is skipped.
+A reader never passes the mark. What is missing before it is an error that names segment and
+position; what is damaged there is found by who walks the batches (`cloud_ingest.walk`).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from tree_handler import batch
-from tree_handler.batch import Entry, Header
-from tree_handler.errors import BatchError
 
 MARK_NAME = "synced"
 
@@ -28,8 +23,6 @@ _SEGMENT_NAME = re.compile(r"\d{20}\.log")
 _MARK = re.compile(r"(\d{20}\.log) (\d{1,19})\n?")
 _MARK_BYTES_MAX = 64
 _QUOTED = re.compile(r"SpoolError: spool (\S+), byte (\d+): (.+)")
-
-_Read = Callable[[int], bytes]
 
 
 class SpoolError(ValueError):
@@ -95,41 +88,6 @@ class SpoolSegment:
         return int(self.path.stem)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch where it stands.
-
-    Attributes:
-        segment: name of its segment.
-        at: its first byte in the segment.
-        header: its header, CRC checked.
-        frame: its bytes.
-
-    """
-
-    segment: str
-    at: int
-    header: Header
-    frame: bytes
-
-    def entries(self) -> list[Entry]:
-        """Decode its messages.
-
-        Raises:
-            SpoolError: the body is not what an origin makes.
-
-        """
-        try:
-            entries = batch.decode(self.frame, self.header)
-        except BatchError as error:
-            raise SpoolError(self.segment, self.at, f"{self.header}: {error}") from error
-        for entry in entries:
-            if type(entry.topic) is not str or type(entry.payload) is not bytes:
-                what = f"{self.header}: a message of {self.header.count} is no topic and payload"
-                raise SpoolError(self.segment, self.at, what)
-        return entries
-
-
 def read_mark(spool: Path) -> SpoolMark | None:
     """How far the spool may be read now; None while nothing may.
 
@@ -179,30 +137,51 @@ def segments(spool: Path, mark: SpoolMark | None) -> list[SpoolSegment]:
     return [*readable, SpoolSegment(newest, mark.length)]
 
 
-def batches(segment: SpoolSegment) -> Iterator[Batch]:
-    """Walk the batches of a segment's readable part; one batch is in memory at a time.
+@dataclass(frozen=True, slots=True)
+class SpoolRange:
+    """What a trigger reads of one segment.
 
-    Raises:
-        SpoolError: torn or corrupt, or the file is gone.
+    Attributes:
+        spool: the spool's folder.
+        segment: name of the segment.
+        start: its first byte there, where a batch starts.
+        end: behind its last byte, where one ends.
 
     """
-    name, at = segment.path.name, 0
-    try:
-        with segment.path.open("rb") as file:
-            while at < segment.length:
-                found = _next_batch(file.read, name, at, segment.length - at)
-                yield found
-                at += found.header.end
-    except OSError as error:
-        raise SpoolError(name, at, str(error.strerror)) from error
+
+    spool: str
+    segment: str
+    start: int
+    end: int
+
+    @property
+    def position(self) -> int:
+        """Of its end over all segments."""
+        return int(self.segment.partition(".")[0]) + self.end
 
 
-def _next_batch(read: _Read, name: str, at: int, left: int) -> Batch:
-    try:
-        frame = read(min(batch.FRAME.size, left))
-        length = batch.frame_length(frame)
-        if length is not None:
-            frame += read(min(length, left) - len(frame))
-        return Batch(name, at, batch.check(frame), frame)
-    except BatchError as error:
-        raise SpoolError(name, at, str(error)) from error
+def ranges(spool: Path, readable: list[SpoolSegment], start: int, end: int) -> list[SpoolRange]:
+    """What stands between two positions over all segments; what was trimmed is left out.
+
+    Args:
+        spool: its folder.
+        readable: its segments.
+        start: where to begin.
+        end: where to end.
+
+    """
+    return [
+        SpoolRange(
+            str(spool),
+            segment.path.name,
+            max(0, start - segment.start),
+            min(segment.length, end - segment.start),
+        )
+        for segment in readable
+        if start < segment.start + segment.length and end > segment.start
+    ]
+
+
+def position_of(mark: SpoolMark | None) -> int:
+    """How far the spool may be read, over all segments."""
+    return 0 if mark is None else int(mark.segment.partition(".")[0]) + mark.length

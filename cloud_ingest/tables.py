@@ -1,138 +1,112 @@
-"""Schemas, each declared once, and the steps from the spool's messages to the telemetry table.
+"""Schemas of the tables that the job writes, each declared once.
 
-Each step takes a DataFrame and returns one; none knows of a session, so each is tested on a few
-rows. `cloud_ingest.fleet` goes on from here.
+New columns stand at the end and may be null: tables of before and after are one table.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-_KINDS = [
-    StructField("value_text", StringType()),
-    StructField("value_bool", BooleanType()),
-    StructField("value_bytes", BinaryType()),
-]
+import pyarrow as pa
 
-SEVERAL = ArrayType(
-    StructType(
+TIME: Final = pa.timestamp("us", tz="UTC")
+
+SEVERAL: Final = pa.list_(
+    pa.struct(
         [
-            StructField("sensor", StringType()),
-            StructField("unit", StringType()),
-            StructField("value", DoubleType()),
-            StructField("device_time", TimestampType()),
-            *_KINDS,
+            ("sensor", pa.string()),
+            ("unit", pa.string()),
+            ("value", pa.float64()),
+            ("device_time", TIME),
+            ("value_text", pa.string()),
+            ("value_bool", pa.bool_()),
+            ("value_bytes", pa.binary()),
         ]
     )
 )
 """All that a message with several measurements holds, in its order."""
 
-MESSAGES = StructType(
+PARTITIONS: Final = ("day", "domain")
+"""Of telemetry: values of these stand in the log of the table, not in its files."""
+
+TELEMETRY: Final = pa.schema(
     [
-        StructField("origin", StringType()),
-        StructField("boot_epoch", LongType()),
-        StructField("logged", BooleanType()),
-        StructField("control", BooleanType()),
-        StructField("sequence", LongType()),
-        StructField("qos", ByteType()),
-        StructField("retain", BooleanType()),
-        StructField("topic", StringType()),
-        StructField("origin_time", TimestampType()),
-        StructField("payload", BinaryType()),
-        StructField("passed", LongType()),
-        StructField("sensor", StringType()),
-        StructField("unit", StringType()),
-        StructField("value", DoubleType()),
-        StructField("device_time", TimestampType()),
-        StructField("device_number", LongType()),
-        StructField("measurements", SEVERAL),
-        StructField("record_error", StringType()),
-        *_KINDS,
-        StructField("quality", StringType()),
-        StructField("tags", MapType(StringType(), StringType())),
-        StructField("more", StringType()),
+        ("origin", pa.string()),
+        ("boot_epoch", pa.int64()),
+        ("logged", pa.bool_()),
+        ("sequence", pa.int64()),
+        ("qos", pa.int8()),
+        ("retain", pa.bool_()),
+        ("topic", pa.string()),
+        ("origin_time", TIME),
+        ("payload", pa.binary()),
+        ("sensor", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("device_time", TIME),
+        ("device_number", pa.int64()),
+        ("measurements", SEVERAL),
+        ("record_error", pa.string()),
+        ("value_text", pa.string()),
+        ("value_bool", pa.bool_()),
+        ("value_bytes", pa.binary()),
+        ("quality", pa.string()),
+        ("tags", pa.map_(pa.string(), pa.string())),
+        ("more", pa.string()),
+        ("collected_time", TIME),
+        ("day", pa.date32()),
+        ("domain", pa.string()),
+        ("group", pa.string()),
     ]
 )
-"""A message as it stands in the spool: its stamp, its packet, and what it measured if it says so.
+"""Each message of a client once, if its payload can be read.
 
-``sensor`` to ``measurements`` are null in messages between gateways (``control``) and where
-``record_error`` says why the payload holds no reading; all also where the payload does not say
-(`cloud_ingest.measurements`). A value is in the column of its kind: a number in ``value``, a
-boolean there too, as 1 or 0. ``sensor`` to ``device_time`` are of the first measurement;
-``measurements`` holds all of a message that has several. ``more`` is JSON: what later versions of
-the record say. The columns behind ``record_error`` are those of version 2: new ones stand at the
-end, so that tables of before and after are read together. ``origin_time`` is when the origin
-accepted the message, null if its clock was beyond the year 9999. ``passed`` is null in messages; in
-a row that is none it says of how many numbers, from ``sequence`` on, the messages stay at their
-origin.
+Its stamp is ``origin``, ``boot_epoch``, ``logged``, ``sequence``. ``sensor`` to ``more`` are null
+where the payload does not say (`cloud_ingest.measurements`). A value is in the column of its kind:
+a number in ``value``, a boolean there too, as 1 or 0. ``sensor`` to ``device_time`` are of the
+first measurement; ``measurements`` holds all of a message that has several. ``record_error`` is
+always null since what can't be read goes to `QUARANTINE`. ``more`` is JSON: what later versions of
+the record say. ``origin_time`` is when the origin accepted the message, null if its clock was
+beyond the year 9999; ``collected_time`` when the collector had it on disk.
 """
 
-STAMP = ("origin", "boot_epoch", "control", "logged", "sequence")
-"""What makes a message this one and no other: each origin numbers four kinds apart."""
+FILE_COLUMNS: Final = pa.schema([field for field in TELEMETRY if field.name not in PARTITIONS])
+"""What stands in a file of telemetry."""
 
-TELEMETRY = StructType([field for field in MESSAGES if field.name not in ("control", "passed")])
-"""The telemetry table: each message of a client once."""
-
-FLEET = StructType(
+QUARANTINE: Final = pa.schema(
     [
-        StructField("gateway", StringType()),
-        StructField("domain", StringType()),
-        StructField("group", StringType()),
-        StructField("boot_epochs", ArrayType(LongType())),
-        StructField("messages", LongType()),
-        StructField("logged", LongType()),
-        StructField("control", LongType()),
-        StructField("undecodable", LongType()),
-        StructField("duplicates", LongType()),
-        StructField("gaps", LongType()),
-        StructField("kept_local", LongType()),
-        StructField("first_seen", TimestampType()),
-        StructField("last_seen", TimestampType()),
-        StructField("accept_latency_mean_ms", DoubleType()),
-        StructField("accept_latency_max_ms", DoubleType()),
-        StructField("member_error", StringType()),
+        ("found_time", TIME),
+        ("reason", pa.string()),
+        ("origin", pa.string()),
+        ("boot_epoch", pa.int64()),
+        ("logged", pa.bool_()),
+        ("sequence", pa.int64()),
+        ("topic", pa.string()),
+        ("origin_time", TIME),
+        ("collected_time", TIME),
+        ("spool", pa.string()),
+        ("segment", pa.string()),
+        ("position", pa.int64()),
+        ("bytes", pa.binary()),
     ]
 )
-"""The fleet table: a row a gateway. See `cloud_ingest.fleet.Gateway` for each column."""
+"""What can't be read and why: a message whose payload holds no reading, or damaged bytes of a
+spool, which have no stamp. ``position`` is of the batch, or the bytes, in the segment."""
+
+YEAR_2020_US: Final = 1_577_836_800_000_000
+AHEAD_US: Final = 2 * 86_400 * 1_000_000
+_DAY_ONE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def without_duplicates(messages: DataFrame) -> DataFrame:
-    """Each message once, with ``copies``, how often the spool holds it.
-
-    Copies of a message are alike: a batch's bytes are never rewritten on their way.
-
-    Args:
-        messages: `MESSAGES`, control messages included.
-
-    """
-    stamp = (*STAMP, "passed")
-    kept = [name for name in messages.columns if name not in stamp]
-    return (
-        messages.groupBy(*stamp)
-        .agg(F.first(F.struct(*kept)).alias("kept"), F.count("*").alias("copies"))
-        .select(*(f"kept.{name}" if name in kept else name for name in MESSAGES.names), "copies")
-    )
-
-
-def telemetry(unique: DataFrame) -> DataFrame:
-    """The messages of clients, as `TELEMETRY`.
+def day_of(origin_us: int | None, collected_us: int) -> str:
+    """The day of a message, as ``2026-11-23``: of its origin's clock, unless that is absurd.
 
     Args:
-        unique: what `without_duplicates` returns.
+        origin_us: when its origin accepted it, microseconds since 1970.
+        collected_us: when the collector had it.
 
     """
-    return unique.where(~F.col("control") & F.col("passed").isNull()).select(*TELEMETRY.names)
+    is_sound = origin_us is not None and YEAR_2020_US <= origin_us <= collected_us + AHEAD_US
+    micros = origin_us if is_sound and origin_us is not None else collected_us
+    return (_DAY_ONE + timedelta(microseconds=micros)).date().isoformat()

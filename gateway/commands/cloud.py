@@ -13,7 +13,7 @@ from typing import Any
 from cloud_ingest import arguments
 from gateway.commands.errors import FailedError
 
-EXTRA = ("pyspark", "pyarrow", "numpy", "pandas")
+EXTRA = ("pyspark", "pyarrow", "deltalake")
 """Packages that only the extra `cloud` installs."""
 
 
@@ -34,10 +34,10 @@ def add(commands: Any) -> None:
     collector.set_defaults(command=lambda options: _run("cloud_ingest.collector", options))
     ingest = commands.add_parser(
         "ingest",
-        help="read a collector's spool into tables",
-        description="Read a collector's spool with Spark and write the tables `telemetry` and "
-        "`fleet`. Needs the extra `cloud` (pip install 'hedgerow[cloud]'), and exits with 3 where "
-        "there is no Java.",
+        help="read collectors' spools into tables",
+        description="Read collectors' spools with Spark into the Delta tables `telemetry` and "
+        "`quarantine`, each message once. Needs the extra `cloud` (pip install 'hedgerow[cloud]'), "
+        "and exits with 3 where there is no Java.",
     )
     arguments.add_ingest(ingest)
     ingest.set_defaults(command=lambda options: _run("cloud_ingest.job", options))

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import deltalake
 import pytest
 
 from cloud_ingest import job
+from cloud_ingest.delta import IngestTable
+from cloud_ingest.store import TableStore
+from cloud_ingest.tables import PARTITIONS, TELEMETRY
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +40,9 @@ def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[s
         ({"--tables": "file"}, "--tables: not a folder"),
         ({"--json": "missing/fleet.json"}, "--json: not a file"),
         ({"--json": "."}, "--json: not a file"),
-        ({"--master": "yarn"}, "--master: not local"),
+        ({"--name": "a b"}, "--name: not up to 60 letters"),
+        ({"--conf": "spark.x"}, "--conf: not KEY=VALUE: spark.x"),
+        ({"--storage": "SECRET"}, "--storage: not KEY=VALUE: SECRET"),
     ],
 )
 def test_a_bad_argument_is_named_in_one_line(
@@ -51,6 +56,21 @@ def test_a_bad_argument_is_named_in_one_line(
     (tmp_path / "file").touch()
     arguments = {"--spool": ".", "--tables": "tables", **changed}
     assert named in bad([word for pair in arguments.items() for word in pair], capsys)
+
+
+def test_without_a_spool_or_something_to_look_after_there_is_nothing_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "--spool: missing" in bad(["--tables", "tables"], capsys)
+
+
+def test_tables_are_looked_after_without_a_spool_and_without_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEDGEROW_JAVA", "no such choice")
+    store = TableStore(str(tmp_path / "tables"))
+    IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
+    assert job.main(["--tables", store.uri, "--compact", "--keep-days", "3"]) == 0
 
 
 def test_a_machine_without_java_is_told_what_to_install(
@@ -96,5 +116,4 @@ def test_the_command_runs_on_the_java_of_the_wheel(spool: Any, tmp_path: Path) -
     shown = json.loads(result.read_text())
     assert shown["totals"] == {"messages": 20, "duplicates": 20, "gaps": 0, "undecodable": 0}
     assert shown["gateways"][0]["first_seen"] == "2025-10-09T08:53:20+00:00"
-    fleet = pq.read_table(target / "current" / "fleet").to_pylist()
-    assert fleet[0]["first_seen"].isoformat() == shown["gateways"][0]["first_seen"]
+    assert deltalake.DeltaTable(target / "telemetry").count() == 20

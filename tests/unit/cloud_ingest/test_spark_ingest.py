@@ -1,29 +1,39 @@
-"""The spool through a real Spark session to the tables, as any reader of Parquet finds them."""
+"""The spool through a real Spark session to the tables, as any reader of Delta finds them."""
 
 from __future__ import annotations
 
 import json
-import random
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import msgpack
-import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from authority import Authority
 from pyspark.sql import SparkSession
 
-from cloud_ingest import fleet, job, source, tables
-from cloud_ingest.fleet import FleetRow
+from cloud_ingest import after_commit, job, report, upkeep
+from cloud_ingest.facts import BatchFacts
+from cloud_ingest.ingest import Ingest, IngestSettings
 from cloud_ingest.record import Record
-from cloud_ingest.spool import SpoolError, read_mark
+from cloud_ingest.report import FleetRow
+from cloud_ingest.spool import SpoolError
+from cloud_ingest.store import TableStore
+from cloud_ingest.tables import PARTITIONS, QUARANTINE, TELEMETRY
+from cloud_ingest.upkeep import UpkeepSettings
+from gateway.signing.own import OwnKey
+from gateway.signing.ring import CertificateRing
+from gateway.signing.trust import Trust
 from tree_handler import batch
-from tree_handler.batch import Flags
-from tree_handler.intervals import Intervals
+from tree_handler.batch import Entry, Flags
+from tree_handler.seal import Seals
 
 pytestmark = pytest.mark.slow
 
 CONTROL = Flags.LOGGED | Flags.CONTROL
+STAMP = ("origin", "boot_epoch", "logged", "sequence")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,14 +41,26 @@ def _started(spark: SparkSession) -> None:
     """Start Spark outside of the first test's time limit."""
 
 
-def ingest(spark: SparkSession, spool: Any, target: Path) -> dict[str, FleetRow]:
-    found = job.run(spark, spool.folder, read_mark(spool.folder), target)
-    return {gateway.gateway: gateway for gateway in found}
+def ingest(
+    spark: SparkSession, spools: Any, target: Path, checkpoint: str = "c", **settings: Any
+) -> dict[str, FleetRow]:
+    """Read what is there and end."""
+    max_bytes = settings.pop("max_bytes", 256 << 20)
+    taking = Ingest(IngestSettings(TableStore(str(target)), **settings))
+    folders = [spool.folder for spool in (spools if isinstance(spools, list) else [spools])]
+    place = str(target.parent / checkpoint)
+    job.ended(job.start(spark, taking, folders, place, max_bytes=max_bytes))
+    return {row.gateway: row for row in report.fleet_of(taking.ledger)}
 
 
 def table(target: Path, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(target / "current" / name).to_pylist()
+    dataset = deltalake.DeltaTable(target / name).to_pyarrow_dataset()
+    rows: list[dict[str, Any]] = dataset.to_table().to_pylist()
     return rows
+
+
+def stamps(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row[name] for name in STAMP) for row in rows)
 
 
 def member(spool: Any, origin: str, epoch: int, number: int, group: str) -> None:
@@ -50,6 +72,7 @@ def member(spool: Any, origin: str, epoch: int, number: int, group: str) -> None
 def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
+    target = tmp_path / "tables"
     member(spool, "gw-a", 1, 1, "south")
     member(spool, "gw-a", 1, 5, "south")  # a gap among its records, which are no telemetry
     spool.readings("gw-a", 1, 1, 9)
@@ -60,47 +83,35 @@ def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
     spool.readings("gw-a", 2, 1)
     spool.readings("gw-a", 2, 4, 2)  # 2 and 3 are missing
     spool.payloads("gw-b", 1, 1, [b"\xc1", b"", b"open"])  # no readings, but no gaps either
+    spool.append(batch.passed(("gw-b", 1), 4, 9)[0])
     spool.sync()
     spool.readings("gw-a", 2, 6, 50)  # not safe yet
     spool.append(b"torn")
 
-    found = ingest(spark, spool, tmp_path / "tables")
+    found = ingest(spark, spool, target, max_bytes=1)  # a segment a trigger
     a, b = found["gw-a"], found["gw-b"]
     assert a.boot_epochs == [1, 2]
     assert (a.messages, a.logged, a.control) == (16, 12, 3)
     assert (a.duplicates, a.gaps, a.undecodable) == (3, 2, 0)
     assert (a.domain, a.group) == ("campus", "north")
     assert a.accept_latency_mean_ms == pytest.approx(250.0)
-    assert (b.messages, b.gaps, b.undecodable, b.domain) == (3, 0, 3, None)
+    assert (b.messages, b.gaps, b.undecodable, b.kept_local, b.domain) == (3, 0, 3, 6, None)
 
-    telemetry = table(tmp_path / "tables", "telemetry")
-    names = [name for name in tables.STAMP if name in tables.TELEMETRY.names]
-    stamps = {tuple(row[name] for name in names) for row in telemetry}
-    assert len(telemetry) == len(stamps) == 19
-    assert {row["payload"] for row in telemetry if row["origin"] == "gw-b"} == {
-        b"\xc1",
-        b"",
-        b"open",
-    }
+    telemetry = table(target, "telemetry")
+    assert set(stamps(telemetry).values()) == {1}
+    assert len(telemetry) == 16
     assert not any(row["topic"].startswith("$") for row in telemetry)
-    rows = {row["gateway"]: row for row in table(tmp_path / "tables", "fleet")}
-    assert rows["gw-a"]["gaps"] == 2
-    assert rows["gw-a"]["last_seen"] == a.last_seen
-
-
-def test_what_a_gateway_keeps_to_itself_is_no_gap_and_what_was_given_up_is(
-    spark: SparkSession, spool: Any, tmp_path: Path
-) -> None:
-    spool.readings("gw-a", 1, 1, 2)
-    for first, last in ((3, 6), (5, 9), (3, 6), (5, 6), (15, 20)):
-        spool.append(batch.passed(("gw-a", 1), first, last)[0])
-    lost = Flags.PASSED | Flags.LOST | Flags.LOCAL
-    spool.append(batch.passed(("gw-a", 1), 10, 12, lost)[0])
-    spool.readings("gw-a", 1, 13, 2)
-    spool.sync()
-    a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
-    assert (a.messages, a.logged, a.gaps, a.kept_local, a.duplicates) == (4, 4, 3, 13, 0)
-    assert len(table(tmp_path / "tables", "telemetry")) == 4
+    assert {row["domain"] for row in telemetry} == {"campus"}
+    assert {(row["boot_epoch"], row["group"]) for row in telemetry} == {(1, "south"), (2, "north")}
+    aside = table(target, "quarantine")
+    assert {row["bytes"]: row["reason"][:7] for row in aside} == {
+        b"\xc1": "neither",
+        b"": "empty",
+        b"open": "neither",
+    }
+    assert {row["segment"] for row in aside} == {spool.segment.name}
+    mark = (spool.folder / "committed.ingest").read_text()
+    assert mark == (spool.folder / "synced").read_text()
 
 
 def test_json_senml_and_plain_numbers_are_readings_in_the_table(
@@ -115,8 +126,8 @@ def test_json_senml_and_plain_numbers_are_readings_in_the_table(
     a = ingest(spark, spool, tmp_path / "tables")["gw-a"]
     assert (a.messages, a.duplicates, a.undecodable) == (5, 5, 1)
     rows = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
-    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None, None]
-    last = rows[4]
+    assert [row["value"] for row in rows] == [21.5, 3.0, 230.0, None]
+    last = rows[3]
     assert (last["value_text"], last["quality"], last["tags"]) == (
         *("ajar", "uncertain"),
         [("floor", "1")],
@@ -124,87 +135,151 @@ def test_json_senml_and_plain_numbers_are_readings_in_the_table(
     assert json.loads(last["more"]) == {"r": 3, "x": 1}
     assert [(row["sensor"], row["unit"]) for row in rows[1:3]] == [(None, None), ("m/u", "V")]
     assert [each["sensor"] for each in rows[2]["measurements"]] == ["m/u", "m/i"]
-    assert rows[3]["record_error"].startswith("neither a number nor JSON")
 
 
-def test_plain_pyarrow_reads_the_tables_with_their_types(
+def test_readers_of_arrow_find_the_columns_with_their_types_and_partitions(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
+    day_us = 86_400_000_000
     spool.readings("gw-a", 1, 1)
+    spool.readings("gw-a", 1, 2, origin_time_us=1_760_000_000_000_000 - 40 * day_us)  # late
+    spool.readings("gw-a", 1, 3, origin_time_us=5)  # its clock was never set
     spool.sync()
     ingest(spark, spool, tmp_path / "tables")
-    schema = pq.read_table(tmp_path / "tables" / "current" / "telemetry").schema
-    assert schema.names == tables.TELEMETRY.names
+    found = deltalake.DeltaTable(tmp_path / "tables" / "telemetry")
+    schema = found.to_pyarrow_dataset().schema
+    assert schema.names == TELEMETRY.names
     assert str(schema.field("origin_time").type) == "timestamp[us, tz=UTC]"
-    (row,) = table(tmp_path / "tables", "telemetry")
-    assert (row["sensor"], row["unit"], row["value"]) == ("host/load1", "/", 1.5)
-    assert (row["device_number"], row["sequence"], row["qos"]) == (1, 1, 1)
-    assert (row["origin_time"] - row["device_time"]).total_seconds() == 0.25
-    fleet_schema = pq.read_table(tmp_path / "tables" / "current" / "fleet").schema
-    assert fleet_schema.names == tables.FLEET.names
+    assert found.metadata().partition_columns == list(PARTITIONS)
+    rows = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
+    days = [row["day"].isoformat() for row in rows]
+    assert days == ["2025-10-09", "2025-08-30", rows[2]["collected_time"].date().isoformat()]
+    assert (rows[0]["sensor"], rows[0]["unit"], rows[0]["value"]) == ("host/load1", "/", 1.5)
+    assert (rows[0]["origin_time"] - rows[0]["device_time"]).total_seconds() == 0.25
+    names = deltalake.DeltaTable(tmp_path / "tables" / "quarantine").to_pyarrow_dataset().schema
+    assert names.names == QUARANTINE.names
 
 
-def test_an_empty_spool_makes_empty_tables_that_can_be_read(
+def test_a_run_reads_what_is_new_and_one_without_news_changes_nothing(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
-    assert ingest(spark, spool, tmp_path / "tables") == {}
-    assert table(tmp_path / "tables", "telemetry") == []
-    assert table(tmp_path / "tables", "fleet") == []
-
-
-def test_a_second_run_over_a_grown_spool_replaces_the_tables_in_one_step(
-    spark: SparkSession, spool: Any, tmp_path: Path
-) -> None:
+    target = tmp_path / "tables"
+    assert ingest(spark, spool, target) == {}
+    assert table(target, "telemetry") == []
     spool.readings("gw-a", 1, 1, 5)
     spool.sync()
-    ingest(spark, spool, tmp_path / "tables")
+    ingest(spark, spool, target)
     spool.readings("gw-a", 1, 6, 5)
     spool.sync()
-    assert ingest(spark, spool, tmp_path / "tables")["gw-a"].messages == 10
-    assert len(table(tmp_path / "tables", "telemetry")) == 10
-    before = pq.read_table(tmp_path / "tables" / "v00000001" / "telemetry")
-    assert before.num_rows == 5
+    assert ingest(spark, spool, target)["gw-a"].messages == 10
+    version = deltalake.DeltaTable(target / "telemetry").version()
+    assert ingest(spark, spool, target)["gw-a"].messages == 10
+    assert deltalake.DeltaTable(target / "telemetry").version() == version
+    assert len(table(target, "telemetry")) == 10
 
 
-def test_a_corrupt_frame_stops_the_job_names_its_place_and_leaves_the_tables(
+def test_records_that_came_over_two_collectors_are_one_row_each(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
-    spool.readings("gw-a", 1, 1, 5)
+    other = type(spool)(tmp_path / "other")
+    for number in range(1, 40, 3):
+        spool.readings("gw-a", 1, number, 3)
+        other.readings("gw-a", 1, number, 2)
+    other.readings("gw-a", 1, 40, 5)
+    for each in (spool, other):
+        each.sync()
+    found = ingest(spark, [spool, other], tmp_path / "tables")["gw-a"]
+    assert (found.messages, found.gaps, found.duplicates) == (44, 0, 26)
+    rows = stamps(table(tmp_path / "tables", "telemetry"))
+    assert (len(rows), set(rows.values())) == (44, {1})
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "ledger", "both", "all but the rows"])
+def test_what_the_job_remembers_may_be_deleted_and_nothing_is_doubled(
+    spark: SparkSession, spool: Any, tmp_path: Path, lost: str
+) -> None:
+    target = tmp_path / "tables"
+    spool.readings("gw-a", 1, 1, 30)
+    spool.payloads("gw-a", 1, 31, [b"no reading"] * 3)
+    spool.append(b"damaged")
     spool.sync()
-    ingest(spark, spool, tmp_path / "tables")
+    ingest(spark, spool, target)
+    if lost != "ledger":
+        shutil.rmtree(tmp_path / "c")
+    if lost != "checkpoint":
+        shutil.rmtree(target / "_ledger", ignore_errors=True)
+    if lost == "all but the rows":
+        for name in ("telemetry", "quarantine"):
+            deltalake.DeltaTable(target / name).create_checkpoint()
+            (target / name / "_delta_log" / f"{0:020d}.json").unlink()
+    spool.length -= len(b"damaged")
+    spool.segment.write_bytes(spool.segment.read_bytes()[: spool.length])
+    spool.append(b"damaged")
+    spool.readings("gw-a", 1, 34, 10)
+    spool.sync()
+    found = ingest(spark, spool, target)["gw-a"]
+    assert found.messages == 43
+    rows = stamps(table(target, "telemetry"))
+    assert (len(rows), set(rows.values())) == (40, {1})
+    messages = [row for row in table(target, "quarantine") if row["origin"] is not None]
+    assert len(messages) == 3
+
+
+def test_damaged_bytes_go_to_quarantine_a_copy_elsewhere_counts_and_the_job_goes_on(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    target = tmp_path / "tables"
+    spool.readings("gw-a", 1, 1, 5)
     at = spool.readings("gw-a", 1, 6, 5)
+    end = spool.readings("gw-a", 1, 11, 5)
+    body: list[Any] = [Entry(5, b"1")]  # type: ignore[arg-type]  # the fault
+    wrong = batch.encode("gw-a", 1, 16, body, flags=Flags.LOGGED, origin_time_us=0)
+    wrong_at = spool.append(wrong)
+    spool.readings("gw-a", 1, 16, 1)  # as it came over another link
+    spool.readings("gw-a", 1, 8, 1)
     spool.sync()
     data = bytearray(spool.segment.read_bytes())
     data[at + 20] ^= 1
     spool.segment.write_bytes(data)
-    with pytest.raises(SpoolError) as raised:
-        ingest(spark, spool, tmp_path / "tables")
-    assert (raised.value.file, raised.value.at) == (spool.segment.name, at)
-    assert len(table(tmp_path / "tables", "telemetry")) == 5
+    found = ingest(spark, spool, target)["gw-a"]
+    assert (found.messages, found.gaps) == (12, 4)
+    rows = {row["sequence"] for row in table(target, "telemetry")}
+    assert rows == {*range(1, 6), 8, *range(11, 17)}
+    aside = sorted(table(target, "quarantine"), key=lambda row: row["position"])
+    assert [row["position"] for row in aside] == [at, wrong_at]
+    assert [row["bytes"] for row in aside] == [bytes(data[at:end]), wrong]
+    assert "CRC" in aside[0]["reason"]
+    assert "wrong type" in aside[1]["reason"]
 
 
-def test_a_missing_segment_found_while_planning_is_named_as_well(
+def test_a_batch_that_is_not_its_origins_goes_to_quarantine(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    a, b = (authority.issue(name, is_gateway=True) for name in ("gw-a", "gw-b"))
+    for number, issued in ((1, a), (2, b), (3, a)):
+        signer = OwnKey.read(issued.certificate, issued.key).signer
+        seal = Seals(signer, CertificateRing(Trust([]), 0.0), "t").seal
+        rows = [Entry("t", b"1", 1).row()]
+        spool.append(
+            batch.make("gw-a", 1, number, rows, flags=Flags.LOGGED, origin_time_us=0, seal=seal)[0]
+        )
+    spool.sync()
+    certificates = msgpack.packb([[a.der], [b.der]])
+    ingest(spark, spool, tmp_path / "tables", certificates=certificates, tree="t")
+    assert {row["sequence"] for row in table(tmp_path / "tables", "telemetry")} == {1, 3}
+    (aside,) = table(tmp_path / "tables", "quarantine")
+    assert "signature" in aside["reason"]
+
+
+def test_a_spool_with_a_hole_ends_the_job_with_its_place(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
     spool.readings("gw-a", 1, 1)
     spool.sync()
-    mark = read_mark(spool.folder)
     spool.segment.unlink()
     with pytest.raises(SpoolError, match="is missing"):
-        job.run(spark, spool.folder, mark, tmp_path / "tables")
-
-
-def test_a_pinned_mark_shows_the_same_messages_while_the_collector_writes_on(
-    spark: SparkSession, spool: Any
-) -> None:
-    spool.readings("gw-a", 1, 1, 5)
-    spool.sync()
-    mark = read_mark(spool.folder)
-    assert source.messages(spark, spool.folder, mark).count() == 5
-    spool.readings("gw-a", 1, 6, 5)
-    spool.sync()
-    assert source.messages(spark, spool.folder, mark).count() == 5
-    assert spark.read.format(source.FORMAT).load(str(spool.folder)).count() == 10
+        ingest(spark, spool, tmp_path / "tables")
 
 
 def test_a_session_is_closed_to_the_network_and_in_utc(spark: SparkSession) -> None:
@@ -214,34 +289,93 @@ def test_a_session_is_closed_to_the_network_and_in_utc(spark: SparkSession) -> N
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_gaps_are_what_interval_sets_say_for_any_order_and_loss(
-    spark: SparkSession, spool: Any
+def test_a_forgotten_gateway_stays_forgotten_and_goes_on(
+    spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:
-    """Random batches of three boots, shuffled, some lost, some twice: the same gaps both ways."""
-    choice = random.Random(20)
-    batches = [
-        (epoch, first, choice.randint(1, 4)) for epoch in (1, 2, 3) for first in range(1, 80, 4)
-    ]
-    kept = [b for b in batches if choice.random() < 0.8]
-    kept += choice.sample(kept, 5)
-    choice.shuffle(kept)
-    seen: dict[int, Intervals] = {}
-    for epoch, first, count in kept:
-        spool.readings("gw-a", epoch, first, count)
-        seen.setdefault(epoch, Intervals()).add(first, first + count - 1)
+    target = tmp_path / "tables"
+    spool.readings("gw-a", 1, 1, 5)
+    spool.readings("gw-b", 1, 1, 5)
+    spool.payloads("gw-a", 1, 6, [b"private"])
     spool.sync()
-    unique = tables.without_duplicates(
-        source.messages(spark, spool.folder, read_mark(spool.folder))
-    )
-    found = {row["boot_epoch"]: row["missing"] for row in fleet.sequences(unique).collect()}
-    assert found == {epoch: numbers.last - numbers.count() for epoch, numbers in seen.items()}
-    total = sum(numbers.count() for numbers in seen.values())
-    assert unique.count() == total
+    ingest(spark, spool, target)
+    assert upkeep.forget(TableStore(str(target)), "gw-a") == 6
+    shutil.rmtree(tmp_path / "c")
+    spool.readings("gw-a", 1, 7, 1)
+    spool.sync()
+    ingest(spark, spool, target)
+    rows = {(row["origin"], row["sequence"]) for row in table(target, "telemetry")}
+    assert rows == {("gw-a", 7), *(("gw-b", number) for number in range(1, 6))}
+    assert table(target, "quarantine") == []
+    files = [path for path in target.rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert not any(b"private" in path.read_bytes() for path in files)
 
 
-def test_an_error_that_is_not_the_spools_is_not_taken_for_one(
+def test_readers_in_mid_query_see_their_version_while_small_files_are_joined(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    target = tmp_path / "tables"
+    for number in range(1, 6):
+        spool.readings("gw-a", 1, number)
+        spool.sync()
+        ingest(spark, spool, target)
+    store = TableStore(str(target))
+    reading = deltalake.DeltaTable(target / "telemetry").to_pyarrow_dataset().to_batches()
+    seen = next(reading).num_rows
+    assert upkeep.compact(store) == 5
+    upkeep.clean(store, UpkeepSettings())
+    assert seen + sum(part.num_rows for part in reading) == 5
+    assert len(deltalake.DeltaTable(target / "telemetry").file_uris()) == 1
+    spool.readings("gw-a", 1, 6)
+    spool.sync()
+    assert ingest(spark, spool, target)["gw-a"].messages == 6
+    assert len(table(target, "telemetry")) == 6
+    upkeep.clean(store, UpkeepSettings(keep_days=1))
+    assert table(target, "telemetry") == []  # of October 2025
+    assert ingest(spark, spool, target, checkpoint="another")["gw-a"].messages == 6
+    assert table(target, "telemetry") == []  # its numbers are kept
+
+
+def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     spark: SparkSession, spool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "sequences", lambda unique: unique.select("no_such_column"))
-    with pytest.raises(PySparkException, match="no_such_column"):
-        job.run(spark, spool.folder, read_mark(spool.folder), tmp_path / "tables")
+    told: list[BatchFacts] = []
+
+    class Follower:
+        dies = True
+
+        def after(self, facts: BatchFacts) -> None:
+            if self.dies:
+                raise RuntimeError("the job dies here")
+            told.append(facts)
+
+    follower = Follower()
+    monkeypatch.setattr(
+        after_commit,
+        "teller",
+        lambda tables, query: after_commit.FactsTeller(tables, query, follower),
+    )
+    member(spool, "gw-a", 1, 1, "south")
+    spool.readings("gw-a", 1, 1, 4)
+    spool.readings("gw-a", 1, 4, 2)
+    spool.payloads("gw-a", 1, 6, [b"\xc1"])
+    spool.payloads("gw-a", 1, 7, [b"\x80"], topic="campus/south/gw-a/$status")
+    spool.sync()
+    with pytest.raises(Exception, match="the job dies here"):
+        ingest(spark, spool, tmp_path / "tables")
+    follower.dies = False
+    ingest(spark, spool, tmp_path / "tables")
+    (facts,) = told
+    assert [(one.kind, one.sequence) for one in facts.statements] == [("member", 1), ("status", 7)]
+    client = next(one for one in facts.numbers if not one.control)
+    assert client.seen == ((1, 7),)
+    (activity,) = facts.activity
+    assert (activity.messages, activity.undecodable, activity.duplicates) == (7, 1, 1)
+    (sensor,) = facts.sensors
+    assert (sensor.count, sensor.low, sensor.high, sensor.changes) == (5, 1.5, 5.5, 4)
+    counts = {one.stage: sum(one.counts.values()) for one in facts.delays}
+    assert counts == dict.fromkeys(("origin-collector", "collector-table", "origin-table"), 7) | {
+        "device-origin": 5
+    }
+    (bucket,) = next(one for one in facts.delays if one.stage == "device-origin").counts
+    assert 2 ** (bucket / 4) <= 250 < 2 ** ((bucket + 1) / 4)
+    assert len(table(tmp_path / "tables", "telemetry")) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from cloud_ingest.columns import arrow_batches, rows_of
-from cloud_ingest.record import Record
-from cloud_ingest.spool import Batch, SpoolError
-from cloud_ingest.tables import MESSAGES
+from cloud_ingest.columns import TelemetryColumns
+from cloud_ingest.plan import YEAR_9999_US
+from cloud_ingest.record import Record, RecordError
+from cloud_ingest.tables import FILE_COLUMNS
 from gateway.sensors.mqtt_form import FORMATS, MqttForm
-from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 
-SCHEMA = to_arrow_schema(MESSAGES, timezone="UTC")
+SCHEMA = FILE_COLUMNS
 TIME_US = 1_760_000_000_123_456
 NO_KINDS: dict[str, Any] = {"value_text": None, "value_bool": None, "value_bytes": None}
+
+
+@dataclass
+class Batch:
+    entries: list[Entry]
+    first: int
+    logged: bool
+    origin_time_us: int
 
 
 def as_batch(
@@ -38,12 +45,39 @@ def as_batch(
     flags: int = Flags.LOGGED,
     origin_time_us: int = TIME_US,
 ) -> Batch:
-    frame = batch.encode("gw-a", 7, first, entries, flags=flags, origin_time_us=origin_time_us)
-    return Batch("segment", 0, batch.check(frame), frame)
+    return Batch(entries, first, bool(flags & Flags.LOGGED), origin_time_us)
+
+
+def table(batches: Iterable[Batch], columns: TelemetryColumns | None = None) -> pa.Table:
+    columns = columns or TelemetryColumns()
+    for each in batches:
+        in_range = each.origin_time_us <= YEAR_9999_US
+        columns.batch(
+            origin="gw-a",
+            boot_epoch=7,
+            logged=each.logged,
+            origin_time=each.origin_time_us if in_range else None,
+            collected_time=TIME_US + 5,
+            group="north",
+        )
+        for sequence, entry in enumerate(each.entries, each.first):
+            _, flags, payload = entry.row()[:3]
+            columns.add(sequence, entry.topic, flags, payload)
+    return columns.table()
 
 
 def rows(batches: Iterable[Batch]) -> list[dict[str, Any]]:
-    return pa.Table.from_batches(arrow_batches(batches, SCHEMA), SCHEMA).to_pylist()
+    found: list[dict[str, Any]] = table(batches).to_pylist()
+    return found
+
+
+def refused(payload: bytes) -> str:
+    """Why a payload holds no reading; a row that stands before it stays as it is."""
+    columns = TelemetryColumns()
+    with pytest.raises(RecordError) as raised:
+        table([as_batch([Entry("t", b"1"), Entry("t", payload)])], columns)
+    assert [row["payload"] for row in columns.table().to_pylist()] == [b"1"]
+    return str(raised.value)
 
 
 def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> None:
@@ -55,14 +89,12 @@ def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> N
             "origin": "gw-a",
             "boot_epoch": 7,
             "logged": True,
-            "control": False,
             "sequence": 41,
             "qos": 1,
             "retain": True,
             "topic": "campus/north/gw-a/host/load1",
             "origin_time": when + timedelta(microseconds=TIME_US),
             "payload": record.encode(),
-            "passed": None,
             "sensor": "host/load1",
             "unit": "/",
             "value": 0.25,
@@ -76,6 +108,8 @@ def test_a_reading_becomes_a_row_with_its_stamp_its_packet_and_its_record() -> N
             "quality": "good",
             "tags": None,
             "more": None,
+            "collected_time": when + timedelta(microseconds=TIME_US + 5),
+            "group": "north",
         }
     ]
 
@@ -130,7 +164,7 @@ def test_tables_of_before_version_2_are_read_together_with_those_of_now(tmp_path
     )
     pq.write_table(before.empty_table(), tmp_path / "old.parquet")
     entry = Entry("t", Record("door", "", True, 1.0, 1).encode())
-    now = pa.Table.from_batches(arrow_batches([as_batch([entry])], SCHEMA), SCHEMA)
+    now = table([as_batch([entry])])
     pq.write_table(now, tmp_path / "new.parquet")
     old = now.select(before.names).drop_columns("measurements").to_pylist()
     pq.write_table(pa.Table.from_pylist(old, before), tmp_path / "old.parquet")
@@ -140,29 +174,23 @@ def test_tables_of_before_version_2_are_read_together_with_those_of_now(tmp_path
     assert sorted(found, key=str) == [(1.0, None, None), (1.0, True, "good")]
 
 
-def test_an_undecodable_payload_keeps_its_row_its_number_and_its_bytes() -> None:
+def test_a_payload_that_holds_no_reading_is_refused_and_rows_around_it_stay() -> None:
     good = Record("s", "", 1.0, 1.0, 1).encode()
-    found = rows([as_batch([Entry("t", good), Entry("t", b"\xc1"), Entry("t", good)])])
-    assert [row["sequence"] for row in found] == [1, 2, 3]
-    assert [row["record_error"] is None for row in found] == [True, False, True]
-    assert found[1]["payload"] == b"\xc1"
-    assert found[1]["sensor"] is None
+    columns = TelemetryColumns()
+    table([as_batch([Entry("t", good)])], columns)
+    with pytest.raises(RecordError):
+        columns.add(2, "t", 0, b"\xc1")
+    columns.add(3, "t", 0, good)
+    assert [row["sequence"] for row in columns.table().to_pylist()] == [1, 3]
 
 
-def test_a_statement_is_one_row_however_many_numbers_it_passes_over() -> None:
-    frame, header = batch.passed(("gw-a", 7), 5, 1_000_000)
-    (row,) = rows([Batch("segment", 0, header, frame)])
-    assert (row["origin"], row["boot_epoch"], row["logged"]) == ("gw-a", 7, True)
-    assert (row["sequence"], row["passed"], row["topic"]) == (5, 999_996, None)
-    lost, given_up = batch.passed(("gw-a", 7), 5, 9, Flags.PASSED | Flags.LOST | Flags.LOCAL)
-    assert rows([Batch("segment", 0, given_up, lost)]) == []
-
-
-def test_a_message_between_gateways_is_not_taken_for_a_record() -> None:
-    entry = Entry("$hedgerow/member/gw-a", b"\xc1")
-    (row,) = rows([as_batch([entry], flags=Flags.LOGGED | Flags.CONTROL)])
-    assert row["control"]
-    assert row["record_error"] is None
+def test_a_gateways_status_is_a_row_without_a_value_and_no_error() -> None:
+    entry = Entry("campus/north/gw-a/$status", b"\x81\xa1vany")
+    (row,) = rows([as_batch([entry])])
+    assert (row["value"], row["payload"], row["quality"]) == (None, entry.payload, None)
+    columns = TelemetryColumns()
+    with pytest.raises(RecordError):  # another gateway's name is no status of this one
+        table([as_batch([Entry("campus/north/gw-b/$status", entry.payload)])], columns)
 
 
 @pytest.mark.parametrize(
@@ -179,27 +207,12 @@ def test_a_record_beyond_what_a_table_can_hold_is_named_and_kept(
     time_s: float, number: int, named: str
 ) -> None:
     payload = Record("s", "", 1.0, time_s, number).encode()
-    (row,) = rows([as_batch([Entry("t", payload)])])
-    assert row["record_error"] == named
-    assert row["payload"] == payload
+    assert refused(payload) == named
 
 
 def test_an_origin_whose_clock_is_beyond_the_year_9999_has_no_origin_time() -> None:
-    (row,) = rows([as_batch([Entry("t", b"")], origin_time_us=2**64 - 1)])
+    (row,) = rows([as_batch([Entry("t", b"1")], origin_time_us=2**64 - 1)])
     assert row["origin_time"] is None
-
-
-def test_numbers_beyond_63_bits_are_an_error_that_names_the_batch() -> None:
-    beyond = as_batch([Entry("t", b""), Entry("t", b"")], first=2**63 - 1)
-    with pytest.raises(SpoolError, match="spool segment, byte 0: batch gw-a/7"):
-        rows_of(beyond)
-
-
-def test_rows_are_handed_on_before_they_fill_the_memory() -> None:
-    large = [as_batch([Entry("t", bytes(3 << 20))], first=n) for n in range(1, 7)]
-    assert [part.num_rows for part in arrow_batches(large, SCHEMA)] == [3, 3]
-    many = [as_batch([Entry("t", b"")] * 1_000, first=1) for _ in range(9)]
-    assert [part.num_rows for part in arrow_batches(many, SCHEMA)] == [4_000, 4_000, 1_000]
 
 
 def test_no_batches_make_no_rows() -> None:
@@ -266,8 +279,7 @@ def test_a_pack_of_several_records_is_one_row_that_holds_them_all() -> None:
 
 def test_a_time_that_no_table_can_hold_is_named_wherever_it_stands() -> None:
     pack = b'[{"n":"a","v":1},{"n":"b","v":2,"t":1e300}]'
-    (row,) = rows([as_batch([Entry("t", pack)])])
-    assert (row["value"], row["record_error"]) == (None, "t (time): 1e+300")
+    assert refused(pack) == "t (time): 1e+300"
 
 
 _MSGPACK_LIKE = st.binary(max_size=40) | st.builds(
@@ -278,10 +290,20 @@ _MSGPACK_LIKE = st.binary(max_size=40) | st.builds(
 
 
 @given(payloads=st.lists(_MSGPACK_LIKE, min_size=1, max_size=5))
-def test_any_payload_is_a_record_or_an_error_and_always_a_row(payloads: list[bytes]) -> None:
-    found = rows([as_batch([Entry("t", payload) for payload in payloads])])
-    assert [row["payload"] for row in found] == payloads
+def test_any_payload_is_a_reading_or_refused_whole(payloads: list[bytes]) -> None:
+    columns = TelemetryColumns()
+    columns.batch(
+        origin="gw-a", boot_epoch=1, logged=True, origin_time=1, collected_time=1, group="-"
+    )
+    kept = []
+    for payload in payloads:
+        try:
+            columns.add(1, "t", 0, payload)
+        except RecordError:
+            continue
+        kept.append(payload)
+    found = columns.table().to_pylist()
+    assert [row["payload"] for row in found] == kept
     for row in found:
         kinds = [row[name] for name in ("value", *NO_KINDS)]
-        is_reading = any(value is not None for value in kinds) or row["quality"] is not None
-        assert (row["record_error"] is None) == is_reading
+        assert any(value is not None for value in kinds) or row["quality"] is not None

@@ -1,0 +1,34 @@
+"""Tells collectors how far the tables have what is in their spools.
+
+Beside the segments of a spool stands ``committed.<query>``, a line like the mark's: ``<segment>
+<bytes>``. All before it is in tables and no longer needed by that query. It is a note for who
+trims the spool, and never read by the job: what is written late or not at all loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from cloud_ingest.spool import SpoolMark, SpoolRange
+
+PREFIX = "committed."
+
+
+def note(ranges: Iterable[SpoolRange], query: str) -> None:
+    """Note what has been read up to the last of some ranges of each spool.
+
+    Args:
+        ranges: of one trigger.
+        query: the name of the tables' job.
+
+    """
+    last = {one.spool: one for one in sorted(ranges, key=lambda one: one.position)}
+    for spool, one in last.items():
+        path = Path(spool) / f"{PREFIX}{query}"
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        with contextlib.suppress(OSError):  # a spool that is only to be read is read as well
+            fresh.write_text(f"{SpoolMark(one.segment, one.end)}\n")
+            fresh.replace(path)

@@ -1,0 +1,227 @@
+"""A Delta table that takes rows and the ledger's change in one commit.
+
+Two jobs may not write one set of tables at once: each commit has a transaction of the same name,
+and of two that were planned over the same state the second is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from cloud_ingest.ledger import LedgerChange
+from cloud_ingest.store import TableStore, sync_file
+
+KEY = "hedgerow"
+"""Of the ledger's change in a commit's metadata."""
+WRITERS = "hedgerow-ingest"
+"""The transaction that all our writers share."""
+_QUOTED = re.compile(r"(?:TableError|OtherWriterError): (.+)")
+_CONFIGURATION = {
+    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.enableExpiredLogCleanup": "true",
+}
+
+
+class TableError(OSError):
+    """A table can't be read or written; the message names it and why."""
+
+    @classmethod
+    def quoted_in(cls, text: str) -> TableError | None:
+        """The error that a longer text quotes: Spark hands on what its callers raise as text."""
+        found = _QUOTED.search(text)
+        return cls(found[1]) if found else None
+
+
+class OtherWriterError(TableError):
+    """Another job has written the same tables since this one looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A Parquet file that is no part of the table yet.
+
+    Attributes:
+        path: in the table's folder.
+        size: in bytes.
+        rows: how many.
+        partition: values of the partition columns; empty where there are none.
+        first_us: the earliest origin time in it, None if none has one.
+        last_us: the latest.
+
+    """
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str]
+    first_us: int | None
+    last_us: int | None
+
+
+class IngestTable:
+    """One table, opened or made.
+
+    Args:
+        store: its folder.
+        schema: its columns; those that a table lacks are added to it.
+        partitions: names of the partition columns.
+
+    Raises:
+        TableError: it can't be opened or made.
+
+    """
+
+    def __init__(
+        self, store: TableStore, schema: pa.Schema, partitions: Sequence[str] = ()
+    ) -> None:
+        self.store = store
+        self._schema = schema
+        self._partitions = list(partitions)
+        try:
+            self._table = self._open()
+            self._evolve()
+        except (DeltaError, OSError) as error:
+            raise TableError(f"{store.uri}: {error}") from error
+
+    @property
+    def version(self) -> int:
+        """Number of its newest commit that is known here."""
+        return int(self._table.version())
+
+    @property
+    def identity(self) -> str:
+        """What tells it from another table in the same place."""
+        return str(self._table.metadata().id)
+
+    def dataset(self) -> Any:
+        """Its rows, as a data set of pyarrow."""
+        return self._table.to_pyarrow_dataset()
+
+    def last_batch(self, query: str) -> int:
+        """The last micro-batch that a query has committed here, -1 if none."""
+        found = self._table.transaction_version(query)
+        return -1 if found is None else int(found)
+
+    def refresh(self) -> None:
+        """Learn of commits of others.
+
+        Raises:
+            TableError: the table can't be read.
+
+        """
+        try:
+            self._table.update_incremental()
+        except DeltaError as error:
+            raise TableError(f"{self.store.uri}: {error}") from error
+
+    def changes(self, since: int) -> Iterator[LedgerChange]:
+        """What commits after a version tell the ledger.
+
+        Raises:
+            FileNotFoundError: the log does not reach back so far.
+            LedgerError: a commit's metadata is not ours.
+
+        """
+        log = self.store.at("_delta_log")
+        filesystem = log.filesystem()
+        for version in range(since + 1, self.version + 1):
+            with filesystem.open_input_stream(f"{version:020d}.json") as file:
+                told = _metadata(file.read())
+            if told is not None:
+                yield LedgerChange.unpack(told)
+
+    def commit(
+        self, files: Sequence[WrittenFile], change: LedgerChange, query: str, batch: int
+    ) -> None:
+        """Make files a part of the table, together with what they change in the ledger.
+
+        Raises:
+            OtherWriterError: another job was faster.
+            TableError: it can't be written; nothing is changed.
+
+        """
+        number = int(self._table.transaction_version(WRITERS) or 0) + 1
+        properties = CommitProperties(
+            custom_metadata={KEY: change.pack()},
+            app_transactions=[Transaction(WRITERS, number), Transaction(query, batch)],
+        )
+        now_ms = time.time_ns() // 1_000_000
+        actions: list[Any] = [
+            AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
+        ]
+        try:
+            self._table.create_write_transaction(
+                actions, "append", self._schema, self._partitions, commit_properties=properties
+            )
+        except CommitFailedError as error:
+            if "Concurrent transaction" in str(error):
+                what = "another job writes these tables"
+                raise OtherWriterError(f"{self.store.uri}: {what}") from error
+            raise TableError(f"{self.store.uri}: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise TableError(f"{self.store.uri}: {error}") from error
+        self.refresh()
+        self.sync_log()
+
+    def sync_log(self) -> None:
+        """Force the newest commit to the disk: what the job notes as read must not outlive it."""
+        folder = self.store.folder
+        if folder is not None:
+            log = folder / "_delta_log"
+            sync_file(log / f"{self.version:020d}.json")
+            sync_file(log)
+
+    def _open(self) -> DeltaTable:
+        options = dict(self.store.options) or None
+        try:
+            return DeltaTable(self.store.uri, storage_options=options)
+        except TableNotFoundError:
+            return DeltaTable.create(
+                self.store.uri,
+                self._schema,
+                partition_by=self._partitions,
+                configuration=_CONFIGURATION,
+                storage_options=options,
+            )
+
+    def _evolve(self) -> None:
+        """Add the columns that it lacks; nothing is written again, they are null."""
+        wanted = Schema.from_arrow(self._schema).fields
+        there = {field.name for field in self._table.schema().fields}
+        lacking = [field for field in wanted if field.name not in there]
+        if lacking:
+            self._table.alter.add_columns(lacking)
+            self.refresh()
+
+
+def _metadata(commit: bytes) -> str | None:
+    for line in commit.splitlines():
+        told = json.loads(line).get("commitInfo")
+        if told is not None and KEY in told:
+            return str(told[KEY])
+    return None
+
+
+def _stats(file: WrittenFile) -> str:
+    stats: dict[str, Any] = {"numRecords": file.rows}
+    if file.first_us is not None and file.last_us is not None:
+        stats["minValues"] = {"origin_time": _text(file.first_us)}
+        stats["maxValues"] = {"origin_time": _text(file.last_us, 999)}
+    return json.dumps(stats)
+
+
+def _text(time_us: int, added_us: int = 0) -> str:
+    """In milliseconds, as readers of Delta expect it; a greatest value is rounded up."""
+    seconds, micros = divmod(time_us + added_us, 1_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros // 1_000:03d}Z"

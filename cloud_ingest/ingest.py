@@ -1,0 +1,258 @@
+"""One micro-batch after the other: plan, decode, commit. Each number of a stream comes once.
+
+The order of steps makes it exactly once, wherever the job dies: what was decoded and not committed
+is decoded again, what was committed is in the ledger, which the same commit carries.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cloud_ingest import after_commit, committed
+from cloud_ingest.decoding import TaskOrder, TaskResult, carry_out
+from cloud_ingest.delay_buckets import shifted
+from cloud_ingest.delta import IngestTable
+from cloud_ingest.facts import Activity, BatchFacts, Delays, merged
+from cloud_ingest.kept_ledger import KeptLedger
+from cloud_ingest.ledger import LedgerChange, NumberLedger
+from cloud_ingest.plan import shared_out
+from cloud_ingest.proof import HandedCertificates
+from cloud_ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.spool import SpoolRange
+from cloud_ingest.store import TableStore
+from cloud_ingest.table_files import TableFiles
+from cloud_ingest.tables import PARTITIONS, QUARANTINE, TELEMETRY
+from tree_handler.intervals import Intervals
+from tree_handler.seal import Seals
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+BYTES_A_TASK = 1 << 18
+"""Less is not worth a task of its own."""
+MOMENTS = (*("planned", "decoded", "quarantined", "before commit", "committed", "told", "noted"),)
+"""Between them a job may die; each is told to `Ingest.watch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """What a job goes by.
+
+    Attributes:
+        tables: the folder of all tables.
+        name: of the job, for collectors.
+        certificates: of gateways, by which batches are checked; None: they are not.
+        tree: the tree's name, if they are.
+
+    """
+
+    tables: TableStore
+    name: str = "ingest"
+    certificates: bytes | None = None
+    tree: str = ""
+
+
+class Ingest:
+    """What Spark calls with each micro-batch.
+
+    Raises:
+        TableError: a table can't be opened.
+        CertificatesError: the certificates are none.
+
+    """
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+        tables = settings.tables
+        self.telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
+        self.quarantine = IngestTable(tables.at("quarantine"), QUARANTINE)
+        self._kept = KeptLedger(tables, self.telemetry, self.quarantine)
+        self._seals: Seals | None = None
+        if settings.certificates is not None:
+            self._seals = Seals(None, HandedCertificates(settings.certificates), settings.tree)
+        self._teller: after_commit.FactsTeller | None = None
+        self._query = ""
+        self.busy = threading.Lock()
+        """Held while a micro-batch is at work."""
+        self.watch: Callable[[str], None] = lambda moment: None
+        self.after: Callable[[], None] = lambda: None
+        """Called when a micro-batch is done."""
+
+    @property
+    def ledger(self) -> NumberLedger:
+        """What the tables have."""
+        return self._kept.ledger
+
+    def take(self, frame: DataFrame, batch_id: int) -> None:
+        """Take one micro-batch, as ``foreachBatch`` hands it over.
+
+        Raises:
+            TableError: a table can't be written; nothing is lost, the batch comes again.
+
+        """
+        with self.busy:
+            context = frame.sparkSession.sparkContext
+            self._begin(f"hedgerow/{context.getLocalProperty('sql.streaming.queryId')}")
+            ranges = [SpoolRange(*row) for row in frame.collect()]
+            self._kept.catch_up()
+            if self.telemetry.last_batch(self._query) >= batch_id:
+                if self._teller is not None:
+                    self._teller.committed_before(batch_id)
+            else:
+                self._ingest(context, ranges, batch_id)
+            committed.note(ranges, self._settings.name)
+            self._kept.keep()
+            self.watch("noted")
+            self.after()
+
+    def close(self) -> None:
+        """Keep what saves the next start from reading all commits.
+
+        Raises:
+            OSError: it can't be written.
+
+        """
+        self._kept.keep(now=True)
+
+    def _begin(self, query: str) -> None:
+        if query != self._query:
+            self._query = query
+            self._teller = after_commit.teller(self._settings.tables, query)
+
+    def _ingest(self, context: SparkContext, ranges: Sequence[SpoolRange], batch_id: int) -> None:
+        now_us = time.time_ns() // 1_000
+        bad: BadBatches = {}
+        while True:
+            scanned = scan(ranges, self.ledger, bad, self._seals)
+            self.watch("planned")
+            results = self._decode(context, scanned, now_us)
+            damaged = {damage[:3]: damage[3] for one in results for damage in one.damaged}
+            if not damaged:
+                break
+            bad = {**bad, **damaged}  # a copy elsewhere must not have been dropped for it
+        self.watch("decoded")
+        plan, change = scanned.plan, scanned.plan.change
+        held_before = {name: totals.undecodable for name, totals in change.totals.items()}
+        self._put_aside(scanned.damage, results, batch_id, now_us)
+        self.watch("quarantined")
+        _add_up(change, results)
+        parts = [one.facts for one in results if one.facts is not None]
+        told = _told_by_driver(scanned, held_before, now_us)
+        parts.append(BatchFacts(0, 0, tuple(scanned.statements), plan.numbers(), told, (), ()))
+        facts = self._facts(batch_id, now_us, parts, results)
+        if self._teller is not None:
+            self._teller.before_commit(facts)
+        self.watch("before commit")
+        files = [file for one in results for file in one.telemetry]
+        self.telemetry.commit(files, change, self._query, batch_id)
+        self.watch("committed")
+        self._kept.followed(self.telemetry, change)
+        if self._teller is not None:
+            self._teller.committed(self._facts(batch_id, now_us, parts, results))
+        self.watch("told")
+
+    def _decode(self, context: SparkContext, scanned: Scanned, now_us: int) -> list[TaskResult]:
+        stretches = scanned.plan.stretches
+        if not stretches:
+            return []
+        total = sum(stretch.length for stretch in stretches)
+        tasks = min(context.defaultParallelism, math.ceil(total / BYTES_A_TASK))
+        settings = self._settings
+        known = self.ledger.all.places | scanned.plan.change.places
+        places = {name: (told.domain, told.group) for name, told in known.items()}
+        orders = [
+            TaskOrder(
+                share,
+                places,
+                self.telemetry.store,
+                self.quarantine.store,
+                now_us,
+                settings.certificates,
+                settings.tree,
+            )
+            for share in shared_out(stretches, tasks)
+        ]
+        return list(context.parallelize(orders, len(orders)).map(carry_out).collect())
+
+    def _put_aside(
+        self,
+        damage: Sequence[DamageFound],
+        results: Sequence[TaskResult],
+        batch_id: int,
+        now_us: int,
+    ) -> None:
+        """Commit what can't be read, before what can."""
+        files = [file for one in results for file in one.quarantine]
+        if damage:
+            rows = [_damage_row(one, now_us) for one in damage]
+            written = TableFiles(self.quarantine.store, QUARANTINE)
+            written.write(pa.Table.from_pylist(rows, QUARANTINE))
+            files += written.finish()
+        if not files:
+            return
+        change = LedgerChange()
+        for result in results:
+            for stream, numbers in result.quarantined.items():
+                change.held.setdefault(stream, Intervals()).update(numbers)
+        for found in damage:
+            place = found.place
+            change.damage.setdefault(place.spool, {})[place.position] = found.crc
+        self.quarantine.commit(files, change, self._query, batch_id)
+        self._kept.followed(self.quarantine, change)
+
+    def _facts(
+        self,
+        batch_id: int,
+        now_us: int,
+        parts: Sequence[BatchFacts],
+        results: Sequence[TaskResult],
+    ) -> BatchFacts:
+        committed_us = time.time_ns() // 1_000
+        delays = tuple(
+            Delays(*key, shifted(counts, committed_us - now_us))
+            for one in results
+            for key, counts in one.to_table.items()
+        )
+        own = BatchFacts(0, 0, (), (), (), delays, ())
+        return merged(batch_id, committed_us, [*parts, own])
+
+
+def _add_up(change: LedgerChange, results: Sequence[TaskResult]) -> None:
+    """Add to the counts what only the payloads tell."""
+    for result in results:
+        for stream, numbers in result.quarantined.items():
+            change.of(stream.origin).undecodable += numbers.count()
+        for gateway, latency in result.latencies.items():
+            change.of(gateway).add(latency)
+
+
+def _told_by_driver(
+    scanned: Scanned, held_before: dict[str, int], now_us: int
+) -> tuple[Activity, ...]:
+    """Of each gateway what no task has seen: copies, and what stood in the quarantine before."""
+    return tuple(
+        Activity(name, held, held, totals.duplicates, None, None, now_us)
+        for name, totals in scanned.plan.change.totals.items()
+        if (held := held_before[name]) or totals.duplicates
+    )
+
+
+def _damage_row(found: DamageFound, now_us: int) -> dict[str, object]:
+    place = found.place
+    return {
+        "found_time": now_us,
+        "reason": found.why,
+        "collected_time": found.collected_us,
+        "spool": place.spool,
+        "segment": place.segment,
+        "position": place.at,
+        "bytes": found.data,
+    }

@@ -1,0 +1,115 @@
+"""What a table of telemetry tells of sensors and of delays, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cloud_ingest.delay_buckets import LOWEST, PER_OCTAVE
+from cloud_ingest.facts import Delays, SensorSpan
+from cloud_ingest.gateway_totals import GatewayTotals
+from cloud_ingest.record import BAD
+
+MINUTE_US = 60_000_000
+
+
+def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
+    """What each sensor measured: numbers that may be used, of messages that name a sensor."""
+    time = pc.coalesce(table["device_time"], table["origin_time"]).cast(pa.int64())
+    usable = pc.and_(
+        pc.and_(pc.is_valid(table["sensor"]), pc.is_valid(table["value"])),
+        pc.and_(pc.is_valid(time), pc.is_null(table["value_bool"])),
+    )
+    usable = pc.and_(usable, pc.fill_null(pc.not_equal(table["quality"], BAD), fill_value=True))
+    chosen = pa.table(
+        {
+            "origin": table["origin"].combine_chunks().dictionary_encode().indices,
+            "sensor": table["sensor"].combine_chunks().dictionary_encode().indices,
+            "time": time,
+            "value": table["value"],
+            "row": pa.array(range(table.num_rows), pa.int64()),
+        }
+    ).filter(usable)
+    if not chosen.num_rows:
+        return
+    order = [("origin", "ascending"), ("sensor", "ascending"), ("time", "ascending")]
+    chosen = chosen.sort_by(order).combine_chunks()
+    before, after = chosen.slice(0, chosen.num_rows - 1), chosen.slice(1)
+    same = pc.and_(
+        pc.equal(before["origin"], after["origin"]), pc.equal(before["sensor"], after["sensor"])
+    )
+    changed = pc.and_(same, pc.not_equal(before["value"], after["value"])).combine_chunks()
+    changed = pa.concat_arrays([pa.array([False]), changed]).cast(pa.int64())
+    found = (
+        chosen.append_column("changed", changed)
+        .group_by(["origin", "sensor"], use_threads=False)
+        .aggregate(
+            [
+                *(("value", how) for how in ("count", "min", "max", "first", "last")),
+                *(("time", how) for how in ("min", "max")),
+                ("changed", "sum"),
+                ("row", "first"),
+            ]
+        )
+    )
+    rows = found["row_first"]
+    names = table.select(["origin", "sensor"]).take(rows).to_pylist()
+    for name, row in zip(names, found.to_pylist(), strict=True):
+        yield SensorSpan(
+            *(name["origin"], name["sensor"], row["value_count"]),
+            *(row["time_min"], row["time_max"], row["value_min"], row["value_max"]),
+            *(row["value_first"], row["value_last"], row["changed_sum"]),
+        )
+
+
+def device_delays(table: pa.Table) -> Iterator[Delays]:
+    """From readings to their acceptance at the origin, where the message says when it was."""
+    timed = _timed(table)
+    if not timed.num_rows:
+        return
+    micros = pc.cast(timed["us"], pa.float64())
+    bucket = pc.floor(
+        pc.multiply(pc.log2(pc.divide(pc.max_element_wise(micros, 1.0), 1_000.0)), PER_OCTAVE)
+    )
+    timed = timed.append_column(
+        "bucket", pc.max_element_wise(pc.cast(bucket, pa.int64()), pa.scalar(LOWEST, pa.int64()))
+    )
+    found = timed.group_by(["origin", "minute", "bucket"], use_threads=False).aggregate(
+        [("us", "count")]
+    )
+    counts: dict[tuple[str, int], dict[int, int]] = {}
+    for row in found.to_pylist():
+        counts.setdefault((row["origin"], row["minute"]), {})[row["bucket"]] = row["us_count"]
+    for (origin, minute), buckets in counts.items():
+        yield Delays(origin, minute, "device-origin", buckets)
+
+
+def accept_latencies(table: pa.Table) -> dict[str, GatewayTotals]:
+    """The same as sum, count and maximum by gateway."""
+    found = (
+        _timed(table)
+        .group_by("origin", use_threads=False)
+        .aggregate([("us", "sum"), ("us", "count"), ("us", "max")])
+    )
+    return {
+        row["origin"]: GatewayTotals(
+            latency_sum_ms=row["us_sum"] / 1_000,
+            latency_count=row["us_count"],
+            latency_max_ms=row["us_max"] / 1_000,
+        )
+        for row in found.to_pylist()
+    }
+
+
+def _timed(table: pa.Table) -> pa.Table:
+    """Origin, minute of the collector's clock and delay in microseconds, where it is known."""
+    both = pc.and_(pc.is_valid(table["device_time"]), pc.is_valid(table["origin_time"]))
+    table = table.filter(both)
+    micros = pc.subtract(
+        table["origin_time"].cast(pa.int64()), table["device_time"].cast(pa.int64())
+    )
+    collected = table["collected_time"].cast(pa.int64())
+    minute = pc.multiply(pc.divide(collected, MINUTE_US), MINUTE_US)
+    return pa.table({"origin": table["origin"], "us": micros, "minute": minute})

@@ -1,0 +1,172 @@
+"""Decides which batches of a trigger are decoded: each number once, by headers alone.
+
+A batch is never rewritten on its way, so a copy of a number is as good as another, and what is new
+in a batch stands in its header: nothing is decoded to find out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cloud_ingest.facts import Interval, Numbers
+from cloud_ingest.ledger import LedgerChange, NumberLedger, Stream, minus
+from tree_handler.batch import Header
+from tree_handler.intervals import Intervals
+
+LONG_MAX = 2**63 - 1
+YEAR_9999_US = 253_402_300_799_000_000
+"""The last second that Spark, Parquet's readers and Python's datetime all can hold."""
+STRETCH_BYTES = 1 << 20
+"""A stretch grows up to here: what is shared out among tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolStretch:
+    """Batches that stand side by side in one segment and are decoded.
+
+    Attributes:
+        spool: the spool's folder.
+        segment: name of the segment.
+        start: its first byte there.
+        end: behind its last byte.
+        keep: the numbers to keep of its one batch; None: all of all of them.
+
+    """
+
+    spool: str
+    segment: str
+    start: int
+    end: int
+    keep: tuple[Interval, ...] | None = None
+
+    @property
+    def length(self) -> int:
+        """In bytes."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolSpot:
+    """Where a batch stands: spool, segment, first byte, and that byte over all segments."""
+
+    spool: str
+    segment: str
+    at: int
+    position: int
+
+
+@dataclass(slots=True)
+class TriggerPlan:
+    """The plan of one trigger, made header by header.
+
+    Attributes:
+        ledger: what the tables have.
+        change: what they will have beyond it.
+        stretches: what is to be decoded.
+
+    """
+
+    ledger: NumberLedger
+    change: LedgerChange = field(default_factory=LedgerChange)
+    stretches: list[SpoolStretch] = field(default_factory=list)
+
+    def take(self, place: SpoolSpot, header: Header) -> tuple[Interval, ...]:
+        """Plan one batch; return the new numbers of one between gateways, which no task decodes.
+
+        Args:
+            place: where it stands.
+            header: its numbers are at most `LONG_MAX`.
+
+        """
+        if header.passed:
+            self._take_statement(header)
+            return ()
+        control, logged = header.control, header.logged
+        stream = Stream(header.origin, header.epoch, control, logged)
+        unseen = self.ledger.fresh(stream, header.first, header.last)
+        planned = self.change.seen.get(stream)
+        if planned is None:
+            planned = self.change.seen[stream] = Intervals()
+        unseen = minus(unseen, planned)
+        held = self.ledger.all.held.get(stream)
+        fresh = unseen if held is None else minus(unseen, held)
+        count = 0
+        for first, last in unseen:
+            count += planned.add(first, last)
+        self._count(place, header, count, count - sum(b - a + 1 for a, b in fresh))
+        if control or not fresh:
+            return tuple(fresh)
+        is_whole = fresh == [(header.first, header.last)]
+        self._decode(place, header.end, None if is_whole else tuple(fresh))
+        return ()
+
+    def numbers(self) -> tuple[Numbers, ...]:
+        """What is new, for the fleet."""
+        change = self.change
+        streams = [stream for stream, numbers in change.seen.items() if len(numbers)]
+        streams += [stream for stream in change.kept_local if stream not in change.seen]
+        return tuple(
+            Numbers(
+                *stream,
+                tuple(change.seen.get(stream, ())),
+                tuple(change.kept_local.get(stream, ())),
+            )
+            for stream in streams
+        )
+
+    def _count(self, place: SpoolSpot, header: Header, new: int, held: int) -> None:
+        """Add to the counts: ``held`` of the ``new`` ones stand in the quarantine already."""
+        totals = self.change.of(header.origin)
+        if place.position >= self.ledger.all.done.get(place.spool, 0):  # else it is read again
+            totals.duplicates += header.count - new
+        if new == 0:
+            return
+        if header.control:
+            totals.control += new
+        else:
+            totals.messages += new
+            totals.undecodable += held
+            if header.logged:
+                totals.logged += new
+        if header.origin_time_us <= YEAR_9999_US:
+            totals.seen_at(header.origin_time_us)
+
+    def _take_statement(self, header: Header) -> None:
+        if header.local:  # what was given up as lost stays a gap
+            return
+        stream = Stream(header.origin, header.epoch, header.control, True)
+        known = self.ledger.all.kept_local.get(stream)
+        for first, last in minus([(header.first, header.last)], known):
+            self.change.kept_local.setdefault(stream, Intervals()).add(first, last)
+
+    def _decode(self, place: SpoolSpot, length: int, keep: tuple[Interval, ...] | None) -> None:
+        if keep is None and self.stretches:
+            last = self.stretches[-1]
+            if (
+                last.keep is None
+                and last.length < STRETCH_BYTES
+                and last.end == place.at
+                and (last.segment, last.spool) == (place.segment, place.spool)
+            ):
+                end = place.at + length
+                self.stretches[-1] = SpoolStretch(last.spool, last.segment, last.start, end)
+                return
+        end = place.at + length
+        self.stretches.append(SpoolStretch(place.spool, place.segment, place.at, end, keep))
+
+
+def shared_out(stretches: Sequence[SpoolStretch], tasks: int) -> list[list[SpoolStretch]]:
+    """Give stretches to at most so many tasks, each about as many bytes, and cut none.
+
+    Within a task they stand in the order of the spool.
+    """
+    shares: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(stretches))))]
+    loads = [(0, number) for number in range(len(shares))]
+    by_size = sorted(range(len(stretches)), key=lambda i: -stretches[i].length)
+    for i in by_size:
+        load, number = heapq.heappop(loads)
+        shares[number].append(i)
+        heapq.heappush(loads, (load + stretches[i].length, number))
+    return [[stretches[i] for i in sorted(share)] for share in shares if share]

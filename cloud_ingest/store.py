@@ -1,0 +1,94 @@
+"""Where tables stand: a folder, or a URI of an object store. One set of options serves all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.fs
+from deltalake.fs import DeltaStorageHandler
+
+_URI = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class TableStore:
+    """A folder of tables.
+
+    Attributes:
+        uri: a path, or a URI such as ``s3://bucket/tables``.
+        options: of the object store, as ``deltalake`` names them; secrets come better from the
+            environment.
+
+    """
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder, where it is one on this machine."""
+        return None if _URI.match(self.uri) else Path(self.uri)
+
+    def at(self, name: str) -> TableStore:
+        """A folder within."""
+        return TableStore(f"{self.uri.rstrip('/')}/{name}", self.options)
+
+    def filesystem(self) -> pyarrow.fs.FileSystem:
+        """Reads and writes below `uri`.
+
+        Raises:
+            OSError: the store can't be reached, or its options are wrong.
+
+        """
+        folder = self.folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            return pyarrow.fs.SubTreeFileSystem(str(folder.resolve()), _LOCAL)
+        return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+
+    def read(self, name: str) -> bytes | None:
+        """A small file; None if there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            with self.filesystem().open_input_stream(name) as file:
+                data: bytes = file.read()
+            return data
+        return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace a small file in one step.
+
+        Raises:
+            OSError: it can't be written, and the old one stands.
+
+        """
+        folder = self.folder
+        if folder is None:
+            with self.filesystem().open_output_stream(name) as file:
+                file.write(data)
+            return
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            fresh.write_bytes(data)
+            sync_file(fresh)
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+_LOCAL = pyarrow.fs.LocalFileSystem()
+
+
+def sync_file(path: Path) -> None:
+    """Force a file or folder of this machine to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

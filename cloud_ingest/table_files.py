@@ -1,0 +1,103 @@
+"""Writes rows into Parquet files of a table's folder, which a commit makes a part of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cloud_ingest.delta import WrittenFile
+from cloud_ingest.store import TableStore, sync_file
+
+MAX_OPEN = 32
+"""Files that one task writes at a time; with one more, that which waited longest is closed."""
+
+_Key = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    path: str
+    stream: Any
+    writer: Any
+    rows: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+
+
+class TableFiles:
+    """The files that one task writes into one table.
+
+    Args:
+        store: the table's folder.
+        schema: of the files.
+
+    """
+
+    def __init__(self, store: TableStore, schema: pa.Schema) -> None:
+        self._store = store
+        self._schema = schema
+        self._filesystem = store.filesystem()
+        self._open: OrderedDict[_Key, _OpenFile] = OrderedDict()
+        self._written: list[WrittenFile] = []
+
+    def write(self, table: pa.Table, partition: Mapping[str, str] = {}) -> None:
+        """Append rows to the file of a partition, as a group of rows of their own.
+
+        Raises:
+            OSError: disk full or failing.
+
+        """
+        key: _Key = tuple(partition.items())
+        file = self._open.get(key)
+        if file is None:
+            if len(self._open) >= MAX_OPEN:
+                self._close(*self._open.popitem(last=False))
+            file = self._open[key] = self._begin(partition)
+        self._open.move_to_end(key)
+        file.writer.write_table(table)
+        file.rows += table.num_rows
+        for extreme in pc.min_max(table["origin_time"].cast(pa.int64())).as_py().values():
+            if extreme is not None:
+                file.first_us = extreme if file.first_us is None else min(file.first_us, extreme)
+                file.last_us = extreme if file.last_us is None else max(file.last_us, extreme)
+
+    def finish(self) -> list[WrittenFile]:
+        """Close all, forced to the disk where it is one of this machine.
+
+        Raises:
+            OSError: disk full or failing.
+
+        """
+        while self._open:
+            self._close(*self._open.popitem())
+        return self._written
+
+    def _begin(self, partition: Mapping[str, str]) -> _OpenFile:
+        day = partition.get("day")
+        name = f"part-{uuid.uuid4()}.parquet"
+        path = name if day is None else f"day={day}/{name}"
+        if day is not None and self._store.folder is not None:
+            self._filesystem.create_dir(f"day={day}")
+        stream = self._filesystem.open_output_stream(path)
+        writer = pq.ParquetWriter(stream, self._schema, compression="zstd", compression_level=1)
+        return _OpenFile(path, stream, writer)
+
+    def _close(self, key: _Key, file: _OpenFile) -> None:
+        file.writer.close()
+        size = file.stream.tell()
+        file.stream.close()
+        folder = self._store.folder
+        if folder is not None:
+            path = folder / file.path
+            sync_file(path)
+            sync_file(path.parent)
+        self._written.append(
+            WrittenFile(file.path, size, file.rows, dict(key), file.first_us, file.last_us)
+        )

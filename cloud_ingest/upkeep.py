@@ -1,0 +1,126 @@
+"""Looks after tables beside those who write and read them: small files, old days, a gateway's rows.
+
+Each step is a commit of the table's own, so a reader sees all of it or nothing, and goes on with
+the files that it has begun to read until `UpkeepSettings.vacuum_hours` have passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from cloud_ingest.delta import TableError
+from cloud_ingest.store import TableStore
+
+BESIDE = ("telemetry", "quarantine")
+"""The tables that the job appends to; who replaces or appends others looks after them."""
+TARGET_BYTES = 128 << 20
+"""Of a file, when small ones are joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepSettings:
+    """What is kept, and for how long.
+
+    Attributes:
+        keep_days: days of telemetry, today not counted; None: all.
+        vacuum_hours: files that are no part of a table stay so long.
+
+    """
+
+    keep_days: int | None = None
+    vacuum_hours: int = 168
+
+
+def compact(tables: TableStore) -> int:
+    """Join small files, partition by partition; return how many went into others.
+
+    Raises:
+        TableError: a table can't be read or written.
+
+    """
+    removed = 0
+    for name in BESIDE:
+        with _table(tables, name) as table:
+            if table is not None:
+                done = table.optimize.compact(target_size=TARGET_BYTES)
+                removed += int(done["numFilesRemoved"])
+    return removed
+
+
+def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = None) -> int:
+    """Delete days that are not kept, and files that are no part of a table; return how many files.
+
+    Raises:
+        TableError: a table can't be read or written.
+
+    """
+    gone = 0
+    with _table(tables, "telemetry") as table:
+        if table is not None and settings.keep_days is not None:
+            first = (now or datetime.now(UTC)).date() - timedelta(days=settings.keep_days)
+            table.delete(f"day < '{first.isoformat()}'")
+    for name in BESIDE:
+        with _table(tables, name) as table:
+            if table is not None:
+                gone += len(
+                    table.vacuum(
+                        settings.vacuum_hours, dry_run=False, enforce_retention_duration=False
+                    )
+                )
+    return gone
+
+
+def forget(tables: TableStore, gateway: str) -> int:
+    """Delete all rows of a gateway, also from files that no reader needs; return how many.
+
+    The ledger keeps its numbers: what the spool still holds of it does not come back.
+
+    Raises:
+        TableError: a table can't be read or written.
+
+    """
+    deleted = 0
+    quoted = gateway.replace("'", "''")
+    for name in BESIDE:
+        with _table(tables, name) as table:
+            if table is not None:
+                done = table.delete(f"origin = '{quoted}'")
+                deleted += int(done["num_deleted_rows"] or 0)
+                table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    return deleted
+
+
+def every(count: int, act: Callable[[], object]) -> Callable[[], None]:
+    """A call that acts every so many calls."""
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        if calls >= count:
+            calls = 0
+            act()
+
+    return call
+
+
+@contextmanager
+def _table(tables: TableStore, name: str) -> Iterator[DeltaTable | None]:
+    store = tables.at(name)
+    try:
+        table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
+    except TableNotFoundError:
+        yield None
+        return
+    except (DeltaError, OSError) as error:
+        raise TableError(f"{store.uri}: {error}") from error
+    try:
+        yield table
+    except (DeltaError, OSError) as error:
+        raise TableError(f"{store.uri}: {error}") from error
