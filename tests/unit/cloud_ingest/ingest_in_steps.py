@@ -1,0 +1,91 @@
+"""The job's micro-batches without Spark, in a process that can be killed between two of its steps.
+
+    python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH]
+
+It does with `Ingest` what Spark does: notes the end of a batch before it begins, calls it, and notes
+that it is done; begun again, it repeats a batch that is not noted as done. Each segment is a batch.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from cloud_ingest.ingest import Ingest, IngestSettings
+from cloud_ingest.spool import SpoolRange, ranges, read_mark, segments
+from cloud_ingest.store import TableStore
+
+
+class Steps:
+    """Stands in for a frame, its session and its context; runs tasks here."""
+
+    defaultParallelism = 2  # noqa: N815  # Spark's own name
+
+    def __init__(self, query: str, rows: Sequence[SpoolRange]) -> None:
+        self._query = query
+        self._rows = [(one.spool, one.segment, one.start, one.end) for one in rows]
+        self._items: list[Any] = self._rows
+
+    @property
+    def sparkSession(self) -> Steps:  # noqa: N802
+        return self
+
+    @property
+    def sparkContext(self) -> Steps:  # noqa: N802
+        return self
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802
+        assert name == "sql.streaming.queryId"
+        return self._query
+
+    def parallelize(self, items: Sequence[Any], parts: int) -> Steps:
+        made = Steps(self._query, ())
+        made._items = list(items)
+        assert parts == len(items)
+        return made
+
+    def map(self, act: Callable[[Any], Any]) -> Steps:
+        self._items = [act(item) for item in self._items]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self._items
+
+
+def killing(moment: str) -> Callable[[str], None]:
+    def watch(now: str) -> None:
+        if now == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return watch
+
+
+def main(spool: Path, tables: str, state: Path, moment: str = "", batch: str = "-1") -> None:
+    state.mkdir(exist_ok=True)
+    query = state / "query"
+    if not query.exists():
+        query.write_text(str(uuid.uuid4()))
+    ingest = Ingest(IngestSettings(TableStore(tables)))
+    whole = segments(spool, read_mark(spool))
+    for number, segment in enumerate(whole):
+        end = state / f"end-{number}"
+        if not end.exists():
+            end.write_text(str(segment.start + segment.length))
+        done = state / f"done-{number}"
+        if done.exists():
+            continue
+        if number == int(batch):
+            ingest.watch = killing(moment)
+        rows = ranges(spool, whole, segment.start, int(end.read_text()))
+        ingest.take(cast(Any, Steps(query.read_text(), rows)), number)
+        done.touch()
+    ingest.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])
