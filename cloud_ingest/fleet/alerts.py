@@ -1,0 +1,139 @@
+"""Alerts: each is raised once, and cleared once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+Kind = Literal[
+    "silent",
+    "gap",
+    "flapping-root",
+    "clock-off",
+    "disk-wearing",
+    "disk-full",
+    "under-voltage",
+    "hot",
+    "sensor-stuck",
+    "sensor-range",
+    "two-lives",
+]
+MAX_CLOSED: Final = 20_000
+"""Alerts that are remembered after they were cleared."""
+MAX_OPEN: Final = 100_000
+"""Alerts that are open at a time; more are counted, and not raised."""
+
+Subject = tuple[str, str, str]
+"""Kind, gateway, and sensor or ``""``."""
+
+
+class Alert(msgspec.Struct, array_like=True):
+    """One alert.
+
+    Attributes:
+        kind: what is wrong.
+        gateway: with whom.
+        sensor: with which of its sensors; ``""`` where it is the gateway's.
+        opened_us: since when, by the collector's clock.
+        cleared_us: until when; None while it is open.
+        message: for a person.
+        value: what was measured; None where nothing was.
+
+    """
+
+    kind: Kind
+    gateway: str
+    sensor: str
+    opened_us: int
+    cleared_us: int | None
+    message: str
+    value: float | None
+
+    @property
+    def id(self) -> str:
+        """Its name for ever."""
+        about = f"{self.gateway}/{self.sensor}" if self.sensor else self.gateway
+        return f"{self.kind}:{about}:{self.opened_us}"
+
+
+class AlertBook(msgspec.Struct):
+    """All alerts of a fleet.
+
+    Attributes:
+        open: by what they are about.
+        closed: those that were cleared, in that order.
+        left_out: how many were not raised since `MAX_OPEN` were open.
+        has_changed: a table has to be written anew.
+
+    """
+
+    open: dict[Subject, Alert] = {}
+    closed: list[Alert] = []
+    left_out: int = 0
+    has_changed: bool = False
+
+    def judge(
+        self,
+        subject: tuple[Kind, str, str],
+        is_wrong: bool | None,
+        at_us: int,
+        message: str,
+        value: float | None = None,
+    ) -> None:
+        """Raise or clear an alert if it is not so yet.
+
+        Args:
+            subject: what it is about.
+            is_wrong: whether it is to be open; None: as it is.
+            at_us: since when, by the collector's clock.
+            message: for a person, if it is raised.
+            value: what was measured, likewise.
+
+        """
+        there = self.open.get(subject)
+        if is_wrong and there is None:
+            if len(self.open) >= MAX_OPEN:
+                self.left_out += 1
+                return
+            self.open[subject] = Alert(*subject, at_us, None, message, value)
+            self.has_changed = True
+        elif is_wrong is False and there is not None:
+            self._clear(subject, at_us)
+
+    def forget_about(self, gateway: str, sensors: Iterable[str] | None, at_us: int) -> None:
+        """Clear what is open about a gateway, or about sensors of it: nobody looks any longer."""
+        names = None if sensors is None else set(sensors)
+        about = [s for s in self.open if s[1] == gateway and (names is None or s[2] in names)]
+        for subject in about:
+            self._clear(subject, at_us)
+
+    def gateways(self, kind: Kind | None = None) -> frozenset[str]:
+        """Those about which something is open, or something of one kind."""
+        return frozenset(who for what, who, _ in self.open if kind is None or what == kind)
+
+    def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
+        """Whether there is such an alert."""
+        return (kind, gateway, sensor) in self.open
+
+    def drop_closed(self, before_us: int) -> None:
+        """Forget what was cleared before a time, and the oldest of too many."""
+        kept = [each for each in self.closed if (each.cleared_us or 0) >= before_us][-MAX_CLOSED:]
+        if len(kept) != len(self.closed):
+            self.closed = kept
+            self.has_changed = True
+
+    def all(self) -> Iterator[Alert]:
+        """Those that are open, and those that were, by time."""
+        return iter(sorted((*self.open.values(), *self.closed), key=_order))
+
+    def _clear(self, subject: Subject, at_us: int) -> None:
+        alert = self.open.pop(subject)
+        alert.cleared_us = max(at_us, alert.opened_us)
+        self.closed.append(alert)
+        self.has_changed = True
+
+
+def _order(alert: Alert) -> tuple[int, str, str, str]:
+    return (alert.opened_us, alert.kind, alert.gateway, alert.sensor)

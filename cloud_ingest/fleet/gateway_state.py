@@ -1,0 +1,197 @@
+"""What is remembered of one gateway."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from cloud_ingest.facts import Activity
+from cloud_ingest.fleet.numbers import Numbering
+from cloud_ingest.status_record import StatusRecord
+
+MAX_LIVES: Final = 8
+"""Boot epochs of one gateway that are told apart; the one heard longest ago is forgotten."""
+RATE_US: Final = 60_000_000
+"""The rate of messages is that of so long."""
+_SLOT_US: Final = 5_000_000
+
+
+class HeardLife(msgspec.Struct, array_like=True):
+    """One boot epoch of a gateway. Epochs are drawn: only time says which one is later.
+
+    Attributes:
+        heard_us: when something of it was last heard, by the collector's clock.
+        status_us: when its latest status record was; None if there is none.
+        sequence: that record's number.
+        up_s: what that record said.
+        paced: records in a row that came at the pace at which they were sent.
+        was_current: it has been the gateway's life before, and then another was.
+        numbering: of the logged messages of its clients.
+
+    """
+
+    heard_us: int
+    status_us: int | None = None
+    sequence: int = -1
+    up_s: float = 0.0
+    paced: int = 0
+    was_current: bool = False
+    numbering: Numbering = msgspec.field(default_factory=Numbering)
+
+
+class SensorState(msgspec.Struct, array_like=True):
+    """One sensor.
+
+    Attributes:
+        value: what it last said.
+        since_us: since when it says so, by the collector's clock.
+        readings: how often it has said so.
+        heard_us: when its latest reading came.
+
+    """
+
+    value: float
+    since_us: int
+    readings: int
+    heard_us: int
+
+
+class Wear(msgspec.Struct, array_like=True):
+    """How much was written to a disk, over restarts of its machine.
+
+    Attributes:
+        raw: what the machine last said; it begins at 0 with each start.
+        total: over all starts that were seen.
+        marks: time and total of two earlier looks, the second within the window.
+
+    """
+
+    raw: int = 0
+    total: int = 0
+    marks: list[tuple[int, int]] = []
+
+    def look(self, raw: int, at_us: int, window_us: int) -> float | None:
+        """Bytes written in a day at the pace of the last window or two; None before there is one.
+
+        Args:
+            raw: what the machine says.
+            at_us: when, by the collector's clock.
+            window_us: over so long at least.
+
+        """
+        if self.marks:  # what was written before is not known to be of late
+            self.total += raw - self.raw if raw >= self.raw else raw
+        self.raw = raw
+        if not self.marks or at_us - self.marks[-1][0] >= window_us:
+            self.marks = [*self.marks[-1:], (at_us, self.total)]
+        since_us, before = self.marks[0]
+        if at_us - since_us < window_us:
+            return None
+        return (self.total - before) * 86_400e6 / (at_us - since_us)
+
+
+class TopologyTold(msgspec.Struct, array_like=True, frozen=True):
+    """What a gateway's last row in the table of topology said; another one is another row."""
+
+    epoch: int
+    root: str
+    parent: str | None
+    links: tuple[tuple[str, str, str], ...]
+
+
+class GatewayState(msgspec.Struct):
+    """One gateway.
+
+    Attributes:
+        gateway: its id.
+        first_us: when it was first heard, by the collector's clock.
+        last_us: when it was last heard.
+        messages: of its clients, each once.
+        undecodable: those of them that went to quarantine.
+        duplicates: copies that were dropped.
+        kept_local: messages that stay with it.
+        lost: numbers that are missing in lives that are forgotten.
+        domain: where it stands, ``-`` for none; None if unknown.
+        group: likewise.
+        member_us: when it said so.
+        record_error: why its latest member or status record can't be read; None if it can.
+        lives: by boot epoch.
+        epoch: of the life that it is in.
+        status: the latest record of that life.
+        status_us: when that came.
+        origin_us: when that was accepted, by the gateway's clock.
+        returns_us: when a life that had ended was heard again.
+        offsets_s: how far its clock was ahead of the collector's, in the last records.
+        elections_us: when it became root.
+        powered: records since the last one that told of under-voltage.
+        wear: of its disk.
+        told: its last row in the table of topology.
+        slots: messages by slot of the collector's clock, for the rate.
+        sensors: by name.
+
+    """
+
+    gateway: str
+    first_us: int
+    last_us: int
+    messages: int = 0
+    undecodable: int = 0
+    duplicates: int = 0
+    kept_local: int = 0
+    lost: int = 0
+    domain: str | None = None
+    group: str | None = None
+    member_us: int = -1
+    record_error: str | None = None
+    lives: dict[int, HeardLife] = {}
+    epoch: int | None = None
+    status: StatusRecord | None = None
+    status_us: int = -1
+    origin_us: int | None = None
+    returns_us: list[int] = []
+    offsets_s: list[float] = []
+    elections_us: list[int] = []
+    powered: int = 0
+    wear: Wear = msgspec.field(default_factory=Wear)
+    told: TopologyTold | None = None
+    slots: dict[int, int] = {}
+    sensors: dict[str, SensorState] = {}
+
+    def life(self, epoch: int, at_us: int) -> HeardLife:
+        """The life with this boot epoch; the one that was heard longest ago may go for it."""
+        life = self.lives.get(epoch)
+        if life is None:
+            if len(self.lives) >= MAX_LIVES:
+                gone = min(
+                    (each for each in self.lives if each != self.epoch),
+                    key=lambda each: (self.lives[each].heard_us, each),
+                )
+                self.lost += self.lives.pop(gone).numbering.missing
+            life = self.lives[epoch] = HeardLife(at_us)
+        life.heard_us = max(life.heard_us, at_us)
+        return life
+
+    @property
+    def missing(self) -> int:
+        """How many logged messages of its clients are missing."""
+        return self.lost + sum(life.numbering.missing for life in self.lives.values())
+
+    def act(self, activity: Activity) -> None:
+        """Note how much came of it."""
+        self.messages += activity.messages
+        self.undecodable += activity.undecodable
+        self.duplicates += activity.duplicates
+        if activity.messages:
+            slot = activity.collected_us // _SLOT_US
+            self.slots[slot] = self.slots.get(slot, 0) + activity.messages
+            if len(self.slots) > RATE_US // _SLOT_US + 1:
+                newest = max(self.slots)
+                oldest = newest - RATE_US // _SLOT_US
+                self.slots = {s: n for s, n in self.slots.items() if s >= oldest}
+
+    def rate_per_s(self, now_us: int) -> float:
+        """Messages a second over the last minute of the collector's clock."""
+        oldest = (now_us - RATE_US) // _SLOT_US
+        told = sum(count for slot, count in self.slots.items() if slot > oldest)
+        return told / (RATE_US / 1e6)

@@ -1,0 +1,228 @@
+"""What the rules make of a gateway: from a status record, and as time passes.
+
+Times are microseconds of the collector's clock; a gateway's own clock is only ever a thing to be
+judged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cloud_ingest.facts import Statement
+from cloud_ingest.fleet.alerts import AlertBook, Kind
+from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.listening import Listening
+from cloud_ingest.fleet.lives import Heard
+from cloud_ingest.fleet.rules import AlertRules, Thresholds
+from cloud_ingest.status_record import StatusRecord
+
+DRAINING: Final = "draining"
+"""The role of a gateway that leaves on purpose, after which it is not silent but gone."""
+MAX_ELECTIONS: Final = 32
+"""Of one gateway that are remembered."""
+_PAUSES: Final = 3
+"""A stretch in which nobody was heard counts as this part of what makes a gateway silent."""
+
+
+class Judge:
+    """Holds what gateways say, and do not say, against the rules.
+
+    Args:
+        rules: of the fleet.
+        alerts: are raised and cleared.
+        listening: when the collector was there.
+
+    """
+
+    def __init__(self, rules: AlertRules, alerts: AlertBook, listening: Listening) -> None:
+        self._rules = rules
+        self._alerts = alerts
+        self._listening = listening
+
+    # -- a status record -------------------------------------------------------------------------
+
+    def heard(self, gateway: GatewayState, at_us: int) -> None:
+        """Something of a gateway has come, perhaps after a silence that nobody looked at."""
+        self._look_for_silence(gateway, at_us)
+
+    def status(
+        self, gateway: GatewayState, said: Statement, record: StatusRecord, heard: Heard
+    ) -> None:
+        """A gateway's newest record.
+
+        Args:
+            gateway: as it was before this record.
+            said: the record's stamp.
+            record: what it says.
+            heard: whether it came when it was sent, and begins a life.
+
+        """
+        rules, at_us = self._rules.of(gateway.gateway, gateway.domain), said.collected_us
+        self._temperature(gateway, rules, record, at_us)
+        self._supply(gateway, rules, record, at_us)
+        self._disk(gateway, rules, record, at_us)
+        if heard.is_live:
+            self._clock(gateway, rules, said)
+            self._judge("silent", gateway, False, at_us, "")
+        self._elections(gateway, record, said.collected_us, begins=heard.begins)
+
+    def _temperature(
+        self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
+    ) -> None:
+        value, hot = record.temperature_cel, rules.hot
+        if value is not None:
+            is_wrong = _between(value, hot.clears_cel, hot.opens_cel)
+            message = f"its processor has {value:.1f} degrees Celsius"
+            self._judge("hot", gateway, is_wrong if hot.on else False, at_us, message, value)
+
+    def _supply(
+        self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
+    ) -> None:
+        rule = rules.under_voltage
+        gateway.powered = 0 if record.under_voltage else min(gateway.powered + 1, 1_000)
+        is_wrong = True if record.under_voltage else None
+        if gateway.powered >= rule.clears_records or not rule.on:
+            is_wrong = False
+        self._judge("under-voltage", gateway, is_wrong, at_us, "its supply is too weak")
+
+    def _disk(
+        self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
+    ) -> None:
+        full, wearing = rules.disk_full, rules.disk_wearing
+        if record.disk_free_bytes is not None and record.disk_total_bytes:
+            free = record.disk_free_bytes / record.disk_total_bytes
+            is_wrong = _between(-free, -full.clears_free, -full.opens_free)
+            message = f"{free:.1%} of its disk is free"
+            self._judge("disk-full", gateway, is_wrong if full.on else False, at_us, message, free)
+        if record.disk_written_bytes is not None:
+            window_us = round(wearing.window_s * 1e6)
+            pace = gateway.wear.look(record.disk_written_bytes, at_us, window_us)
+            if pace is not None:
+                limits = wearing.clears_bytes_per_day, wearing.opens_bytes_per_day
+                is_wrong = _between(pace, *limits) if wearing.on else False
+                message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
+                self._judge("disk-wearing", gateway, is_wrong, at_us, message, pace)
+
+    def _clock(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
+        rule = rules.clock_off
+        beyond = said.origin_us is None
+        ahead_s = 1e12 if said.origin_us is None else (said.origin_us - said.collected_us) / 1e6
+        gateway.offsets_s = [*gateway.offsets_s, ahead_s][-rule.records :]
+        is_wrong: bool | None = None
+        if not rule.on:
+            is_wrong = False
+        elif len(gateway.offsets_s) == rule.records:
+            off_s = [abs(each) for each in gateway.offsets_s]
+            if min(off_s) > rule.opens_s:
+                is_wrong = True
+            elif max(off_s) < rule.clears_s:
+                is_wrong = False
+        way = "ahead" if ahead_s > 0 else "behind, or what it says takes so long"
+        message = (
+            "its clock is beyond the calendar"
+            if beyond
+            else (f"its clock is {abs(ahead_s):.0f} s {way}")
+        )
+        value = None if beyond else ahead_s
+        self._judge("clock-off", gateway, is_wrong, said.collected_us, message, value)
+
+    def _elections(
+        self, gateway: GatewayState, record: StatusRecord, at_us: int, *, begins: bool
+    ) -> None:
+        before = gateway.status
+        if before is None:
+            return
+        if begins:  # at its start a gateway is its own root for a moment: that alone is no election
+            times = record.elections + (before.root == gateway.gateway == record.root)
+        else:
+            times = record.elections - before.elections
+        if times > 0:
+            fresh = [at_us] * min(times, MAX_ELECTIONS)
+            gateway.elections_us = [*gateway.elections_us, *fresh][-MAX_ELECTIONS:]
+
+    # -- as time passes --------------------------------------------------------------------------
+
+    def time_passed(self, gateway: GatewayState, now_us: int) -> None:
+        """Look at a gateway again, whether it said something or not.
+
+        Args:
+            gateway: it.
+            now_us: how far the collector is.
+
+        """
+        self._look_for_silence(gateway, now_us)
+        rules = self._rules.of(gateway.gateway, gateway.domain)
+        self._missing(gateway, rules, now_us)
+        self._flapping(gateway, rules, now_us)
+        self._two_lives(gateway, rules, now_us)
+
+    def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
+        record = gateway.status
+        if record is None or self._alerts.is_open("silent", gateway.gateway):
+            return
+        rule = self._rules.of(gateway.gateway, gateway.domain).silent
+        limit_us = round(max(rule.least_s, rule.intervals * record.interval_s) * 1e6)
+        if not rule.on or now_us - gateway.last_us <= limit_us or DRAINING in record.roles:
+            return
+        pause_us = limit_us // _PAUSES
+        if self._listening.listened_us(gateway.last_us, now_us, pause_us) > limit_us:
+            message = f"nothing was heard of it, though it speaks every {record.interval_s:g} s"
+            self._judge("silent", gateway, True, gateway.last_us + limit_us, message)
+
+    def _missing(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule = rules.gap
+        holes = [hole for life in gateway.lives.values() for hole in life.numbering.holes]
+        if not holes or not rule.on:
+            self._judge("gap", gateway, False, now_us, "")
+            return
+        latest_us = max(hole.found_us for hole in holes)
+        if now_us - latest_us > rule.forgets_s * 1e6:
+            self._judge("gap", gateway, False, now_us, "")
+        else:
+            since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
+            count = sum(hole.count for hole in holes)
+            message = f"{count} of its messages are missing"
+            is_wrong = True if since_us <= now_us else None
+            self._judge("gap", gateway, is_wrong, since_us, message, float(count))
+
+    def _flapping(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule = rules.flapping_root
+        if not gateway.elections_us:
+            return
+        since_us = now_us - rule.window_s * 1e6
+        gateway.elections_us = [each for each in gateway.elections_us if each > since_us]
+        count = len(gateway.elections_us)
+        is_wrong = _between(count, 2, rule.elections) if rule.on else False
+        message = f"it became root {count} times in {rule.window_s:g} s"
+        at_us = gateway.elections_us[-1] if is_wrong else now_us
+        self._judge("flapping-root", gateway, is_wrong, at_us, message, float(count))
+
+    def _two_lives(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule = rules.two_lives
+        if not gateway.returns_us:
+            return
+        since_us = now_us - rule.clears_s * 1e6
+        gateway.returns_us = [each for each in gateway.returns_us if each > since_us]
+        count = len(gateway.returns_us)
+        is_wrong = True if count >= rule.returns else None if count else False
+        message = "two gateways run under its id in turns: a copied card?"
+        at_us = gateway.returns_us[-1] if is_wrong else now_us
+        self._judge("two-lives", gateway, is_wrong if rule.on else False, at_us, message)
+
+    def _judge(
+        self,
+        kind: Kind,
+        gateway: GatewayState,
+        is_wrong: bool | None,
+        at_us: int,
+        message: str,
+        value: float | None = None,
+    ) -> None:
+        self._alerts.judge((kind, gateway.gateway, ""), is_wrong, at_us, message, value)
+
+
+def _between(value: float, clears: float, opens: float) -> bool | None:
+    """Whether something is wrong; None where it neither begins nor ends."""
+    if value >= opens:
+        return True
+    return False if value < clears else None

@@ -1,0 +1,118 @@
+"""How long messages took, by gateway, minute and stage: merged histograms, and what a table says.
+
+Buckets are a fourth of an octave wide (`cloud_ingest.facts.Delays`), so a percentile is right
+within a fifth. A minute is told once it is over, and once more for what came of it late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from cloud_ingest.facts import Delays
+
+MINUTE_US: Final = 60_000_000
+GRACE_US: Final = 10_000_000
+"""So long after its end a minute is told."""
+KEPT_US: Final = 3 * MINUTE_US
+"""What comes of a minute later than this is told by itself."""
+LOWEST: Final = -16
+
+Key = tuple[str, str]
+"""Gateway and stage."""
+
+
+class Histogram(msgspec.Struct, array_like=True):
+    """Delays of one gateway and stage in one minute.
+
+    Attributes:
+        counts: messages by bucket.
+        told: how many messages a row has been told of.
+
+    """
+
+    counts: dict[int, int]
+    told: int = 0
+
+
+def percentile_ms(counts: Mapping[int, int], share: float) -> float:
+    """The delay that this share of messages did not pass, by the middle of its bucket.
+
+    Args:
+        counts: messages by bucket; at least one.
+        share: from 0 to 1.
+
+    """
+    wanted = share * sum(counts.values())
+    seen = 0
+    for bucket in sorted(counts):
+        seen += counts[bucket]
+        if seen >= wanted:
+            break
+    return 0.0 if bucket <= LOWEST else float(2 ** ((bucket + 0.5) / 4))
+
+
+def most_ms(counts: Mapping[int, int]) -> float:
+    """No delay was longer than this: the end of the last bucket."""
+    return float(2 ** ((max(counts) + 1) / 4))
+
+
+class Minute(msgspec.Struct, array_like=True):
+    """One minute.
+
+    Attributes:
+        histograms: by `Key`.
+        has_news: something came of which no row has been told.
+
+    """
+
+    histograms: dict[Key, Histogram] = {}
+    has_news: bool = False
+
+
+class Minutes(msgspec.Struct):
+    """The last minutes.
+
+    Attributes:
+        open: by their beginning.
+
+    """
+
+    open: dict[int, Minute] = {}
+
+    def take(self, delays: Delays) -> None:
+        """Add what a batch says."""
+        minute = self.open.get(delays.minute_us)
+        if minute is None:
+            minute = self.open[delays.minute_us] = Minute()
+        minute.has_news = True
+        key = (delays.gateway, delays.stage)
+        histogram = minute.histograms.get(key)
+        if histogram is None:
+            histogram = minute.histograms[key] = Histogram({})
+        counts = histogram.counts
+        for bucket, count in delays.counts.items():
+            counts[bucket] = counts.get(bucket, 0) + count
+
+    def due(self, now_us: int) -> Iterator[tuple[int, Key, Mapping[int, int]]]:
+        """Give what is to be told now, by minute and key, and forget what is old.
+
+        Args:
+            now_us: the collector's clock.
+
+        """
+        for minute_us in sorted(self.open):
+            if minute_us + MINUTE_US + GRACE_US > now_us:
+                break
+            minute = self.open[minute_us]
+            for key in sorted(minute.histograms) if minute.has_news else ():
+                histogram = minute.histograms[key]
+                count = sum(histogram.counts.values())
+                if count > histogram.told:
+                    histogram.told = count
+                    yield minute_us, key, histogram.counts
+            minute.has_news = False
+            if minute_us + KEPT_US <= now_us:
+                del self.open[minute_us]

@@ -1,0 +1,72 @@
+"""When the collector was there to hear anybody, so that nobody is silent because it was away.
+
+All that is known of it is when it took something, from whomever. Where nothing came for long,
+either the collector was away or all were silent: such a stretch counts for no more than a gateway's
+own pause is long. So a collector that comes back finds nobody silent, and a gateway that is gone is
+found out, only later, although few others are there.
+
+Times are microseconds of the collector's clock.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import Final
+
+import msgspec
+
+LEAST_US: Final = 5_000_000
+"""A shorter stretch without anything is none."""
+MAX_STRETCHES: Final = 4_096
+"""Stretches that are remembered."""
+
+
+class Listening(msgspec.Struct):
+    """What the collector took, as far as it matters.
+
+    Attributes:
+        progress_us: when it last took something; None before.
+        stretches: begin and end of those in which it took nothing, in order.
+
+    """
+
+    progress_us: int | None = None
+    stretches: list[tuple[int, int]] = []
+
+    def took(self, at_us: int) -> None:
+        """It took something, or says that it had nothing to take; not always in order."""
+        if self.progress_us is None:
+            self.progress_us = at_us
+        elif at_us > self.progress_us:
+            if at_us - self.progress_us > LEAST_US:
+                self.stretches.append((self.progress_us, at_us))
+                del self.stretches[:-MAX_STRETCHES]
+            self.progress_us = at_us
+        else:
+            self._split(at_us)
+
+    def listened_us(self, since_us: int, until_us: int, pause_us: int) -> int:
+        """How long it was there between two times.
+
+        Args:
+            since_us: the earlier one.
+            until_us: the later one.
+            pause_us: how much a stretch without anything counts at most.
+
+        """
+        total = until_us - since_us
+        at = max(0, bisect.bisect_left(self.stretches, (since_us, 0)) - 1)
+        for begin, end in self.stretches[at:]:
+            if begin >= until_us:
+                break
+            within = min(end, until_us) - max(begin, since_us)
+            if within > pause_us:
+                total -= within - pause_us
+        return total
+
+    def _split(self, at_us: int) -> None:
+        at = bisect.bisect_left(self.stretches, (at_us, 0)) - 1
+        if at >= 0 and self.stretches[at][0] < at_us < self.stretches[at][1]:
+            begin, end = self.stretches[at]
+            parts = [(begin, at_us), (at_us, end)]
+            self.stretches[at : at + 1] = [p for p in parts if p[1] - p[0] > LEAST_US]

@@ -1,0 +1,116 @@
+"""Which numbers of a gateway's messages are missing.
+
+Each life of a gateway numbers what it logs for its clients from 1 without gaps. What has come is
+one number, the highest, and the holes below it: its size grows with what is missing, not with what
+came. What a gateway lost behind its last number that came is not seen until a later one comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from cloud_ingest.facts import Interval
+
+MAX_HOLES: Final = 256
+"""Of one life. Of more the oldest are given up: they stay missing for good."""
+
+
+class Hole(msgspec.Struct, array_like=True):
+    """Numbers that are missing.
+
+    Attributes:
+        first: the first of them.
+        last: the last.
+        found_us: when a later one had come, by the collector's clock.
+        is_told: a table has a row of it.
+
+    """
+
+    first: int
+    last: int
+    found_us: int
+    is_told: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many numbers."""
+        return self.last - self.first + 1
+
+
+class Numbering(msgspec.Struct, array_like=True):
+    """What has come of one life.
+
+    Attributes:
+        top: the highest number.
+        holes: what is missing below it, in order.
+        given_up: how many numbers are missing that are no longer looked for.
+
+    """
+
+    top: int = 0
+    holes: list[Hole] = []
+    given_up: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are missing."""
+        return self.given_up + sum(hole.count for hole in self.holes)
+
+    def come(self, intervals: Iterable[Interval], at_us: int) -> list[Hole]:
+        """Take numbers that have come, in any order and however often.
+
+        Args:
+            intervals: the numbers.
+            at_us: when, by the collector's clock.
+
+        Returns:
+            What had been missing and has come.
+
+        """
+        closed: list[Hole] = []
+        for first, last in sorted(intervals):
+            if first <= self.top:
+                closed += self._fill(first, min(last, self.top))
+            if last > self.top:
+                if first > self.top + 1:
+                    self.holes.append(Hole(self.top + 1, first - 1, at_us))
+                self.top = last
+        return closed
+
+    def tell(self, before_us: int) -> bool:
+        """Mark what was found by a time as told; whether anything is newly so."""
+        fresh = [hole for hole in self.holes if not hole.is_told and hole.found_us <= before_us]
+        for hole in fresh:
+            hole.is_told = True
+        return bool(fresh)
+
+    def give_up(self) -> list[Hole]:
+        """Have no more holes than `MAX_HOLES`; return those that are looked for no longer."""
+        excess = len(self.holes) - MAX_HOLES
+        if excess <= 0:
+            return []
+        gone = sorted(self.holes, key=lambda hole: (hole.found_us, hole.first))[:excess]
+        self.given_up += sum(hole.count for hole in gone)
+        firsts = {hole.first for hole in gone}
+        self.holes = [hole for hole in self.holes if hole.first not in firsts]
+        return gone
+
+    def _fill(self, first: int, last: int) -> list[Hole]:
+        closed: list[Hole] = []
+        left: list[Hole] = []
+        for hole in self.holes:
+            if hole.last < first or hole.first > last:
+                left.append(hole)
+                continue
+            told = (hole.found_us, hole.is_told)
+            closed.append(Hole(max(hole.first, first), min(hole.last, last), *told))
+            if hole.first < first:
+                left.append(Hole(hole.first, first - 1, *told))
+            if hole.last > last:
+                left.append(Hole(last + 1, hole.last, *told))
+        if closed:
+            self.holes = left
+        return closed

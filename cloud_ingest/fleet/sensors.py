@@ -1,0 +1,93 @@
+"""What the rules make of sensors: one that says the same for too long, one out of its range."""
+
+from __future__ import annotations
+
+from cloud_ingest.facts import SensorSpan
+from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
+from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
+
+
+class SensorJudge:
+    """Follows sensors, as many of a gateway as are remembered.
+
+    Args:
+        rules: of the fleet.
+        alerts: are raised and cleared.
+
+    """
+
+    def __init__(self, rules: AlertRules, alerts: AlertBook) -> None:
+        self._rules = rules
+        self._alerts = alerts
+
+    def take(self, gateway: GatewayState, span: SensorSpan, at_us: int) -> None:
+        """Take what a sensor measured in a batch.
+
+        Args:
+            gateway: whose it is.
+            span: what it measured.
+            at_us: when it came, by the collector's clock.
+
+        """
+        if self._rules.kept.sensors == 0:
+            return
+        known = gateway.sensors.get(span.sensor)
+        if known is None:
+            if len(gateway.sensors) >= self._rules.kept.sensors:
+                self._forget_one(gateway, at_us)
+            known = SensorState(span.first, at_us, 0, at_us)
+            gateway.sensors[span.sensor] = known
+        is_same = span.changes == 0 and span.first == known.value
+        if is_same:
+            known.readings += span.count
+        else:
+            known.value, known.since_us, known.readings = span.last, at_us, 1
+        known.heard_us = max(known.heard_us, at_us)
+        self._judge(gateway, span, known, at_us)
+
+    def _judge(
+        self, gateway: GatewayState, span: SensorSpan, known: SensorState, at_us: int
+    ) -> None:
+        rules = self._rules.of(gateway.gateway, gateway.domain, span.sensor)
+        stuck = rules.sensor_stuck
+        still_s = (at_us - known.since_us) / 1e6
+        is_watched = stuck.on and stuck.after_s > 0
+        if not is_watched or known.readings == 1:
+            is_stuck: bool | None = False
+        else:
+            is_long = still_s >= stuck.after_s and known.readings >= stuck.readings
+            is_stuck = True if is_long else None
+        message = f"it says {known.value:g} for {still_s:.0f} s, in {known.readings} readings"
+        about = (gateway.gateway, span.sensor)
+        self._alerts.judge(("sensor-stuck", *about), is_stuck, at_us, message, known.value)
+        is_out, value = _out_of_range(rules, span)
+        message = f"it says {value:g}, out of {_written(rules.sensor_range)}"
+        self._alerts.judge(("sensor-range", *about), is_out, at_us, message, value)
+
+    def _forget_one(self, gateway: GatewayState, at_us: int) -> None:
+        sensors = gateway.sensors
+        gone = min(sensors, key=lambda name: (sensors[name].heard_us, name))
+        del sensors[gone]
+        self._alerts.forget_about(gateway.gateway, [gone], at_us)
+
+
+def _out_of_range(rules: Thresholds, span: SensorSpan) -> tuple[bool | None, float]:
+    """Whether a sensor is out of its range, and the value that says so."""
+    rule = rules.sensor_range
+    if not rule.on:
+        return False, span.last
+    if rule.low is not None and span.low < rule.low:
+        return True, span.low
+    if rule.high is not None and span.high > rule.high:
+        return True, span.high
+    is_within = (rule.low is None or span.low >= rule.low + rule.margin) and (
+        rule.high is None or span.high <= rule.high - rule.margin
+    )
+    return (False if is_within else None), span.last
+
+
+def _written(rule: SensorRange) -> str:
+    low = "" if rule.low is None else f"{rule.low:g}"
+    high = "" if rule.high is None else f"{rule.high:g}"
+    return f"{low}..{high}"

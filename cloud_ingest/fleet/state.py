@@ -1,0 +1,131 @@
+"""All that the fleet's watch remembers, and its form on a disk: msgpack with a version."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.latency import Minutes
+from cloud_ingest.fleet.listening import Listening
+
+VERSION: Final = 1
+MAX_CLOSED_GAPS: Final = 20_000
+"""Gaps that are remembered after they were closed, and those that were given up."""
+MAX_QUERIES: Final = 8
+"""Queries whose last batch is remembered."""
+
+
+class StateError(ValueError):
+    """What was remembered can't be read; the message says why."""
+
+
+class GapRow(msgspec.Struct, array_like=True, frozen=True):
+    """A gap that is closed, or that is no longer looked for."""
+
+    gateway: str
+    epoch: int
+    first: int
+    last: int
+    found_us: int
+    closed_us: int | None
+
+
+class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
+    """A row of the table ``latency``."""
+
+    gateway: str
+    minute_us: int
+    stage: str
+    count: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class TopologyRow(msgspec.Struct, array_like=True, frozen=True):
+    """A row of the table ``topology``; links as peer, rtt_ms, role and state."""
+
+    time_us: int
+    gateway: str
+    epoch: int
+    root: str
+    parent: str | None
+    root_cost_ms: float | None
+    links: tuple[tuple[str, float | None, str, str], ...]
+    reconvergences: int
+
+
+class RowOutbox(msgspec.Struct):
+    """Rows that are to be appended to tables.
+
+    Attributes:
+        number: of this outbox; one higher when its rows are in the tables.
+        is_being_written: some of its rows may be in the tables.
+        latency: rows of that table.
+        topology: likewise.
+
+    """
+
+    number: int = 1
+    is_being_written: bool = False
+    latency: list[LatencyRow] = []
+    topology: list[TopologyRow] = []
+
+
+class FleetState(msgspec.Struct):
+    """What the watch remembers; bounded by gateways and their sensors.
+
+    Attributes:
+        version: of this form.
+        queries: the last batch that was taken, by query; the present one is the last.
+        listening: when the collector was there.
+        gateways: by id.
+        alerts: open ones and those that were.
+        minutes: latencies of the last minutes.
+        gaps: that are closed or given up.
+        outbox: rows that are to be appended.
+        began_late_until_us: until then the first number that is heard of a life may be any; None if
+            all was heard from the beginning.
+
+    """
+
+    version: int = VERSION
+    queries: dict[str, int] = {}
+    listening: Listening = msgspec.field(default_factory=Listening)
+    gateways: dict[str, GatewayState] = {}
+    alerts: AlertBook = msgspec.field(default_factory=AlertBook)
+    minutes: Minutes = msgspec.field(default_factory=Minutes)
+    gaps: list[GapRow] = []
+    outbox: RowOutbox = msgspec.field(default_factory=RowOutbox)
+    began_late_until_us: int | None = None
+
+    def encode(self) -> bytes:
+        """The form on a disk."""
+        return msgspec.msgpack.encode(self)
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+_decoder = msgspec.msgpack.Decoder(FleetState)
+
+
+def decode(data: bytes) -> FleetState:
+    """Read what was remembered.
+
+    Raises:
+        StateError: it is damaged, or of a later version.
+
+    """
+    try:
+        version = msgspec.msgpack.decode(data, type=_Versioned).version
+        if version > VERSION:
+            raise StateError(f"of version {version}, and up to {VERSION} are read")
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise StateError(str(error)) from error

@@ -1,0 +1,302 @@
+"""The watch over a fleet: facts of micro-batches go in, tables come out.
+
+It has no clock and does no I/O. Who calls it says which batch it has, and keeps `FleetWatch.state`;
+`cloud_ingest.fleet.writer` does both. Within a batch the order of facts makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
+from typing import Final
+
+from cloud_ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSpan, Statement
+from cloud_ingest.fleet import latency, lives, state, tables
+from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
+from cloud_ingest.fleet.judging import Judge
+from cloud_ingest.fleet.member import NO_PLACE, MemberError, read_place
+from cloud_ingest.fleet.numbers import Hole
+from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.sensors import SensorJudge
+from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
+from cloud_ingest.fleet.tables import FleetChanges
+from cloud_ingest.status_record import StatusError, StatusRecord, decode
+
+LATE_START_US: Final = 600_000_000
+"""A watch that begins late takes numbers as had, below the first that it hears, for so long."""
+SETTLED_US: Final = 10_000_000
+"""What is missing for less than this is not told: two links need not be as fast."""
+_LAST: Final = 2**63
+
+
+class FleetWatch:
+    """Folds facts into the fleet's tables.
+
+    Args:
+        rules: when alerts are raised.
+        remembered: what an earlier watch's `state` returned; None for one that begins.
+        begins_late: nothing is remembered of what came before, although something did.
+
+    Raises:
+        StateError: what is remembered can't be read.
+
+    """
+
+    def __init__(
+        self, rules: AlertRules, remembered: bytes | None = None, *, begins_late: bool = False
+    ) -> None:
+        self._rules = rules
+        self._state = FleetState() if remembered is None else state.decode(remembered)
+        if begins_late and remembered is None:
+            self._state.began_late_until_us = -1
+        self._judge = Judge(rules, self._state.alerts, self._state.listening)
+        self._sensors = SensorJudge(rules, self._state.alerts)
+        # What changed last may not have come into the tables.
+        self._has_news = self._gaps_changed = remembered is not None
+        self._state.alerts.has_changed |= remembered is not None
+        self._committed_us: int | None = None
+
+    # -- what goes in ----------------------------------------------------------------------------
+
+    def has_taken(self, query: str, batch_id: int) -> bool:
+        """Whether this batch of a query is in the tables, or on its way to them."""
+        return batch_id <= self._state.queries.get(query, -1)
+
+    def take(self, facts: BatchFacts, query: str = "") -> None:
+        """Take a batch; one that was taken before changes nothing.
+
+        Args:
+            facts: what it tells.
+            query: whose batch it is: another query counts its batches anew.
+
+        """
+        if self.has_taken(query, facts.batch_id):
+            return
+        queries = self._state.queries
+        queries.pop(query, None)
+        queries[query] = facts.batch_id
+        for gone in list(queries)[: -state.MAX_QUERIES]:
+            del queries[gone]
+        self._has_news = True
+        come_us = {each.gateway: each.collected_us for each in facts.activity}
+        events: list[Statement | Activity] = [*facts.statements, *facts.activity]
+        for each in sorted(events, key=_by_time):
+            gateway = self._hear(each.gateway, each.collected_us)
+            come_us[each.gateway] = max(come_us.get(each.gateway, 0), each.collected_us)
+            if isinstance(each, Statement):
+                self._say(gateway, each)
+            else:
+                gateway.act(each)
+        other_us = self.progress_us or facts.committed_us
+        for name, epoch, come, kept_local in _merged(facts.numbers):
+            at_us = come_us.get(name, other_us)
+            gateway = self._known(name, at_us)
+            gateway.kept_local += kept_local
+            self._number(gateway, epoch, come, at_us)
+        for delays in facts.delays:
+            self._state.minutes.take(delays)
+        for span in sorted(facts.sensors, key=_by_sensor):
+            at_us = come_us.get(span.gateway, other_us)
+            self._sensors.take(self._known(span.gateway, at_us), span, at_us)
+        self._committed_us = facts.committed_us
+
+    def progressed(self, collected_us: int) -> None:
+        """The collector says that it had taken all that there was by a time of its clock."""
+        self._state.listening.took(collected_us)
+        self._has_news = True
+
+    @property
+    def progress_us(self) -> int | None:
+        """How far the collector is, by its clock; None before it took anything."""
+        return self._state.listening.progress_us
+
+    # -- what comes out --------------------------------------------------------------------------
+
+    def changes(self, now_us: int) -> FleetChanges:
+        """What has changed since this was last asked: rows to append, and tables to replace.
+
+        What is appended is given again until `written` is called.
+
+        Args:
+            now_us: the clock of who asks, by which minutes end while nothing comes.
+
+        """
+        progress_us = self.progress_us
+        if progress_us is None:
+            return FleetChanges()
+        if self._has_news:
+            self._look(progress_us)
+        elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
+        for minute_us, key, counts in self._state.minutes.due(progress_us + elapsed_us):
+            self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
+        replaced = {}
+        if self._has_news:
+            about = self._state.alerts.gateways("silent"), self._state.alerts.gateways()
+            replaced["gateways"] = tables.gateways(self._gateways(), *about, progress_us)
+        if self._gaps_changed:
+            replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
+        if self._state.alerts.has_changed:
+            replaced["alerts"] = tables.alerts(self._state.alerts.all())
+        self._has_news = self._gaps_changed = self._state.alerts.has_changed = False
+        return FleetChanges(
+            tables.appended(self._state.outbox), replaced, self._state.outbox.number
+        )
+
+    def unwritten(self) -> FleetChanges | None:
+        """Rows that an earlier watch was about to append when it ended; None if there are none."""
+        outbox = self._state.outbox
+        if not outbox.is_being_written:
+            return None
+        return FleetChanges(tables.appended(outbox), {}, outbox.number)
+
+    def begin_writing(self) -> None:
+        """What `changes` gave is written now; `state` is to be kept before."""
+        self._state.outbox.is_being_written = True
+
+    def written(self) -> None:
+        """What `changes` or `unwritten` gave is in the tables."""
+        self._state.outbox = state.RowOutbox(self._state.outbox.number + 1)
+
+    def state(self) -> bytes:
+        """All that another watch needs to go on."""
+        return self._state.encode()
+
+    # -- gateways --------------------------------------------------------------------------------
+
+    def _gateways(self) -> Iterable[GatewayState]:
+        return self._state.gateways.values()
+
+    def _known(self, name: str, at_us: int) -> GatewayState:
+        gateways = self._state.gateways
+        gateway = gateways.get(name)
+        if gateway is None:
+            if len(gateways) >= self._rules.kept.gateways:
+                longest = min(gateways.values(), key=lambda each: (each.last_us, each.gateway))
+                self._forget(longest.gateway, at_us)
+            gateway = gateways[name] = GatewayState(name, at_us, at_us)
+        return gateway
+
+    def _forget(self, name: str, at_us: int) -> None:
+        del self._state.gateways[name]
+        self._state.alerts.forget_about(name, None, at_us)
+        self._gaps_changed = True
+
+    def _hear(self, name: str, at_us: int) -> GatewayState:
+        self._state.listening.took(at_us)
+        gateway = self._known(name, at_us)
+        self._judge.heard(gateway, at_us)
+        gateway.first_us = min(gateway.first_us, at_us)
+        gateway.last_us = max(gateway.last_us, at_us)
+        return gateway
+
+    def _say(self, gateway: GatewayState, said: Statement) -> None:
+        try:
+            if said.kind == "status":
+                self._status(gateway, said, decode(said.payload))
+            elif said.collected_us >= gateway.member_us:
+                gateway.domain, gateway.group = read_place(said.payload, said.gateway)
+                gateway.member_us, gateway.record_error = said.collected_us, None
+        except (StatusError, MemberError) as error:
+            gateway.record_error = str(error)
+
+    def _status(self, gateway: GatewayState, said: Statement, record: StatusRecord) -> None:
+        heard = lives.place(gateway, said, record)
+        if not heard.is_newest:
+            return
+        gateway.record_error = None
+        if said.collected_us > gateway.member_us:
+            gateway.domain = record.domain or NO_PLACE
+            gateway.group = record.group or NO_PLACE
+        self._judge.status(gateway, said, record, heard)
+        gateway.status, gateway.status_us = record, said.collected_us
+        gateway.origin_us = said.origin_us
+        links = tuple((link.peer, link.role, link.state) for link in record.links)
+        told = TopologyTold(said.boot_epoch, record.root, record.parent, links)
+        if told != gateway.told:
+            gateway.told = told
+            self._state.outbox.topology.append(
+                TopologyRow(
+                    *(said.collected_us, gateway.gateway, said.boot_epoch),
+                    *(record.root, record.parent, record.root_cost_ms),
+                    tuple((each.peer, each.rtt_ms, each.role, each.state) for each in record.links),
+                    record.reconvergences,
+                )
+            )
+
+    def _number(
+        self, gateway: GatewayState, epoch: int, come: Sequence[Interval], at_us: int
+    ) -> None:
+        numbering = gateway.life(epoch, at_us).numbering
+        if numbering.top == 0 and come and self._began_late(at_us):
+            numbering.top = min(come)[0] - 1
+        for hole in numbering.come(come, at_us):
+            if hole.is_told:
+                self._closed(gateway, epoch, hole, at_us)
+        for hole in numbering.give_up():
+            self._closed(gateway, epoch, hole, None)
+
+    def _began_late(self, at_us: int) -> bool:
+        until_us = self._state.began_late_until_us
+        if until_us is None:
+            return False
+        if until_us < 0:
+            until_us = self._state.began_late_until_us = at_us + LATE_START_US
+        return at_us <= until_us
+
+    def _closed(self, gateway: GatewayState, epoch: int, hole: Hole, at_us: int | None) -> None:
+        about = gateway.gateway, epoch, hole.first, hole.last, hole.found_us
+        self._state.gaps.append(GapRow(*about, at_us))
+        self._gaps_changed = True
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _look(self, progress_us: int) -> None:
+        kept = self._rules.kept
+        alerts = self._state.alerts
+        old_us = progress_us - round(kept.forget_gateway_s * 1e6)
+        for name in [each.gateway for each in self._gateways() if each.last_us < old_us]:
+            self._forget(name, progress_us)
+        for gateway in self._gateways():
+            self._judge.time_passed(gateway, progress_us)
+            for life in gateway.lives.values():
+                self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
+        before_us = progress_us - round(kept.closed_s * 1e6)
+        alerts.drop_closed(before_us)
+        gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
+        gaps = gaps[-state.MAX_CLOSED_GAPS :]
+        self._gaps_changed |= len(gaps) != len(self._state.gaps)
+        self._state.gaps = gaps
+
+
+def _latency_row(minute_us: int, key: latency.Key, counts: Mapping[int, int]) -> LatencyRow:
+    p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
+    told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
+    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told)
+
+
+def _by_time(each: Statement | Activity) -> tuple[int, str, int, int]:
+    """What a gateway says comes before how much it said."""
+    if isinstance(each, Statement):
+        return (each.collected_us, each.gateway, each.boot_epoch, each.sequence)
+    return (each.collected_us, each.gateway, _LAST, 0)
+
+
+def _by_sensor(span: SensorSpan) -> tuple[str, str, int, str]:
+    """By time; what else there is in it decides between two of one time."""
+    return (span.gateway, span.sensor, span.first_us, repr(astuple(span)))
+
+
+def _merged(
+    all_numbers: Iterable[Numbers],
+) -> Iterator[tuple[str, int, Sequence[Interval], int]]:
+    """Logged numbers of clients' messages by gateway and life, and how many stay there."""
+    come: dict[tuple[str, int], list[Interval]] = {}
+    kept_local: Counter[tuple[str, int]] = Counter()
+    for numbers in all_numbers:
+        if numbers.logged and not numbers.control:
+            key = numbers.gateway, numbers.boot_epoch
+            come.setdefault(key, []).extend((*numbers.seen, *numbers.kept_local))
+            kept_local[key] += sum(last - first + 1 for first, last in numbers.kept_local)
+    for key in sorted(come):
+        yield *key, come[key], kept_local[key]
