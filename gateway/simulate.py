@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gateway.commands.output import print_json
+from gateway.directory_simulation import world as directory_world
+from gateway.directory_simulation.world import DirectoryOptions
 from tree_handler.simulation import exploration
 from tree_handler.simulation import growth as simulation_growth
 from tree_handler.simulation import runs as simulation
@@ -40,18 +42,28 @@ def draw(
         gateways: how many gateways each has, or the fewest.
         gateways_to: the most.
         seed: of the first run.
-        subject: one of `SUBJECTS`.
+        subject: one of `SUBJECTS`, or ``directory``.
         as_json: print one document in the end.
 
     """
-    options = [
-        SUBJECTS[subject].drawn(number, simulation.drawn_size(number, gateways, gateways_to))
+    sizes = {
+        number: simulation.drawn_size(number, gateways, gateways_to)
         for number in range(seed, seed + runs)
-    ]
+    }
+    if subject == "directory":
+        directories = [DirectoryOptions.drawn(number, size) for number, size in sizes.items()]
+        reports = _on_all_cores(directory_world.run, directories)
+    else:
+        options = [SUBJECTS[subject].drawn(number, size) for number, size in sizes.items()]
+        reports = _on_all_cores(simulation.run, options)
+    return _told(reports, runs, as_json=as_json)
+
+
+def _told(came: Generator[Report, None, None], runs: int, *, as_json: bool) -> bool:
     failed, events = 0, 0
     reports = []
     # Closed where printing fails: the processes would go through all that is left.
-    with closing(_on_all_cores(simulation.run, options)) as came:
+    with closing(came):
         for report in came:
             failed += bool(report.violations)
             events += report.events

@@ -18,6 +18,10 @@ from resource_directory.terms import EVERY_ENDPOINT, attribute_terms, endpoint_t
 DIGEST_BYTES: Final = 256
 NOT_TOLD: Final = frozenset({"href", "anchor", "base", "lt"})
 """Attributes of which a digest says nothing."""
+AFTER_S: Final = 3.0
+"""How soon others are told that there is something new ..."""
+EVERY_S: Final = 30.0
+"""... and how long nothing more after that."""
 _BITS = DIGEST_BYTES * 8
 _MARKS = 3
 """Bits of a term; with 400 terms one in eleven that is not there looks as if it were."""
@@ -44,6 +48,28 @@ def may_have(digest: bytes, criterion: Criterion) -> bool:
     if criterion.name in NOT_TOLD:
         return True
     return all(digest[bit >> 3] >> (bit & 7) & 1 for bit in _marks(criterion.name, criterion.value))
+
+
+class DigestTimes:
+    """When others are told of a digest: soon, and not too often.
+
+    Args:
+        now: the time, seconds.
+
+    Attributes:
+        due: when `take` is to be asked.
+
+    """
+
+    def __init__(self, now: float) -> None:
+        self.due = now + AFTER_S
+
+    def take(self, now: float, *, is_news: bool) -> bool:
+        """Whether others are to be told now."""
+        if now < self.due:
+            return False
+        self.due = now + AFTER_S + (EVERY_S if is_news else 0.0)
+        return is_news
 
 
 class DirectoryDigest:

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import Clocks, KernelClocks, LastingClock
 from gateway.coap.directory_file import NAME, DirectoryFile
-from resource_directory.digest import DirectoryDigest
+from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
-OFFERS_AFTER_S, OFFERS_EVERY_S = 3.0, 30.0
-"""How soon others are told that there is something new here, and how often at most."""
 SWEEP_S = 10.0
 """Longest pause between two looks at what has expired; look-ups do not depend on it."""
 
@@ -89,11 +87,12 @@ class GatewayDirectory:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _tell_offers(self, told: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        times = DigestTimes(loop.time())
         while True:
-            await asyncio.sleep(OFFERS_AFTER_S)
-            if self._digest.is_news:
+            await asyncio.sleep(times.due - loop.time())
+            if times.take(loop.time(), is_news=self._digest.is_news):
                 told(self.offers)
-                await asyncio.sleep(OFFERS_EVERY_S)
 
     async def _expire(self) -> None:
         """Free what has expired, in slices (A12)."""

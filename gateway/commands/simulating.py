@@ -56,9 +56,9 @@ def _add_subject(simulate: argparse.ArgumentParser) -> None:
     subject.add_argument(
         "--subject",
         default="tree",
-        choices=["tree", "routed", "topic", "overlays", "retained", "liar"],
+        choices=["tree", "routed", "topic", "overlays", "retained", "liar", "directory"],
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages, a tree in which one gateway lies",
+        "retained messages, a tree in which one gateway lies, directories and requests of a fleet",
     )
     subject.add_argument(
         "--liar",

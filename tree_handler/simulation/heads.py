@@ -8,9 +8,10 @@ start. A liar may stand among them, which tells its neighbours that it reaches n
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
@@ -31,11 +32,30 @@ PATIENCE = Patience(believed_s=20.0, last_hold_s=8.0, forget_s=40.0)
 
 @dataclass(frozen=True, slots=True)
 class _Flooded:
-    """A control message of one gateway's life."""
+    """A control message of one gateway's life: a question, an answer (None), or a tenant's."""
 
     origin: str
     serial: tuple[int, int]
-    question: Question | None
+    body: object
+
+
+class Tenant(Protocol):
+    """What else a gateway of such a fleet has, for one life of it."""
+
+    def begin(self, gateway: HeadedGateway) -> None:
+        """Begin to live in a gateway."""
+
+    def heard(self, origin: str, body: object) -> None:
+        """Take what another tenant had flooded."""
+
+    def took(self, link: int, message: object) -> None:
+        """Take what a neighbour's tenant said."""
+
+    def forwards(self, link: int) -> None:
+        """A link starts to forward."""
+
+    def moved(self) -> None:
+        """Others may be in reach, or not any more, or be suspect."""
 
 
 class HeadedGateway(Gateway):
@@ -46,6 +66,7 @@ class HeadedGateway(Gateway):
         records: of all gateways.
         patience: of its suspicion.
         liar: the gateway that tells of nobody behind it.
+        tenant: what else it has.
 
     Attributes:
         members: the records, and who is suspect.
@@ -54,9 +75,16 @@ class HeadedGateway(Gateway):
     """
 
     def __init__(
-        self, start: Start, records: Collection[MemberRecord], patience: Patience, liar: str = ""
+        self,
+        start: Start,
+        records: Collection[MemberRecord],
+        patience: Patience,
+        liar: str = "",
+        tenant: Tenant | None = None,
     ) -> None:
         super().__init__(start)
+        self._tenant = tenant
+        self._forwarding: frozenset[int] = frozenset()
         self.members = Membership()
         for record in records:
             self.members.update(record)
@@ -72,12 +100,22 @@ class HeadedGateway(Gateway):
         self._look_at_s = 0.0
         self._timer = self.timer(self._due)
 
+    def begin(self) -> None:
+        """See `Gateway`."""
+        super().begin()
+        if self._tenant is not None:
+            self._tenant.begin(self)
+
     def changed(self) -> None:
         """See `Gateway`."""
         forwarding = {link for link, end in self.ends.items() if end.forwards}
         for gone in self.locator._heard.keys() - self.ends.keys():  # as a shell does
             self._tell(self.locator.link_down(gone))
         self._tell(self.locator.forwards(forwarding))
+        new, self._forwarding = forwarding - self._forwarding, frozenset(forwarding)
+        if self._tenant is not None:
+            for link in sorted(new):
+                self._tenant.forwards(link)
 
     def take(self, end: End, message: object) -> None:
         """See `Gateway`."""
@@ -88,6 +126,18 @@ class HeadedGateway(Gateway):
             self._tell(self.locator.receive(end.link, message))
         elif isinstance(message, _Flooded):
             self._hear(end, message)
+        elif self._tenant is not None:
+            self._tenant.took(end.link, message)
+
+    def say(self, link: int, message: object) -> None:
+        """Say something of the tenant's to a neighbour."""
+        if link in self.ends:
+            self._network.send(self.ends[link], message, DATA)
+
+    @property
+    def forwarding(self) -> list[int]:
+        """The links that forward."""
+        return [link for link, end in self.ends.items() if end.forwards]
 
     def _hear(self, end: End, message: _Flooded) -> None:
         key = (message.origin, message.serial)
@@ -95,18 +145,22 @@ class HeadedGateway(Gateway):
             return
         self._seen.add(key)
         self._flood(message, end.link)
-        if message.question is None:
-            self.suspicion.answered(message.origin, self.now)
-            self._soon()
-            return
-        self.suspicion.asked(message.origin, message.question, self.now)
-        if self.gateway_id in message.question.ids:
-            self._say(None)
+        match message.body:
+            case None:
+                self.suspicion.answered(message.origin, self.now)
+                self._soon()
+            case Question():
+                self.suspicion.asked(message.origin, message.body, self.now)
+                if self.gateway_id in message.body.ids:
+                    self.flood(None)
+            case _ if self._tenant is not None:
+                self._tenant.heard(message.origin, message.body)
 
-    def _say(self, question: Question | None) -> None:
+    def flood(self, body: object) -> None:
+        """Have a control message at all in reach."""
         self._serial += 1
-        self.asked += question is not None
-        message = _Flooded(self.gateway_id, (self.boot_epoch, self._serial), question)
+        self.asked += isinstance(body, Question)
+        message = _Flooded(self.gateway_id, (self.boot_epoch, self._serial), body)
         self._seen.add((message.origin, message.serial))
         self._flood(message, None)
 
@@ -120,6 +174,8 @@ class HeadedGateway(Gateway):
         for link, behind in news.items():
             if link in self.ends:
                 self._network.send(self.ends[link], behind, DATA)
+        if news and self._tenant is not None:
+            self._tenant.moved()
         self._soon()
 
     def _soon(self) -> None:
@@ -128,8 +184,11 @@ class HeadedGateway(Gateway):
 
     def _due(self, now: float) -> None:
         for question in self.suspicion.look(self._ids, self.locator.reached, now):
-            self._say(question)
+            self.flood(question)
+        before = self.members.suspects
         self.members.suspect(self.suspicion.suspects)
+        if self._tenant is not None and before != self.members.suspects:
+            self._tenant.moved()
         self._look_at_s = self.suspicion.next_timer()
         self._timer.set(self._look_at_s)
 
@@ -143,6 +202,7 @@ class HeadedFleet:
         degree: links of each.
         patience: of all.
         liar: the gateway that tells its neighbours of nobody behind it; empty for none.
+        tenant_of: makes what else a life of a gateway has; None for nothing.
 
     """
 
@@ -153,20 +213,27 @@ class HeadedFleet:
         degree: int = 4,
         patience: Patience = PATIENCE,
         liar: str = "",
+        tenant_of: Callable[[str], Tenant] | None = None,
     ) -> None:
         self.clock = Clock()
         self.gateways: dict[str, HeadedGateway] = {}
         self.patience = patience
         self.chance = random.Random(f"heads {seed}")
         self._liar = liar
+        self._tenant_of = tenant_of
         self._lives = 0
-        self._network = Network(self.clock, random.Random(seed))
+        self.network = Network(self.clock, random.Random(seed))
         self.records = {record.id: record for record in map(self._record, range(gateways))}
         self._edges = [
             Edge((f"gw-{first}", f"gw-{second}"), DELAY_S, JITTER_S)
             for first, second in regular_network(gateways, degree, seed)
         ]
-        self._network.edges.extend(self._edges)
+        self.network.edges.extend(self._edges)
+        if tenant_of is None:
+            self.start_all()
+
+    def start_all(self) -> None:
+        """Start all; who has tenants does so when they can be made."""
         for gateway_id in self.records:
             self.start(gateway_id)
 
@@ -185,8 +252,9 @@ class HeadedFleet:
         record = self.records[gateway_id]
         identity = Identity(gateway_id, self._lives, record.capability or 0.5, record.address)
         tree = SpanningTree(identity, Parameters(), self.clock.now)
-        start = Start(tree, self.clock, self._network, Watch())
-        gateway = HeadedGateway(start, self.records.values(), self.patience, self._liar)
+        start = Start(tree, self.clock, self.network, Watch())
+        tenant = None if self._tenant_of is None else self._tenant_of(gateway_id)
+        gateway = HeadedGateway(start, self.records.values(), self.patience, self._liar, tenant)
         self.gateways[gateway_id] = gateway
         gateway.begin()
         for edge in self._edges:
@@ -200,7 +268,7 @@ class HeadedFleet:
             return
         if not gateway.is_linked(edge):
             other_id = edge.ids[1 - edge.ids.index(gateway.gateway_id)]
-            self._network.dial(edge, gateway, partial(self.gateways.get, other_id))
+            self.network.dial(edge, gateway, partial(self.gateways.get, other_id))
         wait_s = REDIAL_S * self.chance.uniform(0.8, 1.2)
         self.clock.at(self.clock.now + wait_s, partial(self._dial, edge, gateway))
 
