@@ -9,6 +9,8 @@ from typing import Any
 
 from gateway import config_checks as checks
 from gateway.coap.limits import CoapLimits
+from gateway.coap.queries_section import QueriesSection
+from gateway.coap_topics.section import TopicsSection
 from gateway.config_file import ONE_OR_MORE, Fault, hold
 
 PORT_FIELDS: Mapping[str, str] = {
@@ -162,6 +164,8 @@ class CoapSection:
     oscore_file: Path | None = None
     public: list[str] = field(default_factory=_public)
     limits: CoapLimits = field(default_factory=CoapLimits)
+    queries: QueriesSection = field(default_factory=QueriesSection)
+    topics: TopicsSection = field(default_factory=TopicsSection)
 
     def __post_init__(self) -> None:
         hold(self._faults())

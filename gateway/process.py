@@ -96,7 +96,7 @@ class GatewayProcess:
         self._read = read
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
-        self._coap_topics = CoapBridge()
+        self._coap_topics = CoapBridge(settings.coap.topics.limits)
         self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
         self._end = end
@@ -332,12 +332,13 @@ class GatewayProcess:
         await asyncio.to_thread(self._access.note, "reload")
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
-        own, seals = self._settings.gateway, self._proof.remote_seals
+        own, coap = self._settings.gateway, self._settings.coap
+        seals, limits = self._proof.remote_seals, coap.queries.limits
         access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
         state.follow_oscore(self._oscore, files.oscore)
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals),
+            SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals, limits),
             MemberRoll(self._members, self._node),
             self._readings.sampler,
             carrier=self._node.direct,
@@ -349,10 +350,9 @@ class GatewayProcess:
         await self._site.directory.recall()
         self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
         around = self._addresses, files, access, self._oscore
-        server = await coap_part.serve(self._site, self._settings.coap, *around)
+        server = await coap_part.serve(self._site, coap, *around)
         self._stack.push_async_callback(server.stop)
-        base = self._addresses.uri(server.ports)
-        self._site.start(self._readings, base, self._members.offer)
+        self._site.start(self._readings, self._addresses.uri(server.ports), self._members.offer)
         return server
 
     def _record(self) -> MemberRecord:

@@ -25,7 +25,8 @@ from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.hierarchy import MemberRecord, Membership
-from tree_handler.remote_query import QueryLimits, RemoteQueries
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
+from tree_handler.remote_query import RemoteQueries
 from tree_handler.routing.locator import WayThere
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
@@ -139,7 +140,7 @@ class Node:
         self.remote = RemoteAnswers(
             RemoteParts(
                 *(gateway_id, members, execution, self.exchange, self.access),
-                *(fleet, deadline_s),
+                *(fleet, DEFAULT_LIMITS, deadline_s),
             )
         )
 

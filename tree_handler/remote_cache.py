@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_options import (
     ETAG,
     HOP_LIMIT,
@@ -23,8 +24,6 @@ from tree_handler.remote_options import (
 )
 from tree_handler.remote_resource import SAFE_METHODS, ResourceRequest, ResourceResponse
 
-MAX_ENTRIES: Final = 4_096
-MAX_BYTES: Final = 8 << 20
 OVERHEAD_BYTES: Final = 512
 """What an entry takes beside its body, about."""
 CONTENT: Final = 0x45
@@ -105,15 +104,14 @@ class AnswerCache:
     """All answers that are kept; who was not asked for longest goes first.
 
     Args:
-        max_entries: so many at most.
-        max_bytes: all of them together.
+        limits: see there.
 
     """
 
-    def __init__(self, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, limits: QueryLimits = DEFAULT_LIMITS) -> None:
         self.counters = CacheCounters()
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
+        self._max_entries = limits.cached
+        self._max_bytes = limits.cached_bytes
         self._bytes = 0
         self._kept: dict[CacheKey, CachedAnswer] = {}
         self._changed_s: dict[str, float] = {}

@@ -10,13 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_resource import ResourceResponse
 
-MAX_TARGETS: Final = 256
-AT_ONCE: Final = 16
-"""Gateways that are asked at one time for one request."""
-MAX_BYTES: Final = 1 << 20
-"""Of bodies that are gathered for one request; those of who answers after that are left out."""
 TOO_LARGE: Final = ResourceResponse(0xA3, b"the answers of others fill the response")
 """What stands for an answer for which there is no room (5.03)."""
 
@@ -26,14 +22,14 @@ class AnswerGathering:
 
     Args:
         targets: ids of gateways, each once.
-        at_once: so many are asked at one time.
+        limits: see there.
 
     """
 
-    def __init__(self, targets: Sequence[str], at_once: int = AT_ONCE) -> None:
+    def __init__(self, targets: Sequence[str], limits: QueryLimits = DEFAULT_LIMITS) -> None:
         self._targets = tuple(targets)
         self._waiting = deque(targets)
-        self._at_once = at_once
+        self._limits = limits
         self._asked: set[str] = set()
         self._answers: dict[str, ResourceResponse | None] = {}
         self._bytes = 0
@@ -50,7 +46,7 @@ class AnswerGathering:
 
     def next(self) -> str | None:
         """The next one to ask now; None if nobody is."""
-        if not self._waiting or len(self._asked) >= self._at_once:
+        if not self._waiting or len(self._asked) >= self._limits.targets_at_once:
             return None
         target = self._waiting.popleft()
         self._asked.add(target)
@@ -63,7 +59,7 @@ class AnswerGathering:
         self._asked.remove(target)
         if response is not None:
             self._bytes += len(response.payload)
-            if self._bytes > MAX_BYTES:
+            if self._bytes > self._limits.targets_bytes:
                 self._bytes -= len(response.payload)
                 response = TOO_LARGE
         self._answers[target] = response

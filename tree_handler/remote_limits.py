@@ -17,6 +17,12 @@ class QueryLimits:
         executed_of_gateway: those of one gateway.
         told: subscriptions of others.
         told_of_gateway: those of one gateway.
+        targets: gateways that are asked by one request to many.
+        targets_at_once: of them at one time.
+        targets_bytes: bodies that are gathered for it; those of who answers after that are left
+            out.
+        cached: answers of other gateways that are kept.
+        cached_bytes: what they take.
 
     """
 
@@ -27,6 +33,11 @@ class QueryLimits:
     executed_of_gateway: int = 128
     told: int = 2_048
     told_of_gateway: int = 1_024
+    targets: int = 256
+    targets_at_once: int = 16
+    targets_bytes: int = 1 << 20
+    cached: int = 4_096
+    cached_bytes: int = 8 << 20
 
 
 DEFAULT_LIMITS = QueryLimits()

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tree_handler.deadlines import Deadlines
+from tree_handler.remote_limits import DEFAULT_LIMITS
 from tree_handler.remote_options import max_age_s, with_max_age
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 LEASE_S: Final = 60.0
 GRACE_S: Final = 15.0
 """So long a gateway may be out of reach, as it is while the tree changes or it restarts."""
-MAX_WATCHES: Final = 1_024
 RETRY_S: Final = 1.0
 RETRY_MOST_S: Final = 8.0
 DEFAULT_MAX_AGE_S: Final = 60
@@ -139,7 +139,9 @@ class RemoteWatches:
 
     """
 
-    def __init__(self, lease_s: float = LEASE_S, max_watches: int = MAX_WATCHES) -> None:
+    def __init__(
+        self, lease_s: float = LEASE_S, max_watches: int = DEFAULT_LIMITS.subscriptions
+    ) -> None:
         self._lease_s = lease_s
         self._max_watches = max_watches
         self._by_key: dict[WatchKey, _Watch] = {}

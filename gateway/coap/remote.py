@@ -58,13 +58,12 @@ class RemoteAnswers:
 
     Args:
         parts: see `RemoteParts`.
-        cache: keeps answers.
 
     """
 
-    def __init__(self, parts: RemoteParts, cache: AnswerCache | None = None) -> None:
+    def __init__(self, parts: RemoteParts) -> None:
         self._parts = parts
-        self.cache = AnswerCache() if cache is None else cache
+        self.cache = AnswerCache(parts.limits)
         self.asking = ValidatedAsking(parts, self.cache)
         self.watching = RemoteWatching(parts, self._observed)
         self._hits: dict[_HitKey, _Hit] = {}

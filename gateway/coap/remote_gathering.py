@@ -18,7 +18,7 @@ from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.member import NONE
-from tree_handler.remote_gather import MAX_TARGETS, AnswerGathering
+from tree_handler.remote_gather import AnswerGathering
 from tree_handler.remote_options import NO_OPTIONS
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
@@ -50,12 +50,13 @@ def gather(
     request = asked.request
     if request.writes:
         raise NotForOthersError(codes.METHOD_NOT_ALLOWED, "many gateways can only be read")
-    if request.accept not in (None, *FORMATS):
+    if request.accept is not None and request.accept not in FORMATS:
         raise NotForOthersError(codes.NOT_ACCEPTABLE, f"one of the formats {FORMATS}")
     records = [one for one in asked.records if one.mqtt_port or one.coap_port or one.coaps_port]
-    if len(records) > MAX_TARGETS:
+    most = parts.limits.targets
+    if len(records) > most:
         raise NotForOthersError(
-            codes.BAD_REQUEST, f"{len(records)} gateways: at most {MAX_TARGETS} are asked at once"
+            codes.BAD_REQUEST, f"{len(records)} gateways: at most {most} are asked at once"
         )
     wanted = replace(request, accept=None, options=NO_OPTIONS)
     return GatheredAnswer(parts, records, (wanted, request.accept), peer, ask_one)
@@ -87,7 +88,7 @@ class GatheredAnswer:
         self._form = FORMATS[0] if accept is None else accept
         self._peer = peer
         self._ask_one = ask_one
-        self._core = AnswerGathering(list(self._records))
+        self._core = AnswerGathering(list(self._records), parts.limits)
         self._ends: dict[str, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._done: Callable[[CoapResponse], None] | None = None

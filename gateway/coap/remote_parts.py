@@ -10,6 +10,7 @@ from coap_engine.message import CoapPeer
 from gateway.coap.access import Introduction
 from gateway.coap.remote_exchange import Executor, RemoteExchange
 from tree_handler.hierarchy import Membership
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.routing.locator import WayThere
 
 DEADLINE_S: Final = 5.0
@@ -52,6 +53,7 @@ class RemoteParts:
         exchange: asks other gateways.
         access: says who asks, and what that one may do.
         reach: says who is in reach.
+        limits: how much is asked and kept.
         deadline_s: how long to wait for another gateway.
 
     """
@@ -62,6 +64,7 @@ class RemoteParts:
     exchange: RemoteExchange
     access: RemoteAccess
     reach: Reach
+    limits: QueryLimits = DEFAULT_LIMITS
     deadline_s: float = DEADLINE_S
 
     def life_of(self, gateway_id: str) -> tuple[str, int]:

@@ -46,7 +46,7 @@ class RemoteWatching:
     """
 
     def __init__(self, parts: RemoteParts, changed: Changed, lease_s: float = LEASE_S) -> None:
-        self.core = RemoteWatches(lease_s)
+        self.core = RemoteWatches(lease_s, parts.limits.subscriptions)
         self._parts = parts
         self._changed = changed
         self._lease_s = lease_s

@@ -40,6 +40,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from resource_directory.resources import ResourceDirectory
 from tree_handler.member import MemberRecord, Place
+from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_query import RemoteQueries
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
@@ -67,6 +68,7 @@ class SiteOwner:
         access: decides who may do what with them.
         state_dir: where the Resource Directory has its file.
         seals: proves requests to other gateways, and checks theirs; None where nobody signs.
+        limits: of requests to and from other gateways.
 
     """
 
@@ -76,6 +78,7 @@ class SiteOwner:
     access: CoapAccess
     state_dir: Path
     seals: RemoteSeals | None = None
+    limits: QueryLimits = DEFAULT_LIMITS
 
 
 class GatewaySite:
@@ -135,13 +138,13 @@ class GatewaySite:
             *(WellKnownCore(self.site), self._lookups),
         )
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
-        queries = RemoteQueries(gateway_id, owner.epoch, seals=owner.seals, way_to=carrier.way_to)
+        queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
         carrier.tell_of_moves(self._exchange.moved)
         self.members = known = members.known
-        reached = (self._execution, self._exchange, owner.access)
+        reached = (self._execution, self._exchange, owner.access, carrier, owner.limits)
         self.router = ForwardProxy(gateway_id, known)
-        self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached, carrier))
+        self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached))
         self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
         self._further: list[Answers] = []
         carrier.hand_to(self.receive)

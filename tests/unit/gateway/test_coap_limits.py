@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import aiocoap
 import pytest
@@ -13,10 +14,16 @@ from aiocoap import resource
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.keystore import Keystore
+from gateway import config
 from gateway.coap.limits import CoapLimits
+from gateway.coap.queries_section import QueriesSection
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
+from gateway.coap_topics.section import TopicsSection
+from gateway.coap_topics.shares import TopicLimits
 from gateway.config_file import ConfigError
+from gateway.listener_sections import CoapSection
 from tests.policies import keys_may_all
+from tree_handler.remote_limits import QueryLimits
 
 
 def server_of(engine: EngineLimits) -> CoapServer:
@@ -87,3 +94,45 @@ def test_a_limit_that_is_out_of_range_is_named(given: dict[str, float], where: s
     with pytest.raises(ConfigError) as caught:
         CoapLimits(**given)  # type: ignore[arg-type]  # one key with a number of its type
     assert caught.value.where == where
+
+
+def coap_of(folder: Path, text: str) -> CoapSection:
+    """What a configuration says of CoAP."""
+    (folder / "tree.key").write_text("ab" * 32)
+    file = folder / "gateway.toml"
+    file.write_text(
+        '[gateway]\nid = "gw"\nstate_dir = "state"\n'
+        f'[tree]\nkey_file = "tree.key"\ntls = "off"\n{text}'
+    )
+    return config.load(file, config.GatewaySettings).coap
+
+
+def test_the_limits_of_queries_and_topics_are_those_of_the_file(tmp_path: Path) -> None:
+    section = coap_of(
+        tmp_path,
+        "[coap.queries]\nasked = 8\nasked_of_peer = 4\n[coap.topics]\nuser_requests = 70\n",
+    )
+    assert section.queries.limits == QueryLimits(asked=8, asked_of_peer=4)
+    assert section.topics.limits == TopicLimits(user_requests=70)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[coap.queries]\nasked = 0\n", "coap.queries.asked"),
+        ("[coap.queries]\ncached_bytes = 100\n", "coap.queries.cached_bytes"),
+        ("[coap.queries]\nasked = 10\nasked_of_peer = 11\n", "coap.queries.asked_of_peer"),
+        ("[coap.topics]\nuser_bytes = 1\n", "coap.topics.user_bytes"),
+        ("[coap.topics]\nclient_requests = 65\n", "coap.topics.client_requests"),
+    ],
+)
+def test_a_limit_that_can_not_hold_is_refused_by_its_name(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        coap_of(tmp_path, text)
+
+
+def test_what_the_file_can_say_of_queries_is_all_that_is_limited() -> None:
+    assert QueriesSection().limits == QueryLimits()
+    assert TopicsSection().limits == TopicLimits()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
+from tree_handler.remote_limits import QueryLimits
 from tree_handler.remote_options import ETAG, HOP_LIMIT, IF_MATCH, MAX_AGE, max_age_s
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
@@ -125,7 +126,7 @@ def test_only_what_is_read_and_has_no_condition_is_kept() -> None:
 def test_entries_and_bytes_are_bounded_and_accounted_for(
     steps: list[tuple[int, int, bool]],
 ) -> None:
-    cache = AnswerCache(max_entries=8, max_bytes=8_000)
+    cache = AnswerCache(QueryLimits(cached=8, cached_bytes=8_000))
     for which, size, is_written in steps:
         path = (f"p{which}",)
         if is_written:

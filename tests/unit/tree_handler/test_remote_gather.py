@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.remote_gather import TOO_LARGE, AnswerGathering
+from tree_handler.remote_limits import QueryLimits
 from tree_handler.remote_resource import ResourceResponse
 
 NAMES = [f"gw-{number}" for number in range(40)]
@@ -15,7 +16,10 @@ NAMES = [f"gw-{number}" for number in range(40)]
 def test_so_many_are_asked_at_one_time_and_each_once(
     count: int, at_once: int, answers: list[int]
 ) -> None:
-    gathering, asked = AnswerGathering(NAMES[:count], at_once), list[str]()
+    gathering, asked = (
+        AnswerGathering(NAMES[:count], QueryLimits(targets_at_once=at_once)),
+        list[str](),
+    )
     expected: dict[str, ResourceResponse] = {}
     for number in [*answers, *range(40), *range(40), *range(40)]:
         while (target := gathering.next()) is not None:
@@ -32,7 +36,7 @@ def test_so_many_are_asked_at_one_time_and_each_once(
 
 
 def test_who_does_not_answer_in_time_has_no_answer() -> None:
-    gathering = AnswerGathering(NAMES[:3], 2)
+    gathering = AnswerGathering(NAMES[:3], QueryLimits(targets_at_once=2))
     assert [gathering.next() for _ in range(3)] == ["gw-0", "gw-1", None]
     gathering.answered("gw-1", ResourceResponse(0x45))
     gathering.give_up()
@@ -41,7 +45,7 @@ def test_who_does_not_answer_in_time_has_no_answer() -> None:
 
 
 def test_answers_together_are_bounded() -> None:
-    gathering = AnswerGathering(NAMES, 40)
+    gathering = AnswerGathering(NAMES, QueryLimits(targets_at_once=40))
     for name in NAMES:
         gathering.next()
         gathering.answered(name, ResourceResponse(0x45, bytes(64 * 1024)))
