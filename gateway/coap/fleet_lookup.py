@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
@@ -21,6 +21,7 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AtHand, Later, Respond
 from gateway.coap.execution import QUERY_SEGMENT
+from gateway.coap.fleet_observing import FleetObserving, Told
 from gateway.coap.peers import shown_by
 from gateway.fleet_directory.search import DirectoryQuestion
 from gateway.fleet_directory.searches import DirectorySearches
@@ -28,6 +29,7 @@ from gateway.fleet_directory.targets import LookedUp, links_of, targets
 from gateway.policy.principal import Principal
 from resource_directory.errors import DirectoryError
 from resource_directory.exchange import LINK_FORMAT
+from resource_directory.link_format import WebLink
 from resource_directory.representation import Representation
 from resource_directory.scoped import LookUpScope, ScopedQuery, without_scope
 from resource_directory.service import ENDPOINTS, RESOURCES
@@ -36,6 +38,19 @@ from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
 from tree_handler.remote_query import TooManyError
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+
+
+class Follows(Protocol):
+    """Follows resources of gateways."""
+
+    def subscribe(
+        self, record: MemberRecord, request: ResourceRequest, told: Told
+    ) -> Callable[[], None]:
+        """Have a gateway, this one included, tell of changes; see `fleet_observing.Subscribe`."""
+
+    def in_reach(self, gateway_id: str) -> bool:
+        """Whether a gateway is in reach."""
+
 
 SCOPES: Final = " ".join(scope.value for scope in LookUpScope)
 DEADLINE_S: Final = 5.0
@@ -63,6 +78,7 @@ class FleetLookUps:
         access: decides who is told of the fleet.
         ask: asks a gateway.
         own: answers look-ups in the own directory.
+        follows: follows look-ups at gateways; None where they can't be observed.
 
     """
 
@@ -73,6 +89,7 @@ class FleetLookUps:
         access: CoapAccess,
         ask: AskGateway,
         own: AtHand,
+        follows: Follows | None = None,
     ) -> None:
         self._gateway_id = gateway_id
         self._members = members
@@ -85,6 +102,17 @@ class FleetLookUps:
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False
         self._loop = asyncio.get_running_loop()
+        self._observing = None
+        if follows is not None:
+            self._observing = FleetObserving(
+                members,
+                access,
+                follows.subscribe,
+                targets=self._allowed,
+                way_to=self._way_to,
+                in_reach=follows.in_reach,
+                respond_with=_found_links,
+            )
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
@@ -105,14 +133,19 @@ class FleetLookUps:
             return _refusal(wrong)
 
     def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
-        """See `gateway.coap.at_hand.AtHand`: answers of others can't be observed."""
-        return False
+        """See `gateway.coap.at_hand.AtHand`; a part of an answer can't be observed."""
+        observing = self._observing
+        return observing is not None and observing.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
         """See `gateway.coap.at_hand.AtHand`."""
+        if self._observing is not None:
+            self._observing.ended(exchange)
 
     async def stop(self) -> None:
         """End what is under way."""
+        if self._observing is not None:
+            self._observing.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -121,13 +154,16 @@ class FleetLookUps:
         tasks = list(self._tasks)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, looked_up: LookedUp, host: str, tell: Tell) -> Callable[[], None]:
-        """Ask, and tell what was found; returns what ends it.
+    def _begin(
+        self, looked_up: LookedUp, host: str, asked: tuple[CoapRequest, CoapPeer], tell: Tell
+    ) -> Callable[[], None]:
+        """Ask, and tell what was found; returns what ends it."""
+        if self._observing is not None:
+            observing, done = self._observing, tell
 
-        Raises:
-            ProtocolError: a name in the look-up is none.
+            def tell(response: CoapResponse) -> None:
+                observing.offer(looked_up, asked, response, done)
 
-        """
         found = targets(self._members, self._gateway_id, looked_up.query)
         number = self._searches.begin(
             looked_up, found, host, partial(self._may, looked_up), self._loop.time()
@@ -149,7 +185,7 @@ class FleetLookUps:
             return _BUSY
         looked_up = LookedUp(path, query, self._access.principal(shown_by(peer)))
         targets(self._members, self._gateway_id, query)  # what is wrong with it is told at once
-        return _Gathering(partial(self.begin, looked_up, host), request)
+        return _Gathering(partial(self._begin, looked_up, host, (request, peer)), request)
 
     def _of_own(
         self, request: CoapRequest, parameters: list[str], peer: CoapPeer, now: float
@@ -227,6 +263,10 @@ class FleetLookUps:
         there = (QUERY_SEGMENT, *record.prefix.split("/"), *looked_up.path)
         return self._access.may(looked_up.asker, "GET", there).is_allowed
 
+    def _allowed(self, looked_up: LookedUp) -> list[MemberRecord]:
+        found = targets(self._members, self._gateway_id, looked_up.query)
+        return [record for record in found if self._may(looked_up, record)]
+
     def _way_to(self, record: MemberRecord) -> str:
         return "" if record.id == self._gateway_id else f"/{QUERY_SEGMENT}/{record.prefix}"
 
@@ -254,6 +294,13 @@ class _Gathering:
             done(response)
 
         return self._begin(tell)
+
+
+def _found_links(looked_up: LookedUp, links: list[WebLink]) -> CoapResponse:
+    try:
+        return _found(looked_up.query.written(links))
+    except DirectoryError as wrong:
+        return _refusal(wrong)
 
 
 def _found(text: str) -> CoapResponse:

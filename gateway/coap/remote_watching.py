@@ -33,6 +33,8 @@ _OUT_OF_REACH: Final = CoapResponse(
 
 Changed = Callable[[WatchKey, ResourceResponse], None]
 """Takes what a resource is now."""
+Follower = Callable[[ResourceResponse | None, bool], None]
+"""Takes what a resource is now, None for no answer; and whether nothing will follow."""
 
 
 class RemoteWatching:
@@ -53,6 +55,7 @@ class RemoteWatching:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._watchers: dict[int, RemoteObserver] = {}
+        self._followers: dict[int, Follower] = {}
         self._by_request: dict[int, RemoteObserver] = {}
         self._by_exchange: dict[int, RemoteObserver] = {}
         self._ends: dict[int, Callable[[], None]] = {}
@@ -94,6 +97,38 @@ class RemoteWatching:
         self._watchers[watcher.number] = watcher
         epoch = self._parts.reach.epoch_of(key.target)
         self._carry_out(self.core.add(key, watcher.number, epoch, self._loop.time()))
+
+    def follow(self, key: WatchKey, told: Follower) -> Callable[[], None]:
+        """Follow another gateway's resource for this gateway's own ends.
+
+        Args:
+            key: what, and on whose behalf.
+            told: is told of it, in later turns.
+
+        Returns:
+            What ends it: nothing is told after that.
+
+        """
+        number = next(self._numbers)
+        if not self.core.has_room(key):
+            return self._loop.call_soon(told, None, True).cancel
+        self._followers[number] = told
+        epoch = self._parts.reach.epoch_of(key.target)
+        self._carry_out(self.core.add(key, number, epoch, self._loop.time()))
+
+        def end() -> None:
+            if self._followers.pop(number, None) is not None:
+                self._carry_out(self.core.remove(number))
+
+        return end
+
+    def _tell_follower(self, number: int, response: ResourceResponse | None, is_last: bool) -> None:
+        told = self._followers.get(number)
+        if told is None:
+            return
+        if is_last:
+            del self._followers[number]
+        told(response, is_last)
 
     def begin_here(
         self, watcher: RemoteObserver, tell: Callable[[ResourceResponse, bool], None]
@@ -154,6 +189,10 @@ class RemoteWatching:
         else:
             response = self._why_nothing(notify.key.target)
         for number in notify.observers:
+            if number in self._followers:
+                is_last = notify.is_last
+                self._loop.call_soon(self._tell_follower, number, notify.response, is_last)
+                continue
             watcher = self._watchers.get(number)
             if watcher is None:
                 continue

@@ -21,6 +21,7 @@ from gateway.coap.directory import GatewayDirectory
 from gateway.coap.directory_answers import DirectoryAnswers
 from gateway.coap.execution import LocalExecution
 from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
+from gateway.coap.fleet_observing import Told
 from gateway.coap.forward_proxy import ForwardProxy
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
@@ -44,6 +45,7 @@ from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_query import RemoteQueries
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import RemoteSeals
+from tree_handler.remote_watches import WatchKey
 
 
 class Carrier(Reach, Protocol):
@@ -144,8 +146,10 @@ class GatewaySite:
         self.members = known = members.known
         reached = (self._execution, self._exchange, owner.access, carrier, owner.limits)
         self.router = ForwardProxy(gateway_id, known)
+        self._reach = carrier
         self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached))
-        self._fleet = FleetLookUps(gateway_id, known, owner.access, self._asked, self._lookups)
+        asked = (self._asked, self._lookups, self)
+        self._fleet = FleetLookUps(gateway_id, known, owner.access, *asked)
         self._further: list[Answers] = []
         carrier.hand_to(self.receive)
 
@@ -153,6 +157,23 @@ class GatewaySite:
         if record.id == self._gateway_id:
             return await self._execution(request)
         return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
+
+    def subscribe(
+        self, record: MemberRecord, request: ResourceRequest, told: Told
+    ) -> Callable[[], None]:
+        """See `gateway.coap.fleet_lookup.Follows`."""
+        if record.id != self._gateway_id:
+            return self._remote.watching.follow(WatchKey(record.id, request), told)
+        soon = asyncio.get_running_loop().call_soon
+
+        def tell(response: ResourceResponse, goes_on: bool) -> None:
+            soon(told, response, not goes_on)
+
+        return self._execution.begin(request, "", tell, observes=True)
+
+    def in_reach(self, gateway_id: str) -> bool:
+        """See `gateway.coap.fleet_lookup.Follows`."""
+        return gateway_id == self._gateway_id or self._reach.epoch_of(gateway_id) is not None
 
     @property
     def at_hand(self) -> tuple[AtHand, ...]:

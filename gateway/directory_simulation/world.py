@@ -129,6 +129,10 @@ class DirectoryWorld:
             for _ in range(ENDPOINTS):
                 self.register(node, LONG_S)
             node.tell()
+        records = [node.record for node in self.nodes.values()]
+        for node in self.nodes.values():  # it is not the first start of a fleet that is asked about
+            for record in records:
+                node.members.update(record)
 
     @property
     def now(self) -> float:

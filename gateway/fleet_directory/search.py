@@ -231,8 +231,19 @@ class DirectorySearch:
 
     def _partial(self) -> list[str]:
         missing = [name for place, name in self._missing.items() if place < self._settled]
-        if not missing:
-            return []
-        named = " ".join(sorted(missing)[:NAMED_MAX])
-        attributes = (("rt", PARTIAL), ("missing", str(len(missing))), (GATEWAY, named))
-        return [serialise([WebLink("/" + "/".join(self.looked_up.path), attributes)])]
+        return [serialise([link]) for link in partial_link(self.looked_up, missing)]
+
+
+def partial_link(looked_up: LookedUp, missing: Sequence[str]) -> list[WebLink]:
+    """What says that an answer is not whole, if it is not.
+
+    Args:
+        looked_up: what was asked.
+        missing: ids of the gateways of which it tells nothing.
+
+    """
+    if not missing:
+        return []
+    named = " ".join(sorted(missing)[:NAMED_MAX])
+    attributes = (("rt", PARTIAL), ("missing", str(len(missing))), (GATEWAY, named))
+    return [WebLink("/" + "/".join(looked_up.path), attributes)]

@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiocoap import Context, Message
+from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
 
 from coap_engine import codes
@@ -275,3 +278,41 @@ async def test_a_device_that_registers_anywhere_is_found_everywhere(
         while not (found := parse((await get(one, "/rd-lookup/res?scope=all&rt=power")).payload)):
             await asyncio.sleep(0.05)
     assert [(link.href, link.get("gw")) for link in found] == [("coap://10.0.0.9/power", "gw-b")]
+
+
+async def test_who_observes_the_whole_fleet_is_told_of_what_comes_goes_and_falls_silent(
+    pair: tuple[FleetGateway, FleetGateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.coap.fleet_observing.PAUSE_S", 0.05)
+    monkeypatch.setattr("tree_handler.remote_watches.GRACE_S", 0.2)
+    one, other = pair
+    told: list[dict[str, str | None]] = []
+    at = f"coap://127.0.0.1:{other.process._coap.coap_port}"
+    client = await Context.create_client_context()
+    uri = f"coap://127.0.0.1:{one.process._coap.coap_port}/rd-lookup/ep?scope=all"
+    asked = client.request(Message(code=Code.GET, uri=uri, observe=0))
+
+    def note(answer: Any) -> None:
+        told.append({link.get("ep") or "": link.get("stale") for link in parse(answer.payload)})
+
+    async def follow() -> None:
+        async for notification in asked.observation:
+            note(notification)
+
+    following = asyncio.create_task(follow())
+    try:
+        note(await asked.response)
+        assert told == [{"gw-a": None, "gw-b": None}]
+        register = Message(code=Code.POST, uri=f"{at}/rd?ep=meter-7&base=coap://10.0.0.9")
+        register.payload, register.opt.content_format = b"</power>;rt=power", 40
+        made = await client.request(register).response
+        await until(lambda: told[-1] == {"gw-a": None, "gw-b": None, "meter-7": None})
+        remove = Message(code=Code.DELETE, uri=f"{at}/{'/'.join(made.opt.location_path)}")
+        assert (await client.request(remove).response).code.is_successful()
+        await until(lambda: told[-1] == {"gw-a": None, "gw-b": None})
+        await other.stop()
+        await until(lambda: told[-1]["gw-b"] is not None)
+        assert told[-1]["gw-a"] is None
+    finally:
+        following.cancel()
+        await client.shutdown()
