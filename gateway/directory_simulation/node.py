@@ -31,7 +31,8 @@ from resource_directory.service import RESOURCES, DirectoryService
 from tree_handler.errors import ProtocolError
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_gather import MAX_TARGETS, AnswerGathering
+from tree_handler.remote_gather import AnswerGathering
+from tree_handler.remote_limits import DEFAULT_LIMITS
 from tree_handler.remote_query import (
     Answered,
     Execute,
@@ -141,7 +142,7 @@ class DirectoryNode:
         self.service = DirectoryService(self.registry)
         self.direct = Direct(own, gateway.locator)
         seals = RemoteSeals(ModelSigner(own), ModelRing(), _TREE)
-        self.queries = RemoteQueries(own, epoch, seals=seals)
+        self.queries = RemoteQueries(own, epoch, seals=seals, way_to=gateway.locator.way_to)
         self.searches = DirectorySearches(self._way_to, lambda: self.members.suspects)
         self._times = DigestTimes(now)
         self._timer = gateway.timer(self._due)
@@ -219,6 +220,9 @@ class DirectoryNode:
 
     def moved(self) -> None:
         """See `Tenant`."""
+        for publication in self.queries.moved(self.gateway.now):
+            self._send(publication)
+        self._set_timer()
 
     def _say(self, link: int, kind: str, message: object, octets: int) -> None:
         self._world.crossed(self.gateway.gateway_id, kind, octets)
@@ -240,7 +244,8 @@ class DirectoryNode:
         for action in actions:
             match action:
                 case Execute():
-                    answer = self.queries.answer(action, self.execute(action.request))
+                    response = self.execute(action.request)
+                    answer = self.queries.answer(action, response, self.gateway.now)
                     if answer is not None:
                         self._send(answer)
                 case Publication():
@@ -309,7 +314,7 @@ class DirectoryNode:
         self, place: tuple[str, str], request: ResourceRequest, done: Callable[[Answers], None]
     ) -> None:
         """Ask all gateways of a place, as a path with wildcards does."""
-        found = [record.id for record in self.members.find(*place, "*")][:MAX_TARGETS]
+        found = [record.id for record in self.members.find(*place, "*")][: DEFAULT_LIMITS.targets]
         gathering, is_told = AnswerGathering(found), False
 
         def go_on() -> None:
@@ -361,6 +366,8 @@ class DirectoryNode:
         for over in self.queries.handle_timer(now):
             if isinstance(over, TimedOut):
                 self._tell(over.correlation, None)
+            elif isinstance(over, Publication):
+                self._send(over)
         self.searches.handle_timer(now)
         if self._times.take(now, is_news=self._digest.is_news):
             self.tell()
