@@ -84,6 +84,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
+	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py \
 		tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s

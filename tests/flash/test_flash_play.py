@@ -1,0 +1,69 @@
+"""What can be said of `flash.yml` without a card."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.slow
+
+ANSIBLE = Path(__file__).resolve().parents[2] / "deploy/ansible"
+CARD = ANSIBLE / "roles/card"
+
+
+def play(home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_HOME": str(home),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", *arguments, "flash.yml"],
+        cwd=ANSIBLE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_playbook_parses_with_the_example_inventory(tmp_path: Path) -> None:
+    done = play(tmp_path, "--syntax-check", "-i", "inventory/example.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_variable_of_a_card_has_the_default_that_its_specification_says() -> None:
+    defaults = yaml.safe_load((CARD / "defaults/main.yml").read_text())
+    specification = yaml.safe_load((CARD / "meta/argument_specs.yml").read_text())
+    options = specification["argument_specs"]["main"]["options"]
+    assert {name for name, one in options.items() if not one.get("required")} == defaults.keys()
+    assert {name: options[name]["default"] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"card_kind": "armv7l"}, "card_kind"),
+        ({"card_first_boot": "magic"}, "card_first_boot"),
+        ({"card_image": None}, "card_image"),
+        ({"card_network": {"adress": "10.0.0.2/24"}}, "adress"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name_before_anything_is_made(
+    change: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    host = {"gateway_id": "gw-x", "card_image": "/none", "card_to": str(tmp_path), **change}
+    given = {name: value for name, value in host.items() if value is not None}
+    inventory = tmp_path / "inventory.json"
+    inventory.write_text(json.dumps({"gateways": {"hosts": {"x": given}}}))
+    done = play(tmp_path, "-i", inventory)
+    assert done.returncode != 0
+    assert why in done.stdout + done.stderr
+    assert not list(tmp_path.glob("*.img"))
