@@ -131,16 +131,18 @@ def _configuration(device: CardDevice) -> Mapping[str, Any]:
 
 def _files(device: CardDevice) -> Iterator[tuple[str, bytes]]:
     assert device.files is not None
-    names = [path for path in sorted(device.files.rglob("*")) if path.is_file()]
-    for count, path in enumerate(names, 1):
+    taken = 0
+    for path in sorted(device.files.rglob("*")):
         name = PurePosixPath(path.relative_to(device.files))
-        if name.parts[0] in _LEFT_OUT or name.suffix in (".password", ".service"):
+        is_left_out = name.parts[0] in _LEFT_OUT or name.suffix in (".password", ".service")
+        if is_left_out or not path.is_file():
             continue
+        taken += 1
         if name.name == CA_KEY:
             raise RefusalError(f"{device.id}: files: {path}: an authority's key goes onto no card")
         if not all(_NAME.fullmatch(part) for part in name.parts):
             raise RefusalError(f"{device.id}: files: {path}: not letters, digits, '.', '_', '-'")
-        if count > _MOST_FILES:
+        if taken > _MOST_FILES:
             raise RefusalError(f"{device.id}: files: {device.files}: more than {_MOST_FILES}")
         if device.token and name.name in _OWN_NAMES:
             continue  # it makes a key of its own

@@ -85,7 +85,7 @@ def flash(
         with card.opened(order.target, is_device=is_device) as opened:
             try:
                 return _onto(opened, image, order, kit, steps)
-            except FlashError:
+            except (FlashError, KeyboardInterrupt):
                 if not is_device:
                     order.target.unlink()
                 raise

@@ -47,7 +47,7 @@ class BootedPi:
 
     def cut_power(self) -> None:
         os.kill(self.leader, signal.SIGKILL)
-        self.nspawn.wait(180)  # the kernel writes first what a disk under load has waiting
+        self.nspawn.wait(60)
 
     def shut_down(self) -> None:
         if self.nspawn.poll() is None:
@@ -83,43 +83,46 @@ class PiOnDesk:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
             notices.bind(str(notices_at))
             notices.settimeout(120)
-            with (self.folder / "console").open("ab") as console:
-                nspawn = subprocess.Popen(
-                    [
-                        *("systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}"),
-                        *(f"--bind={self.boot}:/boot/firmware", "--register=no", "--keep-unit"),
-                        f"--network-namespace-path=/run/netns/{self.namespace}",
-                        *("--capability=CAP_NET_ADMIN", "--notify-ready=yes"),
-                        *("--console=read-only", f"--machine={self.namespace}"),
-                        *(self.boot / "cmdline.txt").read_text().split(),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=console,
-                    stderr=console,
-                    env={
-                        **os.environ,
-                        "NOTIFY_SOCKET": str(notices_at),
-                        "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-                        "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
-                    },
-                )
-            pi = BootedPi(0, nspawn)
-            try:
-                # The leader is told of before the system is up: a first boot takes its time.
-                while not pi.leader:
-                    if found := re.search(
-                        r"X_NSPAWN_LEADER_PID=(\d+)", notices.recv(4096).decode()
-                    ):
-                        pi = BootedPi(int(found[1]), nspawn)
-                yield pi
-            except TimeoutError:
-                pytest.fail(f"did not boot: {self.console()[-2000:]}")
-            finally:
-                if pi.leader:
-                    pi.shut_down()
-                else:
+            nspawn = self._nspawn(notices_at)
+            leader = 0
+            # The leader is told of before the system is up: a first boot takes its time. Whoever
+            # keeps the socket and does not read it keeps nspawn waiting.
+            while not leader:
+                try:
+                    notice = notices.recv(4096).decode()
+                except TimeoutError:
                     nspawn.kill()
-                    nspawn.wait(10)
+                    nspawn.wait(30)
+                    pytest.fail(f"did not boot: {self.console()[-2000:]}")
+                if found := re.search(r"X_NSPAWN_LEADER_PID=(\d+)", notice):
+                    leader = int(found[1])
+        pi = BootedPi(leader, nspawn)
+        try:
+            yield pi
+        finally:
+            pi.shut_down()
+
+    def _nspawn(self, notices_at: Path) -> subprocess.Popen[bytes]:
+        with (self.folder / "console").open("ab") as console:
+            return subprocess.Popen(
+                [
+                    *("systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}"),
+                    *(f"--bind={self.boot}:/boot/firmware", "--register=no", "--keep-unit"),
+                    f"--network-namespace-path=/run/netns/{self.namespace}",
+                    *("--capability=CAP_NET_ADMIN", "--notify-ready=yes"),
+                    *("--console=read-only", f"--machine={self.namespace}"),
+                    *(self.boot / "cmdline.txt").read_text().split(),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                env={
+                    **os.environ,
+                    "NOTIFY_SOCKET": str(notices_at),
+                    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+                    "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+                },
+            )
 
     def console(self) -> str:
         return (self.folder / "console").read_text(errors="replace")
