@@ -124,7 +124,7 @@ def test_each_variable_reaches_its_key_of_the_configuration(tmp_path: Path) -> N
         "connection": "local",
         "gather_facts": False,
         "vars_files": [str(variables.KEYS)],
-        "vars": given,
+        "vars": {**given, "ansible_python_interpreter": sys.executable},
         "tasks": [
             {
                 "ansible.builtin.template": {
