@@ -1,23 +1,16 @@
 """deploy/ansible against a real Debian: installed into a root file system, then booted.
 
 The root file system is Debian 13, so its Python is usually another one than the controller's,
-as it is between a developer's machine and a Pi. Ansible's own ssh connection is used with a
-program in the place of ssh that runs the command in the root file system: the same code path
-as with a Pi, without a collection of 200 MB for one connection plugin.
+as it is between a developer's machine and a Pi.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import secrets
 import shutil
-import signal
-import socket
 import stat
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,157 +19,39 @@ from typing import Any
 
 import fleet_keys
 import pytest
+from provisioning_bed import (
+    IN_CHROOT,
+    IN_CONTAINER,
+    NORTH,
+    PASSWORD_HASH,
+    PSK,
+    TREE_KEY,
+    Container,
+    Controller,
+    Play,
+    booted_system,
+    new_controller,
+    new_debian,
+    run,
+)
 
 pytestmark = pytest.mark.timeout(900)  # a playbook is the fixture of its first test
 
-PROJECT = Path(__file__).resolve().parents[2]
-ANSIBLE = PROJECT / "deploy" / "ansible"
-TREE_KEY, PSK = secrets.token_hex(16), secrets.token_hex(16)
-PASSWORD_HASH = (
-    "$argon2id$v=19$m=65536,t=3,p=4$J8Ai5Vh8+50+/oZSIBXV7A$"
-    "+q4WnrcXjN8yBd7xVxTqL4eVuAOGIZtFKv1aMlnRUyo"
-)
-NORTH: dict[str, Any] = {
-    "gateway_id": "gw-north",
-    "gateway_domain": "campus",
-    "gateway_group": "north",
-    "gateway_tree_key": TREE_KEY,
-    "gateway_psks": {"sensor-17": PSK},
-    "gateway_passwords": {"sensors": PASSWORD_HASH},
-}
 SERVED = {"gateway_keys_service": "127.0.0.1:8890", "gateway_tls_dir": ""}
 TOKEN = "hedgerow-enrol://{}@127.0.0.1:8890/AAAA"
-IN_CHROOT = """#!/bin/sh
-# Called as ssh is; the last argument is the command.
-for command do :; done
-exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/sh -c "$1"' \
-    {root} "$command"
-"""
-IN_CONTAINER = """#!/bin/sh
-for command do :; done
-exec nsenter --target {leader} --all /bin/sh -c "$command"
-"""
-# Answers the role's question for the Python of a machine that is not here.
-FOREIGN_PYTHON = """#!/bin/sh
-echo '{{"version": "{version}", "machine": "{machine}", "bits": {bits}, "venv": true}}'
-"""
-FOREIGN_MACHINES = (
-    ("aarch64", "3.13", 64),
-    ("aarch64", "3.13", 32),
-    ("armv7l", "3.13", 32),
-)
 # What Ansible and the kernel write to in a root file system that stays as it is.
 SCRATCH = {Path("root"), Path("tmp"), Path("proc")}
 
 
-def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, **options
-    )
-
-
-def skip_or_fail_in_ci(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
-
-
-@dataclass(frozen=True)
-class Play:
-    """What a run of site.yml printed."""
-
-    returncode: int
-    output: str
-
-    def recap(self, host: str) -> dict[str, int]:
-        """The counts of the play recap: ok, changed, failed, ..."""
-        line = re.search(rf"^{host}\s+: (.*)$", self.output, re.MULTILINE)
-        assert line, self.output
-        return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", line[1])}
-
-    def failure(self, host: str) -> str:
-        """The message of the task that failed for a host."""
-        line = re.search(rf"^fatal: \[{host}\]: FAILED! => (.*)$", self.output, re.MULTILINE)
-        assert line, self.output
-        return str(json.loads(line[1])["msg"])
-
-
-@dataclass(frozen=True)
-class Controller:
-    """A folder of the operator's: the project's source, an inventory, a wheelhouse."""
-
-    folder: Path
-
-    @property
-    def source(self) -> Path:
-        return self.folder / "source"
-
-    @property
-    def wheelhouse(self) -> Path:
-        return self.folder / "wheelhouse"
-
-    def play(self, ssh: str, hosts: dict[str, dict[str, Any]], *arguments: str) -> Play:
-        """Run site.yml for these hosts, reached by a program in the place of ssh."""
-        program = self.folder / "ssh"
-        program.write_text(ssh)
-        program.chmod(0o755)
-        inventory = self.folder / "inventory.json"
-        certificates = self.folder / "certificates"
-        ids = {str(variables.get("gateway_id")) for variables in hosts.values()}
-        new = [
-            one
-            for one in sorted(ids)
-            if re.fullmatch(r"[a-z0-9][a-z0-9-]*", one)
-            and not (certificates / f"{one}.pem").exists()
-        ]
-        if new:  # each run renews the list of revoked ones, which is a change
-            fleet_keys.issue(certificates, *new)
-        connection = {
-            "ansible_ssh_executable": str(program),
-            "ansible_ssh_transfer_method": "piped",
-            "ansible_become": False,
-            "gateway_source_dir": str(self.source),
-            "gateway_wheelhouse_dir": str(self.wheelhouse),
-            "gateway_tls_dir": str(certificates),
-        }
-        inventory.write_text(json.dumps({"gateways": {"vars": connection, "hosts": hosts}}))
-        settings = {"ANSIBLE_HOME": str(self.folder / "ansible"), "ANSIBLE_NOCOLOR": "1"}
-        done = run(
-            *(sys.executable, "-m", "ansible", "playbook", "-i", inventory, "site.yml"),
-            *arguments,
-            cwd=ANSIBLE,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **settings},
-        )
-        return Play(done.returncode, done.stdout + done.stderr)
-
-
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
-    controller = Controller(tmp_path_factory.mktemp("controller"))
-    shutil.copytree(
-        PROJECT,
-        controller.source,
-        ignore=shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests"),
-    )
-    return controller
+    return new_controller(tmp_path_factory.mktemp("controller"))
 
 
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A Debian 13 as its installer leaves it, and interpreters of machines that are not here."""
-    if os.geteuid() != 0:
-        skip_or_fail_in_ci("only root can make and enter a root file system")
     root = tmp_path_factory.mktemp("debian") / "root"
-    made = run(
-        *("mmdebstrap", "--quiet", "--variant=minbase"),
-        *("--include=python3,python3-venv,systemd", "trixie", root),
-    )
-    if made.returncode != 0:
-        skip_or_fail_in_ci(f"mmdebstrap made no Debian: {made.stderr[-500:]}")
-    for machine, version, bits in FOREIGN_MACHINES:
-        python = root / f"usr/local/bin/python-{machine}-{version}-{bits}"
-        python.write_text(FOREIGN_PYTHON.format(version=version, machine=machine, bits=bits))
-        python.chmod(0o755)
+    new_debian(root)
     yield root
     shutil.rmtree(root)
 
@@ -209,71 +84,10 @@ def provisioned(
     shutil.rmtree(root)
 
 
-@dataclass(frozen=True)
-class Container:
-    """A booted system; ``leader`` is its first process as the host numbers it."""
-
-    leader: int
-
-    def run(self, *command: str) -> str:
-        """What a command prints in it, errors included."""
-        done = run("nsenter", "--target", str(self.leader), "--all", *command)
-        return (done.stdout + done.stderr).strip()
-
-    def state(self) -> str:
-        """The service's state, with its journal if it isn't active."""
-        state = self.run("systemctl", "is-active", "hedgerow")
-        journal = ("journalctl", "--unit=hedgerow", "--no-pager")
-        return state if state == "active" else self.run(*journal)
-
-    def main_pid(self) -> str:
-        return self.run("systemctl", "show", "--property=MainPID", "--value", "hedgerow")
-
-
 @pytest.fixture
 def booted(provisioned: Provisioned, tmp_path: Path) -> Iterator[Container]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
-        notices.bind(str(tmp_path / "notify"))
-        notices.settimeout(60)
-        log = tmp_path / "console"
-        with log.open("wb") as console:
-            nspawn = subprocess.Popen(
-                [
-                    *("systemd-nspawn", "--quiet", "--boot", f"--directory={provisioned.root}"),
-                    *("--register=no", "--keep-unit", "--private-network"),
-                    *("--notify-ready=yes", "--console=read-only"),
-                    f"--machine=hedgerow-{os.getpid()}",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                env={
-                    **os.environ,
-                    "NOTIFY_SOCKET": str(tmp_path / "notify"),
-                    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-                },
-            )
-        leader = 0
-        try:
-            notice = ""
-            while "READY=1" not in notice:
-                try:
-                    notice = notices.recv(4096).decode()
-                except TimeoutError:
-                    pytest.fail(f"did not boot: {log.read_text(errors='replace')[-2000:]}")
-                if found := re.search(r"X_NSPAWN_LEADER_PID=(\d+)", notice):
-                    leader = int(found[1])
-            yield Container(leader)
-        finally:
-            if leader:
-                os.kill(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
-            else:
-                nspawn.terminate()
-            try:
-                nspawn.wait(30)
-            except subprocess.TimeoutExpired:
-                os.kill(leader or nspawn.pid, signal.SIGKILL)
-                nspawn.wait(10)
+    with booted_system(provisioned.root, tmp_path) as container:
+        yield container
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, int, int]]:
@@ -381,6 +195,20 @@ def test_files_have_their_owners_and_modes_and_the_service_is_enabled(
 
 
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
+@pytest.mark.parametrize("device", ["", "/dev/gpiochip0"])
+def test_the_unit_is_exposed_less_than_2_of_10(provisioned: Provisioned, device: str) -> None:
+    text = (provisioned.root / "etc/systemd/system/hedgerow.service").read_text()
+    if device:
+        opened = f"PrivateDevices=no\nDeviceAllow={device} rw"
+        text = text.replace("PrivateDevices=yes", opened)
+    (provisioned.root / "tmp/hedgerow.service").write_text(text)
+    analyze = ("systemd-analyze", "security", "--offline=true", "--threshold=19")
+    done = run("chroot", provisioned.root, *analyze, "/tmp/hedgerow.service")
+    assert done.returncode == 0, done.stdout
+    assert "exposure level" in done.stdout + done.stderr
+
+
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisioned) -> None:
     program = (
         "import pathlib; from gateway.config import GatewaySettings, load; "
@@ -444,6 +272,7 @@ def test_a_gateway_is_enrolled_with_its_token_and_keeps_what_it_has(
     assert own.read_bytes() == enrolled
 
 
+@pytest.mark.deploy
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_the_controller_has_wheels_for_a_pi(controller: Controller, debian: Path) -> None:
     pi = {**NORTH, "gateway_python": "/usr/local/bin/python-aarch64-3.13-64"}
@@ -463,6 +292,12 @@ def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
     controller: Controller, provisioned: Provisioned, booted: Container
 ) -> None:
     assert booted.state() == "active"
+    # Systemd hands the keys to the service, whose user may not read them.
+    no_key = booted.run("runuser", "--user", "hedgerow", "--", "cat", "/etc/hedgerow/psk")
+    assert "Permission denied" in no_key
+    bounds = booted.run("systemctl", "show", "--property=TasksMax,MemoryMax", "hedgerow")
+    assert "TasksMax=256" in bounds
+    assert "MemoryMax=infinity" not in bounds
     get = ("/opt/hedgerow/venv/bin/hedgerow", "get", "--psk-file", "/etc/hedgerow/psk")
     assert '"host/load1"' in booted.run(*get, "coaps://127.0.0.1/sensors/host/load1")
     link = provisioned.root / "opt/hedgerow/venv"

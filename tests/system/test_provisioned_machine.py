@@ -1,0 +1,226 @@
+"""The roles beside the gateway's, on a Debian that is installed and booted (`-m deploy`: minutes)."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from provisioning_bed import (
+    IN_CHROOT,
+    IN_CONTAINER,
+    NORTH,
+    PSK,
+    TREE_KEY,
+    Container,
+    Controller,
+    Play,
+    booted_system,
+    new_controller,
+    new_debian,
+    run,
+)
+
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.deploy,
+    pytest.mark.peer("mmdebstrap", "mmdebstrap"),
+    pytest.mark.peer("systemd-nspawn", "systemd-container"),
+]
+
+PACKAGES = ("systemd-sysv", "nftables", "chrony", "openssh-server", "sudo", "kmod")
+NOT_THE_GATEWAY = ("--skip-tags", "gateway")
+MACHINE: dict[str, Any] = {
+    **NORTH,
+    "site_roles": ["base", "time", "sd_card", "watchdog", "sensors", "firewall"],
+    "base_hostname": "gw-north",
+    "base_users": [{"name": "anna", "keys": ["ssh-ed25519 AAAA anna"], "sudo": True}],
+    "sensors_buses": ["gpio", "i2c", "onewire"],
+    "sd_card_commit_s": 30,
+    "firewall_networks": ["10.0.0.0/24", "fd00::/8"],
+    "firewall_confirm_s": 20,
+}
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no-role": ({"site_roles": ["basis"]}, "site_roles"),
+    "bad-host": ({"base_hostname": "gw north"}, 'base_hostname "gw north"'),
+    "no-keys": ({"base_users": [{"name": "anna", "keys": []}]}, "or one of them has no keys"),
+    "no-servers": ({"time_servers": []}, "time_servers"),
+    "bad-commit": ({"sd_card_commit_s": 1}, "sd_card_commit_s (5 to 600)"),
+    "bad-journal": ({"sd_card_journal": "paper"}, "value of sd_card_journal must be one of"),
+    "too-long": ({"watchdog_runtime_s": 60}, "watchdog_runtime_s 60 (5 to 15)"),
+    "bad-bus": ({"sensors_buses": ["usb"]}, "value of sensors_buses must be one or more of"),
+    "bad-network": ({"firewall_networks": ["lan"]}, "firewall_networks"),
+    "no-confirming": ({"firewall_confirm_s": 0}, "firewall_confirm_s (5 to 3600)"),
+}
+"""What is refused, and the words that name it."""
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
+    return new_controller(tmp_path_factory.mktemp("controller"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("machine") / "root"
+    new_debian(root, *PACKAGES)
+    (root / "boot/firmware").mkdir(parents=True)
+    (root / "boot/firmware/config.txt").write_text("arm_64bit=1\n")
+    (root / "etc/fstab").write_text("/dev/mmcblk0p2 / ext4 defaults,commit=5 0 1\n")
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def plays(controller: Controller, root: Path) -> dict[str, Play]:
+    """The machine is provisioned: refused without a key, then dry, for real, and again."""
+    ssh = IN_CHROOT.format(root=root)
+    made = {"refused": controller.play(ssh, {"north": MACHINE}, *NOT_THE_GATEWAY)}
+    (root / "root/.ssh").mkdir(mode=0o700)
+    (root / "root/.ssh/authorized_keys").write_text("ssh-ed25519 AAAA operator\n")
+    made["dry"] = controller.play(ssh, {"north": MACHINE}, *NOT_THE_GATEWAY, "--check", "--diff")
+    made["first"] = controller.play(ssh, {"north": MACHINE})
+    made["second"] = controller.play(ssh, {"north": MACHINE})
+    return made
+
+
+@pytest.fixture(scope="module")
+def booted(
+    plays: dict[str, Play], root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Container]:
+    assert plays["first"].returncode == 0, plays["first"].output[-5000:]
+    with booted_system(root, tmp_path_factory.mktemp("console")) as container:
+        yield container
+
+
+def test_who_has_no_key_is_not_locked_out(plays: dict[str, Play]) -> None:
+    assert "base_ssh_keys_only would lock this connection's user out" in plays["refused"].output
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(plays: dict[str, Play]) -> None:
+    assert plays["dry"].returncode == 0, plays["dry"].output[-5000:]
+    assert "+makestep 1 3" in plays["dry"].output
+
+
+def test_a_second_run_changes_nothing(plays: dict[str, Play]) -> None:
+    assert plays["second"].returncode == 0, plays["second"].output[-5000:]
+    assert plays["second"].recap("north")["changed"] == 0
+
+
+def test_files_are_as_the_variables_say(plays: dict[str, Play], root: Path) -> None:
+    assert plays["first"].returncode == 0, plays["first"].output[-5000:]
+    assert (root / "etc/hostname").read_text() == "gw-north\n"
+    fstab = (root / "etc/fstab").read_text()
+    assert "/dev/mmcblk0p2 / ext4 defaults,commit=30,noatime 0 1\n" in fstab
+    assert "tmpfs /tmp tmpfs nosuid,nodev,mode=1777,size=20% 0 0\n" in fstab
+    config = (root / "boot/firmware/config.txt").read_text()
+    assert config.startswith("arm_64bit=1\n")
+    assert "dtparam=i2c_arm=on\n" in config
+    assert "dtoverlay=w1-gpio\n" in config
+    assert (root / "etc/modules-load.d/hedgerow-sensors.conf").read_text() == (
+        "i2c-dev\nw1-gpio\nw1-therm\n"
+    )
+    assert (root / "home/anna/.ssh/authorized_keys").read_text() == "ssh-ed25519 AAAA anna\n"
+    assert (root / "etc/sudoers.d/hedgerow").read_text() == "anna ALL=(ALL) NOPASSWD: ALL\n"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_refused_by_name(
+    controller: Controller, plays: dict[str, Play], root: Path, name: str
+) -> None:
+    change, told = WRONG[name]
+    ssh = IN_CHROOT.format(root=root)
+    play = controller.play(ssh, {"north": {**MACHINE, **change}}, *NOT_THE_GATEWAY)
+    assert play.returncode != 0
+    assert told in play.failure("north")
+    assert play.recap("north")["changed"] == 0
+
+
+def test_the_machine_boots_with_them(booted: Container) -> None:
+    assert booted.state() == "active"
+    # A container has no clock to set, and chrony says so and ends: what it was told holds.
+    assert "rtcsync" in booted.run("chronyd", "-p", "-f", "/etc/chrony/chrony.conf")
+    assert booted.run("systemctl", "is-enabled", "systemd-timesyncd") == "masked"
+    rules = booted.run("nft", "list", "table", "inet", "hedgerow")
+    assert "policy drop" in rules
+    assert "ip saddr 10.0.0.0/24 tcp dport 8883 accept" in rules
+    assert "udp dport { 5683, 5684, 17883 } accept" in rules
+    assert "Storage=volatile" in booted.run("cat", "/etc/systemd/journald.conf.d/hedgerow.conf")
+    seconds = booted.run("systemctl", "show", "--property=RuntimeWatchdogUSec")
+    assert seconds == "RuntimeWatchdogUSec=15s"
+
+
+def test_rules_that_lock_ansible_out_are_taken_back_by_the_machine(
+    controller: Controller, booted: Container
+) -> None:
+    # As a network would: nobody gets in while the rules have no port 22.
+    ssh = f"""#!/bin/sh
+for command do :; done
+nsenter --target {booted.leader} --all nft list table inet hedgerow | grep -q 'dport 22' || exit 255
+exec nsenter --target {booted.leader} --all /bin/sh -c "$command"
+"""
+    only = ("--tags", "firewall")
+    play = controller.play(ssh, {"north": {**MACHINE, "firewall_ssh_ports": [2222]}}, *only)
+    assert play.returncode != 0
+    deadline = time.monotonic() + 120
+    while "dport 22 " not in booted.run("nft", "list", "table", "inet", "hedgerow"):
+        assert time.monotonic() < deadline, play.output[-3000:]
+        time.sleep(0.5)
+    assert "2222" not in booted.run("cat", "/etc/nftables.conf")
+
+    play = controller.play(ssh, {"north": {**MACHINE, "firewall_ssh_ports": [22, 2222]}}, *only)
+    assert play.returncode == 0, play.output[-5000:]
+    assert "2222" in booted.run("nft", "list", "table", "inet", "hedgerow")
+    assert "2222" in booted.run("cat", "/etc/nftables.conf")
+    assert "hedgerow-firewall-back" not in booted.run("systemctl", "list-timers", "--all")
+
+
+def test_keys_are_encrypted_with_the_machines_own(
+    controller: Controller, booted: Container, root: Path
+) -> None:
+    ssh = IN_CONTAINER.format(leader=booted.leader)
+    given = {"north": {**NORTH, "gateway_encrypt_credentials": True}}
+    for changes in (True, False):
+        play = controller.play(ssh, given, "--tags", "configure,run")
+        assert play.returncode == 0, play.output[-5000:]
+        assert bool(play.recap("north")["changed"]) is changes
+        assert TREE_KEY not in play.output + (root / "etc/hedgerow/tree.key").read_text()
+        assert PSK not in (root / "etc/hedgerow/psk").read_text()
+        assert booted.state() == "active"
+
+
+def test_the_cloud_side_is_configured_and_its_units_hold(
+    controller: Controller, plays: dict[str, Play], root: Path
+) -> None:
+    settings = {
+        "cloud_tree_key": TREE_KEY,
+        "cloud_neighbours": ["10.0.0.2:8883"],
+        "cloud_secrets": {"AWS_SECRET_ACCESS_KEY": PSK},
+        "cloud_backup_dir": "/srv/backup",
+        "cloud_ingest": False,
+    }
+    ssh, hosts = IN_CHROOT.format(root=root), {"collector": settings}
+    run("chroot", root, "useradd", "--system", "hedgerow-cloud")
+    arguments = ("--tags", "configure")
+    first = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    assert first.returncode == 0, first.output[-5000:]
+    second = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    assert second.recap("collector")["changed"] == 0
+    assert PSK not in first.output
+    unit = "/etc/systemd/system/hedgerow-collector.service"
+    analyze = ("systemd-analyze", "security", "--offline=true", "--threshold=19", unit)
+    assert run("chroot", root, *analyze).returncode == 0
+    done = run("chroot", root, "/bin/sh", "-c", _backup(root))
+    assert done.returncode == 0, done.stderr
+    (backup,) = (root / "srv/backup").glob("*.tar")
+    assert "etc/hedgerow-cloud/collector.toml" in run("tar", "-tf", backup).stdout
+
+
+def _backup(root: Path) -> str:
+    """The command of the backup's unit, as systemd would hand it to the shell."""
+    unit = (root / "etc/systemd/system/hedgerow-backup.service").read_text()
+    command = unit.partition("ExecStart=/bin/sh -c '")[2].partition("'\n")[0]
+    return command.replace("\\\n", " ").replace("$$", "$").replace("%%", "%")
