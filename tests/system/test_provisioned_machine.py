@@ -1,4 +1,4 @@
-"""The roles beside the gateway's, on a Debian that is installed and booted (`-m deploy`: minutes)."""
+"""The roles beside the gateway's, on a Debian that is installed and booted (with `-m deploy`)."""
 
 from __future__ import annotations
 
