@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import argon2
 import fleet_keys
 from bed import WAIT_S, Bed, Pi, run, until
 
@@ -23,10 +25,6 @@ ANSIBLE = PROJECT / "deploy" / "ansible"
 HEDGEROW = "/opt/hedgerow/venv/bin/hedgerow"
 PLAY_S = 900.0
 PASSWORD = "open sesame"
-PASSWORD_HASH = (
-    "$argon2id$v=19$m=65536,t=3,p=4$J8Ai5Vh8+50+/oZSIBXV7A$"
-    "+q4WnrcXjN8yBd7xVxTqL4eVuAOGIZtFKv1aMlnRUyo"
-)
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,14 @@ class DeployedFleet:
     psks: dict[str, str] = field(
         default_factory=lambda: {"operator": secrets.token_hex(16), "reader": secrets.token_hex(16)}
     )
+    password_hash: str = field(
+        default_factory=lambda: argon2.PasswordHasher(memory_cost=1024).hash(PASSWORD)
+    )
     principals: dict[str, list[str]] = field(
         default_factory=lambda: {
             "psk:operator": ["admin"],
             "psk:reader": ["reader"],
-            "cert:load": ["operator"],
+            "user:load": ["operator"],
         }
     )
 
@@ -88,6 +89,25 @@ class DeployedFleet:
         self.certificates = self.folder / "certificates"
         self.psk_file("operator")
         self.psk_file("reader")
+
+    @contextmanager
+    def changed_source(self, file: str, *changes: tuple[str, str]) -> Iterator[None]:
+        """Have another release in the checkout for a while: texts of a file in place of others."""
+        path = self.source / file
+        kept = text = path.read_text()
+        for old, new in changes:
+            assert old in text, f"{file}: {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+        try:
+            yield
+        finally:
+            path.write_text(kept)
+
+    def next_release(self) -> None:
+        """Make another release of the checkout, which does the same."""
+        with (self.source / "gateway/__init__.py").open("a") as module:
+            module.write("# one more release\n")
 
     def psk_file(self, who: str) -> Path:
         """The key file of somebody."""
@@ -121,7 +141,7 @@ class DeployedFleet:
             "gateway_tls_dir": str(self.certificates),
             "gateway_tree_key": self.tree_key,
             "gateway_psks": self.psks,
-            "gateway_passwords": {"load": PASSWORD_HASH},
+            "gateway_passwords": {"load": self.password_hash},
             "gateway_principals": self.principals,
             "gateway_mqtt_host": "{{ ansible_host }}",
             "gateway_coap_host": "{{ ansible_host }}",

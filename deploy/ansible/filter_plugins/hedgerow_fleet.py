@@ -18,7 +18,11 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by the names that playbooks use."""
-        return {"hedgerow_batches": batches, "hedgerow_complaints": complaints}
+        return {
+            "hedgerow_batches": batches,
+            "hedgerow_complaints": complaints,
+            "hedgerow_line": line,
+        }
 
 
 def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]:
@@ -129,3 +133,8 @@ def complaints(after: Status, before: Status | None = None) -> list[str]:
     if lost := sorted(set(before.get("members", ())) - set(after["members"])):
         found.append(f"it does not know {', '.join(lost)}")
     return found
+
+
+def line(symptom: Mapping[str, str]) -> str:
+    """What `hedgerow doctor --json` has found, as one line."""
+    return "{weight}  {about}: {what} ({advice})".format_map(symptom)

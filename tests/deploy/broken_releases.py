@@ -1,0 +1,21 @@
+"""Releases that must not stay: what is changed in a checkout to make each."""
+
+from __future__ import annotations
+
+_SERVE = ("gateway/service.py", "    os.umask(PRIVATE)\n")
+CRASHES = (_SERVE[0], (_SERVE[1], '    raise RuntimeError("this release crashes")\n'))
+"""It ends as soon as it has begun."""
+IS_NEVER_HEALTHY = (
+    _SERVE[0],
+    (
+        _SERVE[1],
+        '    sd_notify.notify("READY=1")\n    await _until_any(asyncio.Event())\n' + _SERVE[1],
+    ),
+)
+"""It says that it is ready, keeps the watchdog quiet, and does nothing."""
+READS_OTHER_STATE = (
+    "gateway/state_format.py",
+    ("WRITTEN = 1", "WRITTEN = 2"),
+    ("frozenset({1})", "frozenset({2})"),
+)
+"""It can't read what the release before has written."""

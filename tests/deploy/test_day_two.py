@@ -1,0 +1,99 @@
+"""What an operator does to a fleet that runs: keys, backups, new hardware, and one that leaves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bed import until
+from fleet import PASSWORD, DeployedFleet
+from load import Load
+
+pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
+
+SOUTH = "gw-south"
+CERTIFICATE = "etc/hedgerow/tls/gateway.pem"
+
+
+def certificates(fleet: DeployedFleet) -> dict[str, bytes]:
+    return {name: (pi.root / CERTIFICATE).read_bytes() for name, pi in fleet.bed.pis.items()}
+
+
+def test_all_keys_are_renewed_and_no_gateway_starts_again(deployed: DeployedFleet) -> None:
+    before = certificates(deployed)
+    epochs = {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts}
+    deployed.play("rotate_keys.yml").worked()
+    after = certificates(deployed)
+    assert all(after[name] != before[name] for name in before)
+    deployed.one_tree()
+    assert {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts} == epochs
+
+
+def test_the_authority_is_rolled_over(deployed: DeployedFleet) -> None:
+    before = (deployed.bed.pis[SOUTH].root / "etc/hedgerow/tls/ca.pem").read_bytes()
+    deployed.play("rotate_keys.yml", hedgerow_roll_over=True).worked()
+    after = (deployed.bed.pis[SOUTH].root / "etc/hedgerow/tls/ca.pem").read_bytes()
+    assert after.count(b"BEGIN CERTIFICATE") == 1
+    assert after not in before
+    deployed.one_tree()
+
+
+def test_a_restored_card_uses_no_number_twice(deployed: DeployedFleet) -> None:
+    south = deployed.bed.pis[SOUTH]
+    backups = deployed.folder / "backups"
+    deployed.play("backup.yml", "--limit", SOUTH, hedgerow_backups=str(backups)).worked()
+    archive = backups / f"{SOUTH}.tar.gz"
+    assert archive.stat().st_mode & 0o077 == 0
+    used = {deployed.status(SOUTH)["boot_epoch"]}
+    for _ in range(2):
+        deployed.play("restore.yml", "--limit", SOUTH, hedgerow_backups=str(backups)).worked()
+        deployed.one_tree()
+        epoch = deployed.status(SOUTH)["boot_epoch"]
+        assert epoch not in used
+        assert epoch > max(used)
+        used.add(epoch)
+        # Nobody takes what it accepts now for a copy of what it sent before.
+        north = deployed.bed.pis["gw-north"]
+        with Load(deployed.bed.switch, south.address, north.address, PASSWORD) as load:
+            until("fifty messages", lambda: len(load.received) >= 50)
+        assert not load.lost
+
+
+def test_new_hardware_takes_the_place_of_the_old_under_its_id(deployed: DeployedFleet) -> None:
+    south = deployed.bed.pis[SOUTH]
+    old = certificates(deployed)[SOUTH]
+    epoch = deployed.status(SOUTH)["boot_epoch"]
+    south.cut_power()
+    deployed.bed.new_card(south)
+    south.boot()
+    deployed.play("replace.yml", "--limit", SOUTH).worked()
+    deployed.one_tree()
+    assert certificates(deployed)[SOUTH] != old
+    assert deployed.status(SOUTH)["boot_epoch"] != epoch
+
+
+def test_one_that_is_retired_is_drained_forgotten_and_refused(deployed: DeployedFleet) -> None:
+    deployed.play("retire.yml", "--limit", SOUTH).worked()
+    rest = [name for name in deployed.hosts if name != SOUTH]
+
+    def members(name: str) -> list[str]:
+        address = deployed.bed.pis[name].address
+        code, told = deployed.hedgerow("members", address, "--json")
+        return [] if code else [one["id"] for one in json.loads(told)]
+
+    until("both have forgotten it", lambda: all(sorted(members(n)) == rest for n in sorted(rest)))
+    south = deployed.bed.pis[SOUTH]
+    south.run("systemctl", "start", "hedgerow")
+    until(
+        "it is refused",
+        lambda: any(
+            "revoked" in one["why"] or "certificate" in one["why"]
+            for name in rest
+            for one in deployed.status(name).get("refused_links", ())
+        ),
+    )
+    assert all(
+        neighbour["id"] != SOUTH
+        for name in rest
+        for neighbour in deployed.status(name)["neighbours"]
+    )

@@ -1,0 +1,127 @@
+"""Upgrades: under load with nothing lost, and releases that must not stay."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+
+import broken_releases
+import pytest
+from bed import until
+from fleet import PASSWORD, DeployedFleet
+from load import Load
+
+pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
+
+SOUTH = "gw-south"
+TRIAL_S = 25
+"""In which the Pi goes back by itself, once nobody is there."""
+
+
+def releases(fleet: DeployedFleet, name: str, *arguments: str) -> str:
+    """The command that the playbook calls, on the Pi."""
+    switch = "PYTHONPATH=/opt/hedgerow/switch"
+    return fleet.bed.pis[name].run("env", switch, "python3", "-B", "-m", "releases", *arguments)
+
+
+def test_an_upgrade_of_all_under_load_loses_nothing(deployed: DeployedFleet) -> None:
+    before = {name: deployed.release(name) for name in deployed.hosts}
+    addresses = [deployed.bed.pis[name].address for name in ("gw-north", SOUTH)]
+    deployed.next_release()
+    with Load(deployed.bed.switch, addresses[0], addresses[1], PASSWORD) as load:
+        done = deployed.play("upgrade.yml").worked()
+        deployed.one_tree()
+    assert not load.lost
+    after = {name: deployed.release(name) for name in deployed.hosts}
+    assert len(set(after.values())) == 1
+    assert all(after[name] != before[name] for name in before)
+    again = sum(count - 1 for count in load.received.values())
+    sys.stderr.write(
+        f"\nupgrade of {len(after)}: {done.took_s:.0f} s; {len(load.acknowledged)} messages "
+        f"acknowledged, 0 lost, {again} came again; longest wait {load.longest_gap_s:.1f} s\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (broken_releases.CRASHES, "its service ended"),
+        (broken_releases.IS_NEVER_HEALTHY, "it does not answer"),
+        (broken_releases.READS_OTHER_STATE, "its service ended"),
+    ],
+    ids=["crashes", "is never healthy", "cannot read the state"],
+)
+def test_a_release_that_is_not_healthy_is_sent_back(
+    deployed: DeployedFleet, change: tuple[str, tuple[str, str]], why: str
+) -> None:
+    before = deployed.release(SOUTH)
+    with deployed.changed_source(change[0], *change[1:]):
+        play = deployed.play("upgrade.yml", "--limit", SOUTH, gateway_healthy_s=45)
+    assert play.returncode != 0
+    assert "is not healthy" in play.output
+    assert why in play.output, play.output[-3000:]
+    assert deployed.release(SOUTH) == before
+    deployed.one_tree()
+    last = json.loads(releases(deployed, SOUTH, "status"))["last"]
+    assert last["outcome"] == "returned"
+    epoch = deployed.bed.pis[SOUTH].root / "var/lib/hedgerow/format"
+    assert epoch.read_text() == "1\n"
+
+
+def other_release(fleet: DeployedFleet, name: str) -> str:
+    """One that is installed there and does not run."""
+    current = fleet.release(name)
+    folder = fleet.bed.pis[name].root / "opt/hedgerow/releases"
+    (other, *_) = sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name != current and (path / "installed").exists()
+    )
+    return other
+
+
+def test_a_release_that_nobody_confirms_goes_back_without_ansible(deployed: DeployedFleet) -> None:
+    before, other = deployed.release(SOUTH), other_release(deployed, SOUTH)
+    releases(deployed, SOUTH, "try", other, "--within-s", "5")
+    assert deployed.release(SOUTH) == other
+    until("it is back", lambda: deployed.release(SOUTH) == before)
+    deployed.one_tree()
+
+
+def test_a_pi_that_is_told_to_reboot_comes_back_as_a_member(deployed: DeployedFleet) -> None:
+    epoch = deployed.status(SOUTH)["boot_epoch"]
+    deployed.bed.pis[SOUTH].reboot()
+    deployed.one_tree()
+    assert deployed.status(SOUTH)["boot_epoch"] > epoch
+
+
+def test_a_power_cut_at_any_moment_of_an_upgrade_leaves_a_gateway_that_works(
+    deployed: DeployedFleet, request: pytest.FixtureRequest
+) -> None:
+    cuts = 20 if request.config.getoption("--soak") else 3
+    draw = random.Random(request.config.getoption("--seed"))
+    south = deployed.bed.pis[SOUTH]
+    for number in range(cuts):
+        before = deployed.release(SOUTH)
+        other = other_release(deployed, SOUTH)
+        # From before the trial is on the disk to after it has gone back.
+        after_s = draw.uniform(0.0, TRIAL_S + 8)
+        tried = draw.random() < 0.5
+        begun_s = time.monotonic()
+        south.run(
+            *("systemd-run", "--quiet", "--setenv=PYTHONPATH=/opt/hedgerow/switch", "python3"),
+            *("-B", "-m", "releases", "try", other, "--within-s", str(TRIAL_S)),
+        )
+        if tried:
+            after_s = draw.uniform(0.0, 1.0)
+        time.sleep(max(0.0, begun_s + after_s - time.monotonic()))  # the moment is drawn
+        south.cut_power()
+        south.boot()
+        until(
+            f"cut {number} after {after_s:.2f} s: it is settled",
+            lambda: json.loads(releases(deployed, SOUTH, "status"))["trial"] is None,
+        )
+        assert deployed.release(SOUTH) == before
+        deployed.one_tree()
