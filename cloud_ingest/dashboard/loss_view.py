@@ -44,7 +44,7 @@ def gaps(table: pa.Table | None) -> dict[str, Any]:
     return {"open": still.num_rows, "missing": pc.sum(counts).as_py() or 0, "gaps": found}
 
 
-def latency(rollups: Rollups, since_s: float, gateway: str | None = None) -> dict[str, Any]:
+def latency(rollups: Rollups, hours: float, gateway: str | None = None) -> dict[str, Any]:
     """By stage: how many messages a second, and how long they took.
 
     Of the whole fleet ``p50_ms`` and ``p95_ms`` are those of the gateway in the middle, ``p99_ms``
@@ -52,11 +52,11 @@ def latency(rollups: Rollups, since_s: float, gateway: str | None = None) -> dic
 
     Args:
         rollups: what has been read of the table.
-        since_s: seconds since 1970.
+        hours: so many before the newest row.
         gateway: only of this one.
 
     """
-    first = int(since_s // BUCKET_S)
+    first = _first(rollups, hours)
     if gateway is None:
         rows = rollups.rows(_OF_ALL, first)
     else:
@@ -73,8 +73,13 @@ def latency(rollups: Rollups, since_s: float, gateway: str | None = None) -> dic
     return {"part_s": BUCKET_S, "stages": stages}
 
 
-def slowest(rollups: Rollups, since_s: float, stage: str = "origin-table") -> dict[str, Any]:
+def slowest(rollups: Rollups, hours: float, stage: str = "origin-table") -> dict[str, Any]:
     """The gateways whose messages took longest over a stage, as columns."""
-    rows = rollups.rows(_SLOWEST, stage, int(since_s // BUCKET_S))
+    rows = rollups.rows(_SLOWEST, stage, _first(rollups, hours))
     names = ("gateway", "messages", "p95_ms", "p99_ms", "max_ms")
     return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+
+
+def _first(rollups: Rollups, hours: float) -> int:
+    newest = rollups.rows("SELECT coalesce(max(bucket), 0) FROM delays")[0][0]
+    return int(newest - hours * 3600 // BUCKET_S + 1)

@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view
-from cloud_ingest.dashboard.answer import Answer
-from cloud_ingest.dashboard.rollups import Rollups, Series
+from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.rollups import Rollups, SensorSeries
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import TABLES, Lake, LakeError
 
@@ -43,13 +43,13 @@ class Models:
         self.problems: dict[str, str] = {}
         """Tables that can't be read now, and why."""
         self.tree = TreeHistory(None)
-        self.series: dict[tuple[str, str], Series] = {}
+        self.series: dict[tuple[str, str], SensorSeries] = {}
         self._opened: dict[str, DeltaTable] = {}
         self._small: dict[str, pa.Table | None] = {}
         self._again: dict[str, float] = {}
         self._unfinished: set[str] = set()
         self.alerts: dict[str, list[Any]] = {}
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, ReadyAnswer] = {}
         """What does not depend on who asks for what, by name."""
         self._tell(set(SHOWN))
 
@@ -62,6 +62,15 @@ class Models:
     def gateways(self) -> pa.Table | None:
         """The table `gateways`."""
         return self._small.get("gateways")
+
+    def place(self, gateway: str) -> tuple[str, str]:
+        """Domain and group of a gateway, as the table has them; both empty where it is unknown."""
+        table = self.gateways
+        if table is not None:
+            row = table.filter(pc.equal(table["gateway"], gateway)).slice(0, 1).to_pylist()
+            if row:
+                return row[0]["domain"] or "", row[0]["group"] or ""
+        return "", ""
 
     def refresh(self, now_s: float | None = None) -> frozenset[str]:
         """Take up what is new; a table that can't be read stays as it was.
@@ -121,17 +130,17 @@ class Models:
         if changed & {"alerts", "acknowledgements", "gateways"}:
             table = self._small.get
             self.alerts = alerts_view.alerts(table("alerts"), table("acknowledgements"))
-            self.answers["alerts"] = Answer.of(self.alerts)
-            self.answers["fleet"] = Answer.of(fleet_view.fleet(table("gateways"), self.alerts))
+            self.answers["alerts"] = ReadyAnswer.of(self.alerts)
+            self.answers["fleet"] = ReadyAnswer.of(fleet_view.fleet(table("gateways"), self.alerts))
         if "topology" in changed:
             self.tree = TreeHistory(self._small.get("topology"))
-            self.answers["moments"] = Answer.of(self.tree.moments())
+            self.answers["moments"] = ReadyAnswer.of(self.tree.moments())
         if "gaps" in changed:
-            self.answers["gaps"] = Answer.of(loss_view.gaps(self._small.get("gaps")))
+            self.answers["gaps"] = ReadyAnswer.of(loss_view.gaps(self._small.get("gaps")))
         if "telemetry" in changed:
             found = self.rollups.series()
             self.series = {(each.gateway, each.sensor): each for each in found}
-            self.answers["sensors"] = Answer.of(sensors_view.catalogue(found))
+            self.answers["sensors"] = ReadyAnswer.of(sensors_view.catalogue(found))
 
 
 def _read(name: str, dataset: ds.Dataset) -> pa.Table:

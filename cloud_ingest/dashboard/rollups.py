@@ -84,7 +84,7 @@ FROM last GROUP BY gateway, stage, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SensorSeries:
     """One sensor of one gateway.
 
     Attributes:
@@ -208,14 +208,14 @@ class Rollups:
         found = cursor.execute("SELECT count(*) FROM readings").fetchone()
         self._rows = found[0] if found else 0
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[SensorSeries]:
         """All sensors that have been found, by gateway and name."""
         found = self.rows(
             "SELECT id, gateway, sensor, arg_max(unit, day), min(first_us), max(last_us), "
             "CAST(sum(readings) AS BIGINT) FROM series JOIN spans ON id = series "
             "GROUP BY ALL ORDER BY gateway, sensor"
         )
-        return [Series(*row) for row in found]
+        return [SensorSeries(*row) for row in found]
 
     def days_of(self, number: int, start_us: int, end_us: int) -> list[str]:
         """The days whose files have readings of a series in a span of time."""

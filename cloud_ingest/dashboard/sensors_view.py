@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, Series
+from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
 from cloud_ingest.query.frames import readings
 
 POINTS_MAX: Final = 4_000
@@ -23,7 +23,7 @@ FROM readings WHERE series = ? AND bucket >= ? AND bucket <= ? GROUP BY 1 ORDER 
 """
 
 
-def catalogue(found: Sequence[Series]) -> dict[str, Any]:
+def catalogue(found: Sequence[SensorSeries]) -> dict[str, Any]:
     """All sensors, as columns."""
     return {
         "gateway": [each.gateway for each in found],
@@ -36,7 +36,7 @@ def catalogue(found: Sequence[Series]) -> dict[str, Any]:
 
 
 def window(
-    rollups: Rollups, series: Series, start_us: int, end_us: int, points: int
+    rollups: Rollups, series: SensorSeries, start_us: int, end_us: int, points: int
 ) -> dict[str, Any]:
     """The readings in a span of time, the least, greatest and mean of each of so many parts.
 
@@ -73,7 +73,7 @@ def window(
 
 
 def _near(
-    rollups: Rollups, series: Series, start_us: int, end_us: int, points: int
+    rollups: Rollups, series: SensorSeries, start_us: int, end_us: int, points: int
 ) -> dict[str, Any]:
     days = rollups.days_of(series.number, start_us, end_us)
     dataset = rollups.dataset("telemetry", days)

@@ -1,6 +1,6 @@
-"""`hedgerow collector` and `hedgerow ingest`: the cloud's side, loaded when it is asked for.
+"""The cloud's side: collector, ingest, dashboard and query, loaded when they are asked for.
 
-A gateway never loads Spark: the modules behind these commands are imported by name, once one of
+A gateway never loads Spark or a web framework: the modules behind these commands are imported by name, once one of
 them runs.
 """
 
@@ -10,15 +10,15 @@ import argparse
 import importlib
 from typing import Any
 
-from cloud_ingest import arguments
+from cloud_ingest import arguments, reading_arguments
 from gateway.commands.errors import FailedError
 
-EXTRA = ("pyspark", "pyarrow", "deltalake")
+EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "duckdb", "aiohttp")
 """Packages that only the extra `cloud` installs."""
 
 
 def add(commands: Any) -> None:
-    """Add both commands to the parser.
+    """Add the commands to the parser.
 
     Args:
         commands: the parser's commands.
@@ -41,6 +41,24 @@ def add(commands: Any) -> None:
     )
     arguments.add_ingest(ingest)
     ingest.set_defaults(command=lambda options: _run("cloud_ingest.job", options))
+    dashboard = commands.add_parser(
+        "dashboard",
+        help="show a fleet's tables in a browser",
+        description="Serve a web page over the tables that `ingest` writes: fleet, tree, sensors, "
+        "alerts, gaps and latency, until SIGTERM or SIGINT. Needs the extra `cloud`.",
+    )
+    reading_arguments.add_dashboard(dashboard)
+    dashboard.set_defaults(
+        command=lambda options: _run("cloud_ingest.dashboard.command", options)
+    )
+    query = commands.add_parser(
+        "query",
+        help="ask a fleet's tables in SQL",
+        description="Run one query over the tables that `ingest` writes, with DuckDB, which may "
+        "read them and nothing else. Needs the extra `cloud`.",
+    )
+    reading_arguments.add_query(query)
+    query.set_defaults(command=lambda options: _run("cloud_ingest.query.command", options))
 
 
 def _run(module: str, options: argparse.Namespace) -> int:

@@ -192,12 +192,11 @@ def test_a_minute_that_was_told_again_counts_once(tmp_path: Path) -> None:
     put(tmp_path, "latency", latency)
     models = Models(Lake(tmp_path))
     models.refresh_all()
-    since_s = NOW.timestamp() - 86_400
-    before = loss_view.latency(models.rollups, since_s)
+    before = loss_view.latency(models.rollups, 24)
     more = latency.set_column(3, "count", pa.array(np.array(latency["count"]) + 900))
     put(tmp_path, "latency", more)
     models.refresh(1e9)
-    after = loss_view.latency(models.rollups, since_s)
+    after = loss_view.latency(models.rollups, 24)
     for stage, told in before["stages"].items():
         assert after["stages"][stage]["rate_per_s"] == pytest.approx(
             [rate + 2 for rate in told["rate_per_s"]], rel=1e-4

@@ -13,7 +13,7 @@ ZIPPED_FROM_BYTES: Final = 1_400
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadyAnswer:
     """A document.
 
     Attributes:

@@ -1,0 +1,283 @@
+"""The answers of the dashboard, over aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
+from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked_note
+from cloud_ingest.dashboard.entrance import Entrance, Token
+from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
+from cloud_ingest.dashboard.listening import ListeningBrowsers
+from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from gateway.policy.action import NOWHERE, Where
+
+READY: Final = ("fleet", "alerts", "gaps", "sensors", "moments")
+WORK_MAX: Final = 64
+"""Requests that wait for a thread; further ones are told to come later."""
+HOURS_MAX: Final = 24 * 7
+BEAT_S: Final = 15.0
+_FARTHEST_MS: Final = 32_503_680_000_000  # the year 3000
+_Result = TypeVar("_Result")
+
+
+class Api:
+    """The handlers.
+
+    Args:
+        models: what is shown.
+        entrance: who may do what.
+        browsers: who is told of changes.
+        is_secure: whether cookies are for HTTPS alone.
+
+    """
+
+    def __init__(
+        self, models: Models, entrance: Entrance, browsers: ListeningBrowsers, is_secure: bool
+    ) -> None:
+        self._models = models
+        self._entrance = entrance
+        self._browsers = browsers
+        self._is_secure = is_secure
+        self._threads = ThreadPoolExecutor(2, "answers")
+        self._writing = asyncio.Lock()
+        self._waiting = 0
+
+    def add_to(self, app: web.Application) -> None:
+        """Add all routes."""
+        for name in READY:
+            app.router.add_get(f"/api/{name}", self._ready(name))
+        for name in ("me", "tables", "gateway", "tree", "sensor", "latency", "slowest", "events"):
+            app.router.add_get(f"/api/{name}", getattr(self, name))
+        for name in ("login", "logout", "acknowledge"):
+            app.router.add_post(f"/api/{name}", getattr(self, name))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _ready(self, name: str) -> Callable[[web.Request], Any]:
+        async def handler(request: web.Request) -> web.Response:
+            return _sent(request, self._models.answers[name])
+
+        return handler
+
+    async def me(self, request: web.Request) -> web.Response:
+        """Who asks, and what it may do."""
+        now_s = asyncio.get_running_loop().time()
+        visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+        is_in = visitor is not None and self._entrance.may_read(visitor)
+        return web.json_response(
+            {
+                "user": visitor.name if visitor else None,
+                "is_in": is_in,
+                "asks": self._entrance.asks,
+                "may_acknowledge": visitor is not None and self._entrance.may_acknowledge(visitor),
+            }
+        )
+
+    async def tables(self, _request: web.Request) -> web.Response:
+        """Versions of the tables, what can't be read, and whether all is taken up."""
+        models = self._models
+        return web.json_response(
+            {
+                "versions": dict(models.versions),
+                "problems": dict(models.problems),
+                "is_complete": models.is_complete,
+            }
+        )
+
+    async def gateway(self, request: web.Request) -> web.Response:
+        """All of one gateway."""
+        name = _text(request, "name")
+        found = fleet_view.gateway(self._models.gateways, name)
+        if found is None:
+            raise ApiError(HTTPStatus.NOT_FOUND, f"name: there is no gateway {name!r}")
+        return _sent(request, ReadyAnswer.of(found))
+
+    async def tree(self, request: web.Request) -> web.Response:
+        """The tree at a moment."""
+        time_ms = _number(request, "time_ms", 0, _FARTHEST_MS)
+        tree = self._models.tree
+        return _sent(request, await self._in_thread(lambda: ReadyAnswer.of(tree.at(time_ms))))
+
+    async def sensor(self, request: web.Request) -> web.Response:
+        """Readings of a sensor."""
+        key = _text(request, "gateway"), _text(request, "sensor")
+        series = self._models.series.get(key)
+        if series is None:
+            raise ApiError(HTTPStatus.NOT_FOUND, f"sensor: {key[0]!r} has no sensor {key[1]!r}")
+        start = _number(request, "start_ms", -_FARTHEST_MS, _FARTHEST_MS) * 1000
+        end = _number(request, "end_ms", -_FARTHEST_MS, _FARTHEST_MS) * 1000
+        points = _number(request, "points", 2, sensors_view.POINTS_MAX)
+        if end <= start:
+            raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
+        rollups = self._models.rollups
+        return _sent(
+            request,
+            await self._in_thread(
+                lambda: ReadyAnswer.of(sensors_view.window(rollups, series, start, end, points))
+            ),
+        )
+
+    async def latency(self, request: web.Request) -> web.Response:
+        """How long messages took, of all gateways or of one."""
+        hours = _number(request, "hours", 1, HOURS_MAX)
+        gateway = request.query.get("gateway")
+        rollups = self._models.rollups
+        return _sent(
+            request,
+            await self._in_thread(
+                lambda: ReadyAnswer.of(loss_view.latency(rollups, hours, gateway))
+            ),
+        )
+
+    async def slowest(self, request: web.Request) -> web.Response:
+        """The gateways whose messages took longest."""
+        hours = _number(request, "hours", 1, HOURS_MAX)
+        rollups = self._models.rollups
+        return _sent(
+            request,
+            await self._in_thread(lambda: ReadyAnswer.of(loss_view.slowest(rollups, hours))),
+        )
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Which tables changed, as server-sent events, for as long as the visitor may see them."""
+        listening = self._browsers.come(str(request[VISITOR]))
+        if listening is None:
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        harden(answer, self._is_secure)
+        try:
+            await answer.prepare(request)
+            await answer.write(b"retry: 3000\n: connected\n\n")
+            now = asyncio.get_running_loop().time
+            while self._entrance.visitor(request.cookies.get(COOKIE, ""), now()) is not None:
+                told = await listening.next(BEAT_S)
+                line = f"event: tables\ndata: {json.dumps(told)}\n\n" if told else ": beat\n\n"
+                await answer.write(line.encode())
+        except ConnectionError:
+            pass  # it has gone
+        finally:
+            self._browsers.go(listening)
+        return answer
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        if self._waiting >= WORK_MAX:
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests; try again")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._waiting -= 1
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    async def login(self, request: web.Request) -> web.Response:
+        """Log in with user and password."""
+        body = await _body(request)
+        user, password = _field(body, "user"), _field(body, "password")
+        done = await self._entrance.log_in(user, password.encode(), request.remote or "")
+        if not isinstance(done, Token):
+            raise ApiError(*_NOT_LOGGED_IN[done])
+        answer = web.json_response({})
+        answer.set_cookie(
+            COOKIE, done.text, path="/", httponly=True, samesite="Strict", secure=self._is_secure
+        )
+        return answer
+
+    async def logout(self, request: web.Request) -> web.Response:
+        """Log out."""
+        self._entrance.log_out(request.cookies.get(COOKIE, ""))
+        answer = web.json_response({})
+        answer.del_cookie(COOKIE, path="/")
+        return answer
+
+    async def acknowledge(self, request: web.Request) -> web.Response:
+        """Say something to an alert."""
+        body = await _body(request)
+        alert = _field(body, "alert")
+        try:
+            note = checked_note(_field(body, "note"))
+        except NoteError as error:
+            raise ApiError(HTTPStatus.BAD_REQUEST, str(error)) from error
+        visitor, alerts = request[VISITOR], self._models.alerts
+        if alert not in alerts["alert"]:
+            raise ApiError(HTTPStatus.NOT_FOUND, f"alert: there is no {alert[:200]!r}")
+        gateway = alerts["gateway"][alerts["alert"].index(alert)]
+        places = (place if place != NOWHERE else "" for place in self._models.place(gateway))
+        if not self._entrance.may_acknowledge(visitor, Where(gateway, *places)):
+            raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you acknowledge this")
+        now = datetime.datetime.now(datetime.UTC)
+        lake = self._models.lake
+        async with self._writing:
+            await self._in_thread(lambda: acknowledge(lake, alert, str(visitor), note, now))
+        return web.json_response({})
+
+
+_NOT_LOGGED_IN: Final = {
+    "wrong": (HTTPStatus.UNAUTHORIZED, "user or password is wrong"),
+    "later": (HTTPStatus.TOO_MANY_REQUESTS, "too many attempts; wait ten seconds"),
+    "forbidden": (HTTPStatus.FORBIDDEN, "the policy does not let you see the dashboard"),
+}
+
+
+def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:
+    headers = {
+        "ETag": answer.tag,
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept-Encoding",
+        "Content-Type": "application/json",
+    }
+    if request.headers.get("If-None-Match") == answer.tag:
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if answer.zipped and "gzip" in request.headers.get("Accept-Encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        return web.Response(body=answer.zipped, headers=headers)
+    return web.Response(body=answer.body, headers=headers)
+
+
+def _text(request: web.Request, name: str) -> str:
+    found = request.query.get(name)
+    if not found:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: missing")
+    return found
+
+
+def _number(request: web.Request, name: str, least: int, most: int) -> int:
+    text = _text(request, name)
+    try:
+        found = int(text)
+    except ValueError:
+        found = least - 1
+    if not least <= found <= most:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {text[:40]!r} is not {least} to {most}")
+    return found
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        found = await request.json()
+    except ValueError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from error
+    if not isinstance(found, dict):
+        raise ApiError(HTTPStatus.BAD_REQUEST, "the body is no object")
+    return found
+
+
+def _field(body: dict[str, Any], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str):
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: missing, or no text")
+    return found

@@ -1,0 +1,119 @@
+"""`hedgerow dashboard`: what it may listen on, and until when."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import ssl
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloud_ingest.dashboard.entrance import Entrance
+from cloud_ingest.dashboard.export import export
+from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.server import Server
+from cloud_ingest.query.lake import Lake
+from gateway.access_faults import AccessFileError, read_access_file
+from gateway.access_files import DEFAULT_ROLES
+from gateway.broker.access.passwords import Passwords
+from gateway.config_checks import is_loopback
+from gateway.policy import policy_file
+from gateway.policy.policy import Policy, PolicyRules
+from gateway.tls.context import Tls, TlsFileError, TlsFiles
+
+_PORT_MAX = 65_535
+
+
+class ArgumentError(Exception):
+    """An argument is wrong; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    host: str
+    port: int
+    entrance: Entrance
+    tls: ssl.SSLContext | None
+
+
+def run_with(options: argparse.Namespace, program: str) -> int:
+    """Run the dashboard until SIGTERM or SIGINT, or leave a copy of it.
+
+    Args:
+        options: of `cloud_ingest.reading_arguments.add_dashboard`.
+        program: for messages.
+
+    Returns:
+        the exit code: 2 where an argument or a file that it names is wrong.
+
+    """
+    lake = Lake(options.tables)
+    try:
+        if options.export is not None:
+            export(lake, options.export)
+            sys.stdout.write(f"{options.export / 'index.html'}: open it in a browser\n")
+            return 0
+        opening = _opening(options)
+        return asyncio.run(_serve(lake, opening))
+    except (ArgumentError, AccessFileError, TlsFileError) as error:
+        sys.stderr.write(f"{program}: dashboard: {error}\n")
+    except OSError as error:
+        where = "--export" if options.export is not None else "--listen"
+        sys.stderr.write(f"{program}: dashboard: {where}: {error.strerror or error}\n")
+    return 2
+
+
+def _opening(options: argparse.Namespace) -> _Opening:
+    host, port = _listen(options.listen)
+    passwords = None
+    if options.passwords is not None:
+        passwords = Passwords.parse(read_access_file(options.passwords), str(options.passwords))
+    tls = _tls(options.certificate, options.key)
+    if not is_loopback(host) and (tls is None or passwords is None):
+        raise ArgumentError(
+            f"--listen: {host} is reached from elsewhere: it needs --passwords, --certificate "
+            "and --key"
+        )
+    return _Opening(host, port, Entrance(Policy(_rules(options.access)), passwords), tls)
+
+
+def _rules(file: Path | None) -> PolicyRules:
+    roles = frozenset(DEFAULT_ROLES)
+    if file is None:
+        return PolicyRules(default_roles=roles)
+    told = policy_file.parse(read_access_file(file), str(file), roles)
+    # A file of before says of MQTT alone who may do what.
+    return told if told.is_versioned else PolicyRules(default_roles=roles)
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise ArgumentError("--certificate, --key: one is not given without the other")
+    return Tls(TlsFiles(certificate, key)).context
+
+
+def _listen(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise ArgumentError(f"--listen: {text!r} is not HOST:PORT")
+    name = host.removeprefix("[").removesuffix("]")
+    return ("127.0.0.1" if name == "localhost" else name), int(port)
+
+
+async def _serve(lake: Lake, opening: _Opening) -> int:
+    server = Server(Models(lake), opening.entrance, opening.tls)
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    port = await server.start(opening.host, opening.port)
+    scheme = "http" if opening.tls is None else "https"
+    host = f"[{opening.host}]" if ":" in opening.host else opening.host
+    sys.stdout.write(f"dashboard of {lake.place}: {scheme}://{host}:{port}/\n")
+    sys.stdout.flush()
+    await ended.wait()
+    await server.stop()
+    return 0

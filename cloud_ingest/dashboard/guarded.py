@@ -1,0 +1,124 @@
+"""What holds for every answer: headers, who may ask, and errors as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from cloud_ingest.dashboard.entrance import Entrance
+from cloud_ingest.query.lake import LakeError
+from gateway.policy.principal import Principal
+
+COOKIE: Final = "hedgerow_dashboard"
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+VISITOR: Final[web.RequestKey[Principal]] = web.RequestKey("visitor", Principal)
+_OPEN: Final = ("/api/login", "/api/me")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ApiError(Exception):
+    """A request that is not answered as it wants.
+
+    Args:
+        status: the answer's.
+        why: one line, for people.
+
+    """
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+
+def guard(entrance: Entrance, is_secure: bool) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """The middleware.
+
+    Args:
+        entrance: decides who may ask.
+        is_secure: whether it is HTTPS.
+
+    """
+
+    async def checked(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            _check_origin(request, entrance)
+            if request.path.startswith("/api/") and request.path not in _OPEN:
+                request[VISITOR] = _allowed(request, entrance)
+            return await handler(request)
+        except ApiError as error:
+            return web.json_response({"error": error.why}, status=error.status)
+        except LakeError as error:
+            return web.json_response({"error": str(error)}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+        except web.HTTPException as error:
+            return web.json_response({"error": error.reason}, status=error.status)
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        answer = await checked(request, handler)
+        if not answer.prepared:
+            harden(answer, is_secure)
+        return answer
+
+    return middleware
+
+
+def harden(answer: web.StreamResponse, is_secure: bool) -> None:
+    """Set the headers that every answer has."""
+    answer.headers.update(HEADERS)
+    answer.headers.setdefault("Cache-Control", "no-store")
+    if is_secure:
+        answer.headers["Strict-Transport-Security"] = "max-age=31536000"
+
+
+def _allowed(request: web.Request, entrance: Entrance) -> Principal:
+    now_s = asyncio.get_running_loop().time()
+    visitor = entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+    if visitor is None:
+        raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
+    if not entrance.may_read(visitor):
+        raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you see the dashboard")
+    return visitor
+
+
+def _check_origin(request: web.Request, entrance: Entrance) -> None:
+    """Refuse what another site has the browser send.
+
+    Without log-in a name that another site has made point to this machine (DNS rebinding) would
+    do to read all.
+    """
+    if not entrance.asks and not _is_this_machine(request.host):
+        raise ApiError(HTTPStatus.FORBIDDEN, "Host: not a name of this machine")
+    if request.method in ("GET", "HEAD"):
+        return
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    origin = request.headers.get("Origin")
+    is_foreign = origin is not None and origin.partition("://")[2] != request.host
+    if site not in ("same-origin", "none") or is_foreign:
+        raise ApiError(HTTPStatus.FORBIDDEN, "the request comes from another site")
+    if request.content_type != "application/json":
+        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: not application/json")
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    name = name.strip("[]")
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,66 @@
+"""Browsers that are told which tables changed; only so many. Pure but for asyncio's event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+BROWSERS_MAX: Final = 128
+PER_VISITOR_MAX: Final = 12
+
+
+class Listening:
+    """One browser; what it was not told yet is added up, however slow it is."""
+
+    def __init__(self, visitor: str) -> None:
+        self.visitor = visitor
+        self._untold: set[str] = set()
+        self._is_new = asyncio.Event()
+
+    def tell(self, tables: Iterable[str]) -> None:
+        """Add to what it is to be told."""
+        self._untold.update(tables)
+        self._is_new.set()
+
+    async def next(self, most_s: float) -> list[str]:
+        """What it is to be told; nothing after so many seconds."""
+        try:
+            async with asyncio.timeout(most_s):
+                await self._is_new.wait()
+        except TimeoutError:
+            return []
+        told = sorted(self._untold)
+        self._untold.clear()
+        self._is_new.clear()
+        return told
+
+
+class ListeningBrowsers:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self._all: set[Listening] = set()
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all)
+
+    def come(self, visitor: str) -> Listening | None:
+        """A browser has come; None where there are too many."""
+        own = sum(one.visitor == visitor for one in self._all)
+        if len(self._all) >= BROWSERS_MAX or own >= PER_VISITOR_MAX:
+            return None
+        made = Listening(visitor)
+        self._all.add(made)
+        return made
+
+    def go(self, listening: Listening) -> None:
+        """A browser has gone."""
+        self._all.discard(listening)
+
+    def tell(self, tables: Iterable[str]) -> None:
+        """Tell all of them which tables changed."""
+        told = tuple(tables)
+        for one in self._all:
+            one.tell(told)

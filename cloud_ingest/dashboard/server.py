@@ -1,0 +1,144 @@
+"""The dashboard's server: pages, answers, and the task that follows the tables."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.resources
+import logging
+import ssl
+from typing import Final
+
+from aiohttp import web
+
+from cloud_ingest.dashboard.api import Api
+from cloud_ingest.dashboard.entrance import Entrance
+from cloud_ingest.dashboard.guarded import guard
+from cloud_ingest.dashboard.listening import ListeningBrowsers
+from cloud_ingest.dashboard.models import Models
+
+CONNECTIONS_MAX: Final = 512
+BODY_BYTES_MAX: Final = 16 * 1024
+FOLLOW_S: Final = 1.0
+"""How often the tables are looked at."""
+KEEP_ALIVE_S: Final = 30.0
+END_S: Final = 1.0
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Serves one lake.
+
+    Args:
+        models: what is shown.
+        entrance: who may see it.
+        tls: for HTTPS; None for HTTP.
+
+    """
+
+    def __init__(self, models: Models, entrance: Entrance, tls: ssl.SSLContext | None) -> None:
+        self._models = models
+        self._tls = tls
+        self.browsers = ListeningBrowsers()
+        """Who is told of changes."""
+        self._api = Api(models, entrance, self.browsers, tls is not None)
+        app = web.Application(
+            middlewares=[guard(entrance, tls is not None)], client_max_size=BODY_BYTES_MAX
+        )
+        self._api.add_to(app)
+        for path, body in static_files().items():
+            app.router.add_get(f"/{path}", _page(path, body))
+        app.router.add_get("/", _page("index.html", static_files()["index.html"]))
+        self._runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=KEEP_ALIVE_S, shutdown_timeout=END_S
+        )
+        self._server: asyncio.Server | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and begin to follow the tables.
+
+        Args:
+            host: an address of this machine.
+            port: 0 takes a free one.
+
+        Returns:
+            the port that is listened on.
+
+        Raises:
+            OSError: the address is in use or not this machine's.
+
+        """
+        await self._runner.setup()
+        self._server = await asyncio.get_running_loop().create_server(
+            self._accept, host, port, ssl=self._tls
+        )
+        self._following = asyncio.create_task(self._follow())
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Listen no more and end what is under way."""
+        if self._server is not None:
+            self._server.close()
+        if self._following is not None:
+            self._following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._following
+        await self._runner.cleanup()
+        self._api.close()
+
+    def _accept(self) -> asyncio.Protocol:
+        serving = self._runner.server
+        if serving is None or len(serving.connections) >= CONNECTIONS_MAX:
+            return _Refused()
+        return serving()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                changed = await asyncio.to_thread(self._models.refresh)
+            except Exception:
+                _log.exception("the tables could not be looked at")
+                changed = frozenset()
+            if changed:
+                self.browsers.tell(changed)
+            # A first look at a year of readings goes on without a pause, day by day.
+            await asyncio.sleep(FOLLOW_S if self._models.is_complete else 0)
+
+
+class _Refused(asyncio.Protocol):
+    """A connection over the limit."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+def static_files() -> dict[str, bytes]:
+    """What the page consists of, by path."""
+    root = importlib.resources.files("cloud_ingest.dashboard") / "static"
+    found = {each.name: each.read_bytes() for each in root.iterdir() if each.is_file()}
+    vendor = root / "vendor"
+    return found | {f"vendor/{each.name}": each.read_bytes() for each in vendor.iterdir()}
+
+
+def content_type(path: str) -> str:
+    """Of a static file."""
+    return TYPES.get(path[path.rfind(".") :], "application/octet-stream")
+
+
+def _page(path: str, body: bytes) -> web.Handler:  # type: ignore[name-defined]
+    async def handler(_request: web.Request) -> web.Response:
+        answer = web.Response(body=body, headers={"Content-Type": content_type(path)})
+        answer.headers["Cache-Control"] = "no-cache"
+        answer.enable_compression()
+        return answer
+
+    return handler

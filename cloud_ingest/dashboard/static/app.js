@@ -1,0 +1,144 @@
+// The page: its head, log-in, and which view is shown.
+import { h, fill, say } from "./dom.js";
+import { source } from "./data.js";
+import { themeSwitch } from "./theme_switch.js";
+import { logIn } from "./log_in.js";
+import { showFleet } from "./fleet.js";
+import { showTree } from "./tree.js";
+import { showGateway } from "./gateway.js";
+import { showSensors } from "./sensors.js";
+import { showAlerts } from "./alerts.js";
+import { showLoss } from "./loss.js";
+
+const PAGES = [
+  ["fleet", "Fleet", showFleet],
+  ["tree", "Tree", showTree],
+  ["sensors", "Sensors", showSensors],
+  ["alerts", "Alerts", showAlerts],
+  ["loss", "Gaps & latency", showLoss],
+];
+const SHOW = Object.fromEntries([...PAGES.map(([name, , show]) => [name, show])]);
+SHOW.gateway = showGateway;
+
+const main = document.getElementById("main");
+let view = null;
+let me = null;
+let problem = null;
+
+function place() {
+  const parts = location.hash.replace(/^#\//, "").split("/").filter(Boolean);
+  const decoded = parts.map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  return { page: decoded[0] in SHOW ? decoded[0] : "fleet", names: decoded.slice(1) };
+}
+
+function head() {
+  const { page } = place();
+  const state = h("span", { class: "state", id: "state" });
+  problem = h("p", { class: "problem", role: "alert", hidden: true });
+  fill(
+    document.getElementById("top"),
+    h(
+      "div",
+      { class: "bar" },
+      h("a", { class: "brand", href: "#/fleet" }, h("img", { src: "icon.svg", alt: "" }), "Hedgerow"),
+      h(
+        "nav",
+        { "aria-label": "Pages" },
+        PAGES.map(([name, title]) =>
+          h(
+            "a",
+            {
+              href: `#/${name}`,
+              "aria-current": name === page || (page === "gateway" && name === "fleet") ? "page" : null,
+            },
+            title,
+          ),
+        ),
+      ),
+      state,
+      themeSwitch(() => open()),
+      me && me.user
+        ? h("button", { type: "button", class: "quiet", onclick: leave }, `Log out ${me.user}`)
+        : null,
+    ),
+    problem,
+  );
+}
+
+async function leave() {
+  await source.post("logout", {});
+  location.reload();
+}
+
+async function open() {
+  const { page, names } = place();
+  if (view && view.close) view.close();
+  view = null;
+  head();
+  tell();
+  const title = PAGES.find(([name]) => name === page)?.[1] ?? names[0] ?? page;
+  document.title = `${title} · Hedgerow`;
+  main.className = `page-${page}`;
+  try {
+    view = await SHOW[page](main, names, me);
+  } catch (error) {
+    fill(main, h("div", { class: "pad" }, h("h1", {}, title), h("p", { class: "error" }, error.message)));
+  }
+}
+
+function tell() {
+  showState().catch(() => {});
+}
+
+async function showState() {
+  const state = document.getElementById("state");
+  if (source.isCopy) {
+    fill(state, `Copy of ${new Date(source.now()).toISOString().slice(0, 16).replace("T", " ")} UTC`);
+    return;
+  }
+  const { problems, is_complete: isComplete } = await source.get("tables");
+  const lines = Object.values(problems);
+  problem.hidden = !lines.length;
+  fill(problem, lines.join("; "));
+  if (!isComplete) fill(state, "Reading the tables …");
+  else if (state.textContent === "Reading the tables …") fill(state);
+}
+
+async function begin() {
+  me = source.isCopy
+    ? { user: "", is_in: true, may_acknowledge: false }
+    : await source.get("me");
+  if (!me.is_in) {
+    fill(document.getElementById("top"));
+    logIn(main, me, begin);
+    return;
+  }
+  await open();
+  source.follow((isThere) => {
+    const state = document.getElementById("state");
+    if (state && !isThere) fill(state, "Not connected; trying again");
+    else if (state && state.textContent.startsWith("Not")) fill(state);
+  });
+}
+
+window.addEventListener("hashchange", () => {
+  open().then(() => {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+    say(document.title);
+  });
+});
+window.addEventListener("hedgerow-log-in", () => {
+  if (me && me.is_in) begin();
+});
+source.listen((tables) => {
+  tell();
+  if (view && view.update) view.update(tables);
+});
+begin();

@@ -1,0 +1,126 @@
+// Charts over time, by uPlot.
+import { h, fill } from "./dom.js";
+import { colour } from "./theme_switch.js";
+import { number, time } from "./words.js";
+
+const INKS = ["ink-1", "ink-2", "ink-3", "ink-4"];
+
+// A value missing for a while is a gap in the line, not a line across it.
+export function broken(times_ms, columns, part_s) {
+  const times = [];
+  const found = columns.map(() => []);
+  let last = null;
+  for (let at = 0; at < times_ms.length; at += 1) {
+    const now = times_ms[at] / 1000;
+    if (last !== null && part_s && now - last > part_s * 3.5) {
+      times.push((now + last) / 2);
+      for (const column of found) column.push(null);
+    }
+    times.push(now);
+    columns.forEach((column, which) => found[which].push(column[at]));
+    last = now;
+  }
+  return [times, ...found];
+}
+
+// ISO dates and 24 hours, whatever the browser's country; the date stands where it changes.
+const TICKS = [
+  [86400 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+];
+
+function axis(unit) {
+  return {
+    stroke: colour("soft"),
+    font: "11px system-ui, sans-serif",
+    grid: { stroke: colour("line"), width: 1 },
+    ticks: { stroke: colour("line"), width: 1, size: 4 },
+    size: unit === null ? 34 : 58,
+    gap: 4,
+  };
+}
+
+// series: [{label, values, ink?}]; band: {low, high} belongs to the first series.
+export function chart({ title, unit, times, series, band, height = 200, zoomed, range, floor }) {
+  const box = h("div", { class: "plot" });
+  const summary = series
+    .map((each) => {
+      const known = each.values.filter((value) => value !== null && value !== undefined);
+      if (!known.length) return `${each.label}: no values`;
+      let [low, high] = [Infinity, -Infinity];
+      for (const value of known) {
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+      return `${each.label}: from ${number(low)} to ${number(high)}, last ${number(known.at(-1))}`;
+    })
+    .join("; ");
+  const figure = h(
+    "figure",
+    { class: "chart" },
+    h("figcaption", {}, h("h3", {}, title), unit ? h("span", { class: "soft" }, unit) : null),
+    box,
+    h("p", { class: "visually-hidden" }, `${title}. ${summary} ${unit || ""}`),
+  );
+  box.setAttribute("aria-hidden", "true");
+  if (!times.length) {
+    fill(box, h("p", { class: "soft" }, "nothing yet"));
+    return { element: figure, close: () => {} };
+  }
+  const inks = series.map((each, at) => colour(each.ink || INKS[at % INKS.length]));
+  const lines = series.map((each, at) => ({
+    label: each.label,
+    stroke: inks[at],
+    width: 1.6,
+    points: { show: times.length < 60, size: 4 },
+    value: (_plot, value) => (value === null || value === undefined ? "–" : number(value, 4)),
+  }));
+  const data = [times, ...series.map((each) => each.values)];
+  const bands = [];
+  if (band) {
+    const edge = (label) => ({ ...lines[0], label, width: 0, points: { show: false } });
+    lines.push(edge("greatest"), edge("least"));
+    data.push(band.high, band.low);
+    const at = data.length - 2;
+    bands.push({ series: [at, at + 1], fill: `${inks[0]}38` });
+  }
+  const options = {
+    width: 300,
+    height,
+    bands,
+    cursor: { drag: { x: Boolean(zoomed), y: false, setScale: false }, y: false },
+    legend: { live: true },
+    scales: {
+      x: { time: true, ...(range ? { range: () => range } : {}) },
+      y: floor === undefined ? {} : { range: (_plot, low, high) => [Math.min(floor, low), high > floor ? high * 1.08 : floor + 1] },
+    },
+    series: [{ label: "UTC", value: (_plot, at) => (at === null ? "–" : time(at * 1000)) }, ...lines],
+    axes: [{ ...axis(null), values: TICKS, size: 40 }, { ...axis(unit), values: (_plot, ticks) => ticks.map((tick) => number(tick, 4)) }],
+    tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
+    hooks: {
+      setSelect: [
+        (plot) => {
+          if (!zoomed || plot.select.width < 6) return;
+          const from = plot.posToVal(plot.select.left, "x");
+          const to = plot.posToVal(plot.select.left + plot.select.width, "x");
+          plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          zoomed(from, to);
+        },
+      ],
+    },
+  };
+  const plot = new window.uPlot(options, data, box);
+  const watching = new ResizeObserver(() => {
+    if (box.clientWidth) plot.setSize({ width: box.clientWidth, height });
+  });
+  watching.observe(box);
+  return {
+    element: figure,
+    close: () => {
+      watching.disconnect();
+      plot.destroy();
+    },
+  };
+}

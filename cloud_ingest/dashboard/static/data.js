@@ -1,0 +1,91 @@
+// Where all data comes from: the server, or the copy that stands beside the page.
+
+class Refused extends Error {
+  constructor(status, why) {
+    super(why);
+    this.status = status;
+  }
+}
+
+function live() {
+  const listeners = new Set();
+  let events = null;
+  async function answered(response) {
+    const told = await response.json().catch(() => ({}));
+    if (response.ok) return told;
+    if (response.status === 401) window.dispatchEvent(new Event("hedgerow-log-in"));
+    throw new Refused(response.status, told.error || response.statusText);
+  }
+  return {
+    isCopy: false,
+    now: () => Date.now(),
+    get: async (name, parameters) => {
+      const query = new URLSearchParams(parameters || {}).toString();
+      return answered(await fetch(`api/${name}${query ? `?${query}` : ""}`));
+    },
+    post: async (name, body) =>
+      answered(
+        await fetch(`api/${name}`, {
+          method: "POST",
+          headers: { "Content-Type": "application/json" },
+          body: JSON.stringify(body),
+        }),
+      ),
+    listen: (told) => {
+      listeners.add(told);
+      return () => listeners.delete(told);
+    },
+    follow: (state) => {
+      if (events) events.close();
+      events = new EventSource("api/events");
+      events.addEventListener("open", () => state(true));
+      events.addEventListener("error", () => state(false));
+      events.addEventListener("tables", (event) => {
+        const tables = new Set(JSON.parse(event.data));
+        for (const told of [...listeners]) told(tables);
+      });
+    },
+  };
+}
+
+function copy(kept) {
+  const between = (told, start_ms, end_ms) => {
+    const keep = told.time_ms.map((at) => at >= start_ms && at < end_ms);
+    const cut = (column) => column.filter((_, at) => keep[at]);
+    return {
+      ...told,
+      time_ms: cut(told.time_ms),
+      low: cut(told.low),
+      high: cut(told.high),
+      mean: cut(told.mean),
+    };
+  };
+  const found = {
+    gateway: ({ name }) => kept.gateways[name],
+    tree: ({ time_ms }) => {
+      const at = kept.trees.findLastIndex((tree) => tree.time_ms <= time_ms);
+      return kept.trees[Math.max(0, at)];
+    },
+    latency: ({ gateway }) => (gateway ? kept.latency_of[gateway] : kept.latency),
+    sensor: ({ gateway, sensor, start_ms, end_ms }) => {
+      const told = (kept.readings[gateway] || {})[sensor];
+      return told && between(told, start_ms, end_ms);
+    },
+  };
+  return {
+    isCopy: true,
+    now: () => kept.made_ms,
+    get: async (name, parameters) => {
+      const told = name in found ? found[name](parameters || {}) : kept.answers[name];
+      if (told === undefined) throw new Refused(404, "this is not in the copy");
+      return told;
+    },
+    post: async () => {
+      throw new Refused(403, "a copy of the dashboard can't be changed");
+    },
+    listen: () => () => {},
+    follow: () => {},
+  };
+}
+
+export const source = window.hedgerowCopy ? copy(window.hedgerowCopy) : live();

@@ -1,0 +1,427 @@
+// The tree as it is, and as it was.
+import { h, fill, put, rows, link, say, debounced } from "./dom.js";
+import { source } from "./data.js";
+import { colour } from "./theme_switch.js";
+import { ago, count, healthMark, time } from "./words.js";
+import { layout, treeOf } from "./tree_layout.js";
+import { virtualTable } from "./virtual_table.js";
+
+const ZOOM_AT_FIRST = 2.4;
+let library = null;
+
+function cytoscapeLoaded() {
+  library ??= new Promise((done, failed) => {
+    const script = h("script", { src: "vendor/cytoscape.min.js" });
+    script.addEventListener("load", () => done(window.cytoscape));
+    script.addEventListener("error", () => failed(new Error("cytoscape.min.js could not be loaded")));
+    document.head.append(script);
+  });
+  return library;
+}
+
+function style() {
+  const text = colour("text");
+  const health = (name) => ({
+    selector: `node[health = "${name}"]`,
+    style: { "background-color": colour(name) },
+  });
+  return [
+    {
+      selector: "node",
+      style: {
+        width: "data(size)",
+        height: "data(size)",
+        "background-color": colour("soft"),
+        "border-width": 1,
+        "border-color": colour("surface"),
+        label: "data(id)",
+        color: text,
+        "font-size": 6,
+        "font-family": "system-ui, sans-serif",
+        "text-valign": "bottom",
+        "text-margin-y": 1.5,
+        "min-zoomed-font-size": 9,
+        "text-outline-width": 1,
+        "text-outline-color": colour("surface"),
+      },
+    },
+    health("good"),
+    health("warning"),
+    health("silent"),
+    { selector: 'node[health = "warning"]', style: { shape: "triangle" } },
+    { selector: 'node[health = "silent"]', style: { shape: "square" } },
+    { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600 } },
+    {
+      selector: "node[?isRoot]",
+      style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
+    },
+    {
+      selector: "edge",
+      style: { width: 1.5, "line-color": colour("edge"), "curve-style": "straight", opacity: 0.9 },
+    },
+    {
+      selector: "edge[?standby]",
+      style: { width: 0.7, "line-style": "dashed", opacity: 0.35, "line-color": colour("soft") },
+    },
+    { selector: "edge[?isMany]", style: { opacity: 0.14 } },
+    {
+      selector: "node.moved",
+      style: { "border-width": 3, "border-color": colour("accent"), "z-index": 9 },
+    },
+    {
+      selector: "node:selected",
+      style: { "border-width": 4, "border-color": text, "z-index": 10, "min-zoomed-font-size": 0 },
+    },
+  ];
+}
+
+function elements(told, healthOf, wider) {
+  const parents = new Map(told.gateway.map((name, at) => [name, told.parent[at]]));
+  const { children, roots, depth } = treeOf(told.gateway, parents);
+  const places = layout(told.gateway, parents, wider);
+  const isKnown = new Set(told.gateway);
+  const isMany = told.gateway.length > 200;
+  const found = [];
+  for (const name of told.gateway) {
+    const many = children.get(name).length;
+    const isRoot = roots.includes(name);
+    found.push({
+      data: {
+        id: name,
+        health: healthOf.get(name) || "unknown",
+        children: many,
+        isRoot,
+        size: (isRoot ? 17 : many ? Math.min(18, 10 + Math.sqrt(many)) : 8) * (isMany ? 1.6 : 1),
+        font: isMany ? (isRoot ? 30 : depth.get(name) === 1 ? 24 : 10) : isRoot ? 8 : 6,
+      },
+      position: places.get(name),
+    });
+  }
+  for (const [name, parent] of parents) {
+    if (isKnown.has(parent)) {
+      found.push({ data: { id: `tree ${name}`, source: parent, target: name, standby: false } });
+    }
+  }
+  for (const [one, other] of told.standby) {
+    if (isKnown.has(one) && isKnown.has(other)) {
+      found.push({
+        data: { id: `spare ${one} ${other}`, source: one, target: other, standby: true, isMany },
+      });
+    }
+  }
+  return found;
+}
+
+function timeline(moments, moved) {
+  const range = h("input", {
+    type: "range",
+    min: moments.first_ms,
+    max: moments.last_ms,
+    step: Math.max(1, Math.floor((moments.last_ms - moments.first_ms) / 2000)),
+    value: moments.last_ms,
+    "aria-label": "Time shown",
+  });
+  const bars = h("canvas", { class: "bars", "aria-hidden": "true", width: "800", height: "28" });
+  const paint = bars.getContext("2d");
+  // The first bar has everybody's first row; of the others the tallest fills the strip.
+  const most = Math.max(1, ...moments.counts.slice(1));
+  paint.fillStyle = colour("accent");
+  moments.counts.forEach((many, at) => {
+    if (!many) return;
+    const height = 3 + 25 * Math.min(1, many / most);
+    paint.fillRect((at / moments.counts.length) * 800, 28 - height, 2, height);
+  });
+  const step = (direction) => {
+    const here = Number(range.value);
+    const changes = moments.changes_ms;
+    const next =
+      direction > 0
+        ? changes.find((at) => at > here)
+        : changes.findLast((at) => at < here);
+    if (next !== undefined) go(next);
+  };
+  const go = (time_ms) => {
+    range.value = String(time_ms);
+    range.setAttribute("aria-valuetext", `${time(time_ms)} UTC`);
+    moved(time_ms);
+  };
+  range.addEventListener("input", () => go(Number(range.value)));
+  return { range, bars, step, go };
+}
+
+export async function showTree(main) {
+  const cytoscape = await cytoscapeLoaded();
+  let moments = await source.get("moments");
+  let healthOf = new Map();
+  let before = null;
+  let shown_ms = null;
+  let playing = 0;
+  const canvas = h("div", { class: "tree-canvas", role: "img" });
+  const told = h("p", { class: "tree-told" });
+  const panel = h("aside", { class: "card tree-panel", hidden: true, "aria-label": "Gateway" });
+  const choices = h("datalist", { id: "gateways" });
+  const find = h("input", {
+    type: "search",
+    list: "gateways",
+    placeholder: "Find a gateway",
+    "aria-label": "Find a gateway in the tree",
+  });
+  const outline = virtualTable({
+    label: "The tree as a list",
+    columns: [
+      {
+        name: "gateway",
+        title: "Gateway",
+        cell: (row) => {
+          const made = h(
+            "span",
+            { class: "branch" },
+            healthMark(row.health, false),
+            h("a", { href: link("gateway", row.gateway) }, row.gateway),
+          );
+          made.style.paddingInlineStart = `${Math.min(row.depth, 12) * 18}px`;
+          return made;
+        },
+      },
+      { name: "parent", title: "Parent", cell: (row) => row.parent || "root" },
+      { name: "depth", title: "Hops", cell: (row) => String(row.depth) },
+    ],
+    rowHeight: () => 36,
+    key: (row) => row.gateway,
+    className: "outline",
+  });
+  outline.element.hidden = true;
+  fill(main, h("h1", { class: "visually-hidden" }, "Tree"));
+  if (moments.first_ms === null) {
+    put(main, h("p", { class: "soft pad" }, "No gateway has said yet where it stands in the tree."));
+    return {
+      update: (tables) => {
+        if (tables.has("topology")) showTree(main);
+      },
+    };
+  }
+
+  const stage = h("div", { class: "tree-stage card" }, canvas, outline.element, panel);
+  put(main, stage);
+  const graph = cytoscape({
+    container: canvas,
+    layout: { name: "preset" },
+    style: style(),
+    minZoom: 0.05,
+    maxZoom: 6,
+    autoungrabify: true,
+    boxSelectionEnabled: false,
+    pixelRatio: "auto",
+    hideEdgesOnViewport: false,
+    textureOnViewport: false,
+  });
+
+  function fit() {
+    graph.fit(undefined, 28);
+    if (graph.zoom() > ZOOM_AT_FIRST) {
+      graph.zoom(ZOOM_AT_FIRST);
+      graph.center();
+    }
+  }
+
+  function drawPanel(name) {
+    const at = before ? before.gateway.indexOf(name) : -1;
+    panel.hidden = at < 0;
+    if (at < 0) return;
+    fill(
+      panel,
+      h("h2", {}, h("a", { href: link("gateway", name) }, name)),
+      healthMark(healthOf.get(name)),
+      h(
+        "dl",
+        {},
+        h("dt", {}, "Parent"),
+        h("dd", {}, before.parent[at] || "none: it is the root"),
+        h("dt", {}, "Root"),
+        h("dd", {}, before.root[at] || "–"),
+        h("dt", {}, "There since"),
+        h("dd", {}, `${time(before.since_ms[at])} UTC`),
+      ),
+    );
+  }
+
+  function drawTold(tree) {
+    const roots = new Set(tree.root.filter(Boolean));
+    const isNow = shown_ms === moments.last_ms;
+    fill(
+      told,
+      h("strong", {}, isNow ? "Now" : `${time(tree.time_ms)} UTC`),
+      ` · ${count(tree.gateway.length)} gateways · `,
+      roots.size === 1 ? `root ${[...roots][0]}` : `${roots.size} roots`,
+      isNow ? ` · last change ${ago(moments.last_ms)}` : "",
+    );
+    canvas.setAttribute(
+      "aria-label",
+      `Drawing of the tree: ${told.textContent}. The button Outline has it as a list.`,
+    );
+  }
+
+  async function draw(time_ms, isFirst = false) {
+    shown_ms = time_ms;
+    const tree = await source.get("tree", { time_ms });
+    if (shown_ms !== time_ms) return;
+    const parents = new Map(tree.gateway.map((name, at) => [name, tree.parent[at]]));
+    const was = before && new Map(before.gateway.map((name, at) => [name, before.parent[at]]));
+    const wide = canvas.clientWidth / Math.max(1, canvas.clientHeight);
+    const made = elements(tree, healthOf, Math.min(1.9, Math.max(1, wide)));
+    graph.batch(() => {
+      const wanted = new Set(made.map((each) => each.data.id));
+      graph.elements().filter((each) => !wanted.has(each.id())).remove();
+      for (const each of made) {
+        const there = graph.getElementById(each.data.id);
+        if (!there.length) graph.add(each);
+        else if (each.position) {
+          there.position(each.position);
+          there.data(each.data);
+        } else if (there.data("source") !== each.data.source) {
+          there.move({ source: each.data.source });
+        }
+      }
+      graph.nodes().removeClass("moved");
+      if (was) {
+        for (const [name, parent] of parents) {
+          if (was.has(name) && was.get(name) !== parent) graph.getElementById(name).addClass("moved");
+        }
+      }
+    });
+    before = tree;
+    if (isFirst) fit();
+    drawTold(tree);
+    const selected = graph.nodes(":selected");
+    if (selected.length) drawPanel(selected[0].id());
+    const { order, depth } = treeOf(tree.gateway, parents);
+    outline.set(
+      order.map((name) => ({
+        gateway: name,
+        parent: parents.get(name),
+        depth: depth.get(name),
+        health: healthOf.get(name),
+      })),
+    );
+  }
+
+  async function loadHealth() {
+    const fleet = await source.get("fleet");
+    healthOf = new Map(rows(fleet.gateways).map((row) => [row.gateway, row.health]));
+    fill(choices, [...healthOf.keys()].map((name) => h("option", { value: name })));
+  }
+
+  const later = debounced((time_ms) => draw(time_ms), 60);
+  const line = timeline(moments, (time_ms) => {
+    later(time_ms);
+  });
+  const play = h("button", { type: "button", onclick: () => (playing ? stop() : start()) }, "Play");
+  function stop() {
+    clearInterval(playing);
+    playing = 0;
+    fill(play, "Play");
+  }
+  function start() {
+    const span = moments.last_ms - moments.first_ms;
+    if (Number(line.range.value) >= moments.last_ms) line.go(moments.first_ms + span * 0.005);
+    fill(play, "Pause");
+    playing = setInterval(() => {
+      const here = Number(line.range.value);
+      const next = moments.changes_ms.find((at) => at > here + span / 400) ?? here + span / 100;
+      if (next >= moments.last_ms) stop();
+      line.go(Math.min(next, moments.last_ms));
+    }, 700);
+  }
+  const showOutline = h(
+    "button",
+    {
+      type: "button",
+      "aria-pressed": "false",
+      onclick: () => {
+        const isList = outline.element.hidden;
+        outline.element.hidden = !isList;
+        canvas.hidden = isList;
+        showOutline.setAttribute("aria-pressed", String(isList));
+        if (!isList) graph.resize();
+      },
+    },
+    "Outline",
+  );
+  const zoom = (factor) =>
+    graph.zoom({
+      level: graph.zoom() * factor,
+      renderedPosition: { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 },
+    });
+  find.addEventListener("change", () => {
+    const node = graph.getElementById(find.value);
+    if (!node.length) {
+      say(`there is no gateway ${find.value} in the tree`);
+      return;
+    }
+    graph.nodes().unselect();
+    node.select();
+    graph.animate({ center: { eles: node }, zoom: Math.max(graph.zoom(), 1.6), duration: 250 });
+  });
+  graph.on("select", "node", (event) => drawPanel(event.target.id()));
+  graph.on("unselect", "node", () => {
+    panel.hidden = true;
+  });
+
+  stage.before(
+    h(
+      "div",
+      { class: "tools" },
+      find,
+      choices,
+      showOutline,
+      h("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(1.4) }, "+"),
+      h("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.4) }, "−"),
+      h("button", { type: "button", onclick: fit }, "Fit"),
+      told,
+    ),
+  );
+  stage.after(
+    h(
+      "div",
+      { class: "timeline" },
+      play,
+      h(
+        "button",
+        { type: "button", "aria-label": "The change before", onclick: () => line.step(-1) },
+        "‹",
+      ),
+      h("div", { class: "strip" }, line.bars, line.range),
+      h("button", { type: "button", "aria-label": "The next change", onclick: () => line.step(1) }, "›"),
+      h("button", { type: "button", onclick: () => line.go(moments.last_ms) }, "Now"),
+    ),
+  );
+  await loadHealth();
+  graph.resize();
+  await draw(moments.last_ms, true);
+  const watching = new ResizeObserver(() => graph.resize());
+  watching.observe(canvas);
+  window.hedgerowGraph = graph;
+  return {
+    update: async (tables) => {
+      if (tables.has("gateways")) {
+        await loadHealth();
+        graph.nodes().forEach((node) => node.data("health", healthOf.get(node.id()) || "unknown"));
+      }
+      if (tables.has("topology")) {
+        const isNow = shown_ms === moments.last_ms;
+        moments = await source.get("moments");
+        line.range.max = String(moments.last_ms);
+        if (isNow) {
+          line.range.value = String(moments.last_ms);
+          await draw(moments.last_ms);
+        }
+      }
+    },
+    close: () => {
+      stop();
+      watching.disconnect();
+      outline.close();
+      graph.destroy();
+    },
+  };
+}

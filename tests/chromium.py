@@ -1,0 +1,194 @@
+"""A headless Chromium, driven over its DevTools protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+LIMIT_S = 20.0
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-port=0"),
+)
+
+
+class PageError(AssertionError):
+    """The page did not become what was waited for."""
+
+
+class Page:
+    """One tab.
+
+    Attributes:
+        complaints: errors of scripts, of what was refused by the page's policy, and dialogs.
+
+    """
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._number = 0
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.complaints: list[str] = []
+        self._reading = asyncio.create_task(self._read())
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A call of the protocol."""
+        self._number += 1
+        answer = asyncio.get_running_loop().create_future()
+        self._answers[self._number] = answer
+        told = {"id": self._number, "method": method, "params": parameters}
+        await self._connection.send(json.dumps(told))
+        async with asyncio.timeout(LIMIT_S):
+            found = await answer
+        assert "error" not in found, f"{method}: {found}"
+        return dict(found["result"])
+
+    async def _read(self) -> None:
+        async for raw in self._connection:
+            told = json.loads(raw)
+            if "id" in told:
+                self._answers.pop(told["id"]).set_result(told)
+            else:
+                self._heard(told["method"], told["params"])
+
+    def _heard(self, method: str, told: dict[str, Any]) -> None:
+        if method == "Runtime.exceptionThrown":
+            details = told["exceptionDetails"]
+            text = details.get("exception", {}).get("description", details["text"])
+            self.complaints.append(f"exception: {text}")
+        elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
+            entry = told["entry"]
+            self.complaints.append(f"{entry['source']}: {entry['text']} {entry.get('url', '')}")
+        elif method == "Page.javascriptDialogOpening":
+            self.complaints.append(f"dialog: {told['message']}")
+
+    async def begin(self) -> None:
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            await self.call(f"{domain}.enable")
+
+    async def look(self, width: int, height: int, theme: str = "light") -> None:
+        """Be as large, and as dark, as someone's screen."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+        scheme = [{"name": "prefers-color-scheme", "value": theme}]
+        await self.call("Emulation.setEmulatedMedia", features=scheme)
+
+    async def go(self, url: str) -> None:
+        """Open a page, anew."""
+        await self.call("Page.navigate", url="about:blank")
+        await self.call("Page.navigate", url=url)
+        await self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    async def run(self, script: str) -> Any:
+        """The value of an expression, awaited."""
+        found = await self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    async def until(self, script: str) -> Any:
+        """Wait until an expression holds, and return its value."""
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while True:
+                    try:
+                        found = await self.run(f"Boolean({script})")
+                    except AssertionError:  # between two pages
+                        found = None
+                    if found:
+                        return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            text = await self.run("document.body.innerText.slice(0, 600)")
+            raise PageError(f"{script}: never; {self.complaints}; the page says: {text}") from error
+
+    async def press(self, key: str) -> None:
+        """Press a key."""
+        codes = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38}
+        text = {"text": "\r"} if key == "Enter" else {}
+        common = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    async def write(self, text: str) -> None:
+        """Type a text where the focus is."""
+        await self.call("Input.insertText", text=text)
+
+    async def picture(self, file: Path) -> None:
+        """What is seen, as PNG."""
+        told = await self.call("Page.captureScreenshot", format="png")
+        file.write_bytes(base64.b64decode(told["data"]))
+
+    def close(self) -> None:
+        self._reading.cancel()
+
+
+@asynccontextmanager
+async def page(profile: Path) -> AsyncIterator[Page]:
+    """A tab of a new Chromium, which ends with it.
+
+    Args:
+        profile: a folder of its own.
+
+    """
+    program = shutil.which("chromium")
+    assert program is not None
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *FLAGS,
+        f"--user-data-dir={profile}",
+        "about:blank",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        address = await _address(profile / "DevToolsActivePort")
+        async with connect(address, max_size=None, compression=None) as browser:
+            tabs = Page(browser)
+            found = await tabs.call("Target.getTargets")
+            tab = next(each for each in found["targetInfos"] if each["type"] == "page")
+            tabs.close()
+        base = address.rpartition("/devtools")[0]
+        url = f"{base}/devtools/page/{tab['targetId']}"
+        async with connect(url, max_size=None, compression=None) as connection:
+            opened = Page(connection)
+            await opened.begin()
+            yield opened
+            opened.close()
+    finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _address(file: Path) -> str:
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            lines = file.read_text().splitlines() if file.exists() else []
+            if len(lines) == 2:
+                return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+            await asyncio.sleep(0.05)
