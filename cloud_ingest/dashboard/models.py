@@ -51,6 +51,8 @@ class Models:
         self.alerts: dict[str, list[Any]] = {}
         self.answers: dict[str, ReadyAnswer] = {}
         """What does not depend on who asks for what, by name."""
+        self.revision = 0
+        """How often something new has been taken up, and all answers told it."""
         self._tell(set(SHOWN))
 
     @property
@@ -93,6 +95,7 @@ class Models:
                 self.problems[name] = str(error)
         if changed:
             self._tell(changed)
+            self.revision += 1
         return frozenset(changed)
 
     def refresh_all(self) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import importlib.resources
 import logging
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
@@ -134,7 +135,7 @@ def content_type(path: str) -> str:
     return TYPES.get(path[path.rfind(".") :], "application/octet-stream")
 
 
-def _page(path: str, body: bytes) -> web.Handler:  # type: ignore[name-defined]
+def _page(path: str, body: bytes) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(_request: web.Request) -> web.Response:
         answer = web.Response(body=body, headers={"Content-Type": content_type(path)})
         answer.headers["Cache-Control"] = "no-cache"

@@ -1,7 +1,7 @@
 """The cloud's side: collector, ingest, dashboard and query, loaded when they are asked for.
 
-A gateway never loads Spark or a web framework: the modules behind these commands are imported by name, once one of
-them runs.
+A gateway never loads Spark or a web framework: the modules behind these commands are imported by
+name, once one of them runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def add(commands: Any) -> None:
         "alerts, gaps and latency, until SIGTERM or SIGINT. Needs the extra `cloud`.",
     )
     reading_arguments.add_dashboard(dashboard)
-    dashboard.set_defaults(
-        command=lambda options: _run("cloud_ingest.dashboard.command", options)
-    )
+    dashboard.set_defaults(command=lambda options: _run("cloud_ingest.dashboard.command", options))
     query = commands.add_parser(
         "query",
         help="ask a fleet's tables in SQL",

@@ -1,0 +1,299 @@
+"""The dashboard over loopback: what it answers to whom, and what it refuses."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_server import Served, Visitor, dashboard, visitor
+from synthetic_tables import Fleet, put, write_readings
+
+from cloud_ingest.dashboard import listening
+from cloud_ingest.dashboard.web_sessions import (
+    AGE_S,
+    IDLE_S,
+    PER_USER_MAX,
+    SESSIONS_MAX,
+    WebSessions,
+)
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    Fleet(60).write(folder)
+    write_readings(folder, "gw-root", ["a", "b"], 3, 600)
+    return folder
+
+
+async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(LIMIT_S):
+        while not (found := await condition()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+async def complete(served: Served) -> None:
+    async def is_there() -> bool:
+        return served.models.revision > 0 and served.models.is_complete
+
+    await until(is_there)
+
+
+async def test_every_answer_has_its_columns(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        status, fleet = await someone.get("fleet")
+        assert (status, fleet["count"]) == (200, 60)
+        _, moments = await someone.get("moments")
+        _, tree = await someone.get("tree", time_ms=moments["last_ms"])
+        assert len(tree["gateway"]) == 60
+        _, sensors = await someone.get("sensors")
+        assert sensors["sensor"] == ["a", "b"]
+        asked = {"start_ms": sensors["first_ms"][0], "end_ms": sensors["last_ms"][0] + 1}
+        status, told = await someone.get(
+            "sensor", gateway="gw-root", sensor="a", points=50, **asked
+        )
+        assert (status, told["kind"]) == (200, "parts")
+        assert 25 < len(told["low"]) <= 51
+        for path in ("alerts", "gaps", "me", "tables"):
+            assert (await someone.get(path))[0] == 200
+        _, latency = await someone.get("latency", hours=24, gateway="gw-root")
+        assert set(latency["stages"]) >= {"origin-table"}
+        _, slowest = await someone.get("slowest", hours=24)
+        assert len(slowest["gateway"]) == 20
+        _, one = await someone.get("gateway", name="gw-root")
+        assert one["parent"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "named"),
+    [
+        ("gateway", {}, 400, "name"),
+        ("gateway", {"name": "nobody"}, 404, "nobody"),
+        ("tree", {"time_ms": "soon"}, 400, "time_ms"),
+        ("tree", {"time_ms": "9" * 30}, 400, "time_ms"),
+        ("sensor", {"gateway": "gw-root", "sensor": "z"}, 404, "z"),
+        ("sensor", {"gateway": "gw-root", "sensor": "a", "start_ms": "1"}, 400, "end_ms"),
+        (
+            "sensor",
+            {"gateway": "gw-root", "sensor": "a", "start_ms": 9, "end_ms": 8, "points": 9},
+            400,
+            "end_ms",
+        ),
+        (
+            "sensor",
+            {"gateway": "gw-root", "sensor": "a", "start_ms": 1, "end_ms": 8, "points": 99999},
+            400,
+            "points",
+        ),
+        ("latency", {"hours": "1e9"}, 400, "hours"),
+        ("nothing", {}, 404, "Not Found"),
+    ],
+)
+async def test_a_wrong_question_is_told_which_field_is_wrong(
+    tables: Path, path: str, query: dict[str, Any], status: int, named: str
+) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        found, told = await someone.get(path, **query)
+        assert found == status
+        assert named in told["error"]
+
+
+async def test_what_has_not_changed_is_not_sent_again(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        async with someone.session.get(f"{served.base}/api/fleet") as first:
+            tag = first.headers["ETag"]
+        asked = {"If-None-Match": tag}
+        async with someone.session.get(f"{served.base}/api/fleet", headers=asked) as again:
+            assert again.status == 304
+
+
+async def test_every_answer_forbids_scripts_of_others_and_frames(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        for path in ("/", "/app.js", "/style.css", "/api/me", "/api/fleet", "/nowhere"):
+            async with someone.session.get(f"{served.base}{path}") as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert "frame-ancestors 'none'" in policy
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_without_users_another_name_of_this_machine_reads_nothing(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        asked = {"Host": "rebound.example:8080"}
+        async with someone.session.get(f"{served.base}/api/fleet", headers=asked) as answer:
+            assert answer.status == 403
+
+
+async def test_nothing_is_read_before_a_log_in_nor_after_a_log_out(tables: Path) -> None:
+    async with dashboard(tables, has_users=True) as served, visitor(served) as rita:
+        for path in ("fleet", "alerts", "events", "tree?time_ms=1", "gateway?name=gw-root"):
+            async with rita.session.get(f"{served.base}/api/{path}") as answer:
+                assert answer.status == 401
+        assert await rita.log_in("rita", "wrong") == 401
+        assert await rita.log_in("nobody") == 401
+        assert await rita.log_in("nina") == 403
+        assert await rita.log_in("rita") == 200
+        cookie = next(iter(rita.session.cookie_jar))
+        assert (cookie["httponly"], cookie["samesite"]) == (True, "Strict")
+        assert (await rita.get("fleet"))[0] == 200
+        assert (await rita.get("me"))[1] == {
+            "user": "rita",
+            "is_in": True,
+            "asks": True,
+            "may_acknowledge": False,
+        }
+        kept = {"Cookie": f"{cookie.key}={cookie.value}"}
+        assert (await rita.post("logout", {}))[0] == 200
+        async with rita.session.get(f"{served.base}/api/fleet", headers=kept) as answer:
+            assert answer.status == 401
+
+
+async def test_who_guesses_passwords_has_to_wait(tables: Path) -> None:
+    async with dashboard(tables, has_users=True) as served, visitor(served) as someone:
+        found = [await someone.log_in("olga", f"guess {number}") for number in range(11)]
+        assert found == [401] * 10 + [429]
+        assert await someone.log_in("olga") == 429
+
+
+async def acknowledged(someone: Visitor, alert: str) -> Any:
+    _, told = await someone.get("alerts")
+    at = told["alert"].index(alert)
+    return told["acknowledged_by"][at] and (
+        told["acknowledged_by"][at],
+        told["acknowledged_note"][at],
+    )
+
+
+async def test_an_operator_acknowledges_and_a_reader_does_not(tmp_path: Path) -> None:
+    Fleet(60).write(tmp_path)
+    async with dashboard(tmp_path, has_users=True) as served:
+        await complete(served)
+        async with visitor(served) as rita, visitor(served) as olga:
+            await rita.log_in("rita")
+            await olga.log_in("olga")
+            alert = (await rita.get("alerts"))[1]["alert"][0]
+            said = {"alert": alert, "note": " <b>fan</b> replaced "}
+            assert (await rita.post("acknowledge", said))[0] == 403
+            assert await acknowledged(rita, alert) is None
+            assert (await olga.post("acknowledge", said))[0] == 200
+            found = await until(lambda: acknowledged(rita, alert))
+            assert found == ("console:olga", "<b>fan</b> replaced")
+            for wrong, status in (
+                ({"alert": "no such", "note": ""}, 404),
+                ({"alert": alert, "note": "x" * 501}, 400),
+                ({"alert": alert, "note": "\x1b[31m"}, 400),
+                ({"alert": alert}, 400),
+                ([], 400),
+            ):
+                assert (await olga.post("acknowledge", wrong))[0] == status
+
+
+async def test_who_may_acknowledge_in_one_domain_may_not_in_another(tmp_path: Path) -> None:
+    Fleet(60).write(tmp_path)
+    async with dashboard(tmp_path, has_users=True) as served, visitor(served) as otto:
+        await complete(served)
+        await otto.log_in("otto")
+        _, told = await otto.get("alerts")
+        found = {}
+        for alert, gateway in zip(told["alert"], told["gateway"], strict=True):
+            status, _ = await otto.post("acknowledge", {"alert": alert, "note": ""})
+            found[gateway.partition("-")[0]] = status
+        assert found.pop("harbour") == 200
+        assert set(found.values()) == {403}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Content-Type": "text/plain"},
+    ],
+)
+async def test_what_another_site_has_a_browser_send_changes_nothing(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    Fleet(60).write(tmp_path)
+    async with dashboard(tmp_path, has_users=True) as served, visitor(served) as olga:
+        await complete(served)
+        await olga.log_in("olga")
+        alert = (await olga.get("alerts"))[1]["alert"][0]
+        status, _ = await olga.post("acknowledge", {"alert": alert, "note": ""}, **headers)
+        assert status in (403, 415)
+        assert not (tmp_path / "acknowledgements").exists()
+
+
+async def test_a_browser_is_told_which_tables_changed(tmp_path: Path) -> None:
+    fleet = Fleet(5)
+    fleet.write(tmp_path)
+    async with dashboard(tmp_path) as served, visitor(served) as someone:
+        await complete(served)
+        async with someone.session.get(f"{served.base}/api/events") as events:
+            assert events.content_type == "text/event-stream"
+            assert await events.content.readline() == b"retry: 3000\n"
+            put(tmp_path, "gaps", fleet.gaps(), "overwrite")
+            told: set[str] = set()
+            async with asyncio.timeout(LIMIT_S):
+                while "gaps" not in told:
+                    line = await events.content.readline()
+                    if line.startswith(b"data: "):
+                        told |= set(json.loads(line[6:]))
+
+
+async def test_there_are_only_so_many_that_are_told(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "PER_VISITOR_MAX", 2)
+    async with dashboard(tables) as served, visitor(served) as someone:
+        url = f"{served.base}/api/events"
+        async with (
+            someone.session.get(url),
+            someone.session.get(url),
+            someone.session.get(url) as third,
+        ):
+            assert third.status == 503
+        assert len(served.server.browsers) <= 2
+
+
+async def test_a_body_that_is_too_large_is_refused(tables: Path) -> None:
+    async with dashboard(tables, has_users=True) as served, visitor(served) as someone:
+        status, _ = await someone.post("login", {"user": "olga", "password": "x" * 40_000})
+        assert status == 413
+
+
+def test_sessions_end_when_they_are_old_or_unused_and_are_only_so_many() -> None:
+    made = iter(range(10_000))
+    sessions = WebSessions(lambda: f"token {next(made)}")
+    first = sessions.begin("anna", 0.0)
+    assert sessions.user(first, IDLE_S) == "anna"
+    assert sessions.user(first, 2 * IDLE_S + 1) is None
+    busy = sessions.begin("anna", 0.0)
+    for hours in range(int(AGE_S / 3600)):
+        assert sessions.user(busy, hours * 3600.0) == "anna"
+    assert sessions.user(busy, AGE_S + 1) is None
+    tokens = [sessions.begin("anna", 1.0 + at) for at in range(PER_USER_MAX + 1)]
+    assert sessions.user(tokens[0], 20.0) is None
+    assert sessions.user(tokens[1], 20.0) == "anna"
+    for number in range(SESSIONS_MAX + 10):
+        sessions.begin(f"user {number}", 20.0)
+    assert len(sessions) == SESSIONS_MAX
+    assert sessions.user("", 20.0) is sessions.user("x" * 10_000, 20.0) is None
+
+
+async def test_a_slow_browser_costs_no_more_than_the_names_of_the_tables() -> None:
+    browsers = listening.ListeningBrowsers()
+    slow = browsers.come("x")
+    assert slow is not None
+    for _ in range(1000):
+        browsers.tell(("gateways", "gaps"))
+    assert await slow.next(LIMIT_S) == ["gaps", "gateways"]
+    assert await slow.next(0.01) == []
