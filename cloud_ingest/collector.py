@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cloud_ingest import receipts, spool_keeping
 from cloud_ingest.arguments import add_collector
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
@@ -55,7 +56,8 @@ RETRY_S = 10.0
 class CollectorSection:
     """Who the collector is, where it spools, and the certificate that it shows to gateways.
 
-    That is one of the fleet's authority, with the role ``gateway`` and the collector's id.
+    ``keeps_for`` names jobs: what their tables do not have yet is not trimmed. The certificate is
+    one of the fleet's authority, with the role ``gateway`` and the collector's id.
     """
 
     id: str
@@ -64,6 +66,7 @@ class CollectorSection:
     key_file: Path | None = None
     ca_file: Path | None = None
     crl_file: Path | None = None
+    keeps_for: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         try:
@@ -174,9 +177,11 @@ class Collector:
             own.spool_dir,
             segment_bytes=settings.log.segment_bytes,
             max_bytes=settings.log.max_bytes,
-            mark=True,
+            mark=receipts.note,
         )
         self._spool.open()
+        self._keeps_for = own.keeps_for
+        spool_keeping.keep(self._spool, self._keeps_for)
         epoch = next_boot_epoch(own.spool_dir)
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
@@ -233,6 +238,7 @@ class Collector:
             while True:
                 await asyncio.sleep(STATUS_INTERVAL_S)
                 self._write_status()
+                spool_keeping.keep(self._spool, self._keeps_for)
         finally:
             await self._attachment.stop()
             if self._routed is not None:

@@ -12,9 +12,26 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cloud_ingest.spool import SpoolMark, SpoolRange
+from cloud_ingest.spool import SpoolMark, SpoolRange, position_of
 
 PREFIX = "committed."
+
+
+def position(spool: Path, queries: Iterable[str]) -> int:
+    """What all of some queries have read, over all segments; 0 while one has read nothing.
+
+    Args:
+        spool: its folder.
+        queries: their names.
+
+    """
+    found = []
+    for query in queries:
+        try:
+            found.append(position_of(SpoolMark.parse((spool / f"{PREFIX}{query}").read_text())))
+        except (OSError, ValueError):
+            return 0
+    return min(found, default=0)
 
 
 def note(ranges: Iterable[SpoolRange], query: str) -> None:

@@ -7,13 +7,29 @@ note and no promise: where it is missing or torn, the time of the segment's last
 
 from __future__ import annotations
 
+import contextlib
 import struct
+import time
 from bisect import bisect_right
 from pathlib import Path
 
 PAIR = struct.Struct(">QQ")
 SUFFIX = ".times"
 MAX_BYTES = 64 << 20
+MAX_TIME_US = 253_402_300_799_000_000
+"""The last second of the year 9999."""
+
+
+def note(segment: Path, end: int) -> None:
+    """Note that a segment is on disk up to ``end`` since now; a disk that fails is not told here.
+
+    Args:
+        segment: its file.
+        end: behind its last byte that is safe.
+
+    """
+    with contextlib.suppress(OSError), segment.with_suffix(SUFFIX).open("ab", 0) as file:
+        file.write(PAIR.pack(end, time.time_ns() // 1_000))
 
 
 class Receipts:
@@ -31,8 +47,14 @@ class Receipts:
         except OSError:
             data = b""
         pairs = list(PAIR.iter_unpack(data[: len(data) // PAIR.size * PAIR.size]))
-        self._ends = [end for end, _ in pairs]
-        self._times_us = [time_us for _, time_us in pairs]
+        # A torn pair leaves nonsense behind it: what does not go on is not used.
+        self._ends: list[int] = []
+        self._times_us: list[int] = []
+        for end, time_us in pairs:
+            if time_us > MAX_TIME_US or (self._ends and end < self._ends[-1]):
+                break
+            self._ends.append(end)
+            self._times_us.append(time_us)
         try:
             self._changed_us = segment.stat().st_mtime_ns // 1_000
         except OSError:

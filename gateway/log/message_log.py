@@ -58,7 +58,7 @@ class MessageLog:
         folder: made if missing; locked while open.
         segment_bytes: a segment is sealed when it reaches this size.
         max_bytes: oldest segments are deleted beyond this size in all.
-        mark: keep the file `synced` for readers of a spool.
+        mark: keep the file `synced` for readers of a spool; a call is told before, in the thread.
 
     """
 
@@ -68,7 +68,7 @@ class MessageLog:
         *,
         segment_bytes: int = 8 << 20,
         max_bytes: int = 256 << 20,
-        mark: bool = False,
+        mark: bool | Callable[[Path, int], None] = False,
     ) -> None:
         self.folder = folder
         self.have: dict[Epoch, Intervals] = {}
@@ -213,6 +213,8 @@ class MessageLog:
                 self.syncs.observe(time.perf_counter() - began_s)
                 if self._mark and segment.start + length > self._synced_length:
                     self._synced_length = segment.start + length
+                    if callable(self._mark):
+                        self._mark(segment.path, length)
                     mark = f"{segment.path.name} {length}\n"
                     replaced_file.replace(self.folder / MARK_NAME, mark.encode())
 
@@ -311,10 +313,8 @@ class MessageLog:
 
     def where(self, key: Epoch, number: int) -> int:
         """Where the segment begins that holds a number of a stream; the log's end if none does."""
-        for segment in reversed(self._segments):
-            if number in segment.holds.get(key, ()):
-                return segment.start
-        return self.position
+        found = (s.start for s in reversed(self._segments) if number in s.holds.get(key, ()))
+        return next(found, self.position)
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""

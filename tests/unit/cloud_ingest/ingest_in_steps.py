@@ -3,8 +3,7 @@
     python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH]
 
 It does with `Ingest` what Spark does: notes the end of a batch before it begins, calls it, and
-notes that it is done; begun again, it repeats a batch that is not noted as done. Each segment is a
-batch.
+notes that it is done; begun again, it repeats one that is not noted as done. A segment is a batch.
 """
 
 from __future__ import annotations

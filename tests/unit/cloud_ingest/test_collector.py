@@ -13,10 +13,11 @@ from fleet_gateway import Fleet, until
 
 from cloud_ingest import collector as collecting
 from cloud_ingest.collector import Collector, CollectorSettings
-from cloud_ingest.spool import batches, read_mark, segments
+from cloud_ingest.spool import read_mark, segments
 from gateway import config
 from gateway.config import ConfigError
 from gateway.links.settings import NodeSettings
+from tree_handler import batch
 
 
 @pytest.fixture
@@ -119,4 +120,5 @@ async def test_what_it_was_sent_is_safe_and_marked_at_once_and_not_at_the_next_i
     async with running(collector):
         await until(lambda: collector.node.status()["have"])
         await until(lambda: segments(spool, read_mark(spool)))
-        assert [batch for one in segments(spool, read_mark(spool)) for batch in batches(one)]
+        (segment,) = segments(spool, read_mark(spool))
+        assert list(batch.frames(segment.path.read_bytes()[: segment.length]))

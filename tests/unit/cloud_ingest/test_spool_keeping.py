@@ -1,0 +1,80 @@
+"""What the tables do not have yet stays in the spool, and when it came is noted beside it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from cloud_ingest import committed, receipts, spool_keeping
+from cloud_ingest.receipts import PAIR, Receipts
+from cloud_ingest.spool import SpoolRange
+from gateway.log.message_log import MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+
+
+def grow(log: MessageLog, count: int, start: int = 1) -> None:
+    for number in range(start, start + count):
+        frame = batch.encode(
+            "gw-a", 1, number, [Entry("t", bytes(100))], flags=Flags.LOGGED, origin_time_us=0
+        )
+        log.append(frame, batch.check(frame))
+        log.sync()
+    log.trim()
+
+
+def test_segments_go_when_all_tables_have_them_and_not_before(tmp_path: Path) -> None:
+    log = MessageLog(tmp_path, segment_bytes=300, max_bytes=600, mark=receipts.note)
+    log.open()
+    try:
+        spool_keeping.keep(log, ["ingest", "other"])
+        grow(log, 20)
+        segments = sorted(tmp_path.glob("*.log"))
+        assert len(segments) > 5
+        third = segments[3]
+        for query, segment in (("ingest", segments[-1]), ("other", third)):
+            size = segment.stat().st_size
+            committed.note([SpoolRange(str(tmp_path), segment.name, 0, size)], query)
+        spool_keeping.keep(log, ["ingest", "other"])
+        grow(log, 1, 21)
+        spool_keeping.keep(log, ["ingest", "other"])
+        left = sorted(tmp_path.glob("*.log"))
+        assert left[: len(segments) - 4] == segments[4:]
+        assert {path.with_suffix(".log") for path in tmp_path.glob("*.times")} == set(left)
+    finally:
+        log.close()
+
+
+@pytest.mark.parametrize("text", [None, "half a l", ""])
+def test_a_note_that_is_missing_or_torn_lets_nothing_go(tmp_path: Path, text: str | None) -> None:
+    (tmp_path / "committed.a").write_text(f"{500:020d}.log 20\n")
+    assert committed.position(tmp_path, ["a"]) == 520
+    if text is not None:
+        (tmp_path / "committed.b").write_text(text)
+    assert committed.position(tmp_path, ["a", "b"]) == 0
+
+
+def test_when_a_batch_was_on_disk_is_known_by_its_place(tmp_path: Path) -> None:
+    before_us = time.time_ns() // 1_000
+    log = MessageLog(tmp_path, mark=receipts.note)
+    log.open()
+    grow(log, 3)
+    log.close()
+    (segment,) = tmp_path.glob("*.log")
+    found = Receipts(segment)
+    times = [found.time_us(at) for at in (0, segment.stat().st_size // 3, 10**9)]
+    assert before_us <= times[0] < times[1]
+    assert times[2] == segment.stat().st_mtime_ns // 1_000  # not noted: the last change
+
+
+def test_a_torn_or_senseless_companion_leaves_what_stands_before_it(tmp_path: Path) -> None:
+    segment = tmp_path / f"{0:020d}.log"
+    segment.write_bytes(bytes(100))
+    sound = PAIR.pack(10, 7) + PAIR.pack(20, 8)
+    changed_us = segment.stat().st_mtime_ns // 1_000
+    for rest in (b"", b"\x00torn", PAIR.pack(5, 9), PAIR.pack(30, 2**63)):
+        segment.with_suffix(".times").write_bytes(sound + rest)
+        found = Receipts(segment)
+        assert [found.time_us(at) for at in (0, 9, 10, 20)] == [7, 7, 8, changed_us]
