@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from typing import Final
 
 from cloud_ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSpan, Statement
@@ -36,7 +35,8 @@ class FleetWatch:
     Args:
         rules: when alerts are raised.
         remembered: what an earlier watch's `state` returned; None for one that begins.
-        begins_late: nothing is remembered of what came before, although something did.
+        after: number of the last rows in the tables, where nothing is remembered of what came
+            before: then it begins late.
 
     Raises:
         StateError: what is remembered can't be read.
@@ -44,11 +44,12 @@ class FleetWatch:
     """
 
     def __init__(
-        self, rules: AlertRules, remembered: bytes | None = None, *, begins_late: bool = False
+        self, rules: AlertRules, remembered: bytes | None = None, *, after: int = 0
     ) -> None:
         self._rules = rules
         self._state = FleetState() if remembered is None else state.decode(remembered)
-        if begins_late and remembered is None:
+        if remembered is None and after > 0:
+            self._state.outbox.number = after + 1
             self._state.began_late_until_us = -1
         self._judge = Judge(rules, self._state.alerts, self._state.listening)
         self._sensors = SensorJudge(rules, self._state.alerts)
@@ -116,7 +117,7 @@ class FleetWatch:
     def changes(self, now_us: int) -> FleetChanges:
         """What has changed since this was last asked: rows to append, and tables to replace.
 
-        What is appended is given again until `written` is called.
+        It is given again until `written` is called.
 
         Args:
             now_us: the clock of who asks, by which minutes end while nothing comes.
@@ -138,7 +139,6 @@ class FleetWatch:
             replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:
             replaced["alerts"] = tables.alerts(self._state.alerts.all())
-        self._has_news = self._gaps_changed = self._state.alerts.has_changed = False
         return FleetChanges(
             tables.appended(self._state.outbox), replaced, self._state.outbox.number
         )
@@ -154,8 +154,11 @@ class FleetWatch:
         """What `changes` gave is written now; `state` is to be kept before."""
         self._state.outbox.is_being_written = True
 
-    def written(self) -> None:
-        """What `changes` or `unwritten` gave is in the tables."""
+    def written(self, changes: FleetChanges) -> None:
+        """What `changes` or `unwritten` gave is in the tables, and nothing was taken meanwhile."""
+        self._has_news &= "gateways" not in changes.replace
+        self._gaps_changed &= "gaps" not in changes.replace
+        self._state.alerts.has_changed &= "alerts" not in changes.replace
         self._state.outbox = state.RowOutbox(self._state.outbox.number + 1)
 
     def state(self) -> bytes:
@@ -282,9 +285,11 @@ def _by_time(each: Statement | Activity) -> tuple[int, str, int, int]:
     return (each.collected_us, each.gateway, _LAST, 0)
 
 
-def _by_sensor(span: SensorSpan) -> tuple[str, str, int, str]:
+def _by_sensor(span: SensorSpan) -> tuple[str | int | float, ...]:
     """By time; what else there is in it decides between two of one time."""
-    return (span.gateway, span.sensor, span.first_us, repr(astuple(span)))
+    about = span.gateway, span.sensor
+    values = span.first, span.last, span.low, span.high
+    return (*about, span.first_us, span.last_us, span.count, span.changes, *values)
 
 
 def _merged(

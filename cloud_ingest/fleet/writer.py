@@ -1,0 +1,189 @@
+"""Writes the fleet's tables, as Delta tables, from what the watch makes of each batch.
+
+A batch is in the state when `FleetWriter.after` returns, and in the tables a few seconds later. A
+kill at any moment loses and doubles nothing: the state is replaced as a whole, rows that are
+appended carry the number of the write that they belong to, and a writer that starts ends what the
+one before began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from cloud_ingest.facts import BatchFacts
+from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.state import StateError
+from cloud_ingest.fleet.state_file import store_of
+from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
+from cloud_ingest.fleet.watch import FleetWatch
+
+APPLICATION: Final = "hedgerow-fleet"
+"""Whose transactions they are in Delta's log."""
+WRITE_INTERVAL_S: Final = 5.0
+UPKEEP_WRITES: Final = 200
+"""After so many writes small files are made one, and old ones are deleted."""
+KEPT_HOURS: Final = 1
+"""Files of earlier versions stay so long, for those who read them."""
+_CONFIGURATION: Final = {
+    "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.checkpointInterval": "50",
+}
+
+
+class FleetWriter:
+    """The tables of one fleet; there is one writer of them at a time.
+
+    Args:
+        uri: the tables' folder.
+        storage_options: as `deltalake` takes them.
+        query: whose batches come; another one counts them anew.
+        rules: when alerts are raised.
+        write_interval_s: from one write to the next, by the times of batches.
+
+    Raises:
+        StateError: the state can't be read; the message names the file.
+        OSError: likewise.
+
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        query: str,
+        rules: AlertRules | None = None,
+        write_interval_s: float = WRITE_INTERVAL_S,
+    ) -> None:
+        self._uri = uri.rstrip("/")
+        self._options = dict(storage_options or {})
+        self._query = query
+        self._interval_us = round(write_interval_s * 1e6)
+        self._file = store_of(uri, storage_options)
+        remembered = self._file.read()
+        after = 0 if remembered is not None else max(map(self._written, PARTITIONS))
+        try:
+            self._watch = FleetWatch(rules or AlertRules(), remembered, after=after)
+        except StateError as error:
+            raise StateError(f"{self._file.where}: {error}") from error
+        self._last_us: int | None = None
+        self._now_us = 0
+        self._writes = 0
+        self._has_tables = False
+        self._end_what_was_begun()
+
+    def after(self, facts: BatchFacts) -> None:
+        """Take what a batch tells, once its rows are in their tables; one it has had is dropped.
+
+        Raises:
+            OSError, DeltaError: the state or a table can't be written; the batch may come again.
+
+        """
+        if self._watch.has_taken(self._query, facts.batch_id):
+            return
+        self._end_what_was_begun()
+        self._watch.take(facts, self._query)
+        if not self.tick(facts.committed_us):
+            self._file.replace(self._watch.state())
+
+    def progressed(self, collected_us: int) -> None:
+        """The collector says that it had taken all that there was by a time of its clock."""
+        self._watch.progressed(collected_us)
+
+    def tick(self, now_us: int) -> bool:
+        """Write if it is time to; return whether that was so.
+
+        Args:
+            now_us: by the clock that batches are committed by.
+
+        """
+        self._now_us = max(self._now_us, now_us)
+        if self._last_us is not None and 0 <= now_us - self._last_us < self._interval_us:
+            return False
+        self._end_what_was_begun()
+        self._last_us = now_us
+        changes = self._watch.changes(self._now_us)
+        if not changes:
+            return False
+        self._watch.begin_writing()
+        self._file.replace(self._watch.state())
+        self._write(changes)
+        return True
+
+    def close(self) -> None:
+        """Write what has not been written."""
+        self._last_us = None
+        self.tick(self._now_us)
+
+    def _end_what_was_begun(self) -> None:
+        """Rows that a write was to append when it failed, or its process was killed."""
+        if (left := self._watch.unwritten()) is not None:
+            self._write(left)
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _write(self, changes: FleetChanges) -> None:
+        self._make_tables()
+        for name, rows in changes.append.items():
+            if self._written(name) < changes.number:
+                self._append(name, rows, changes.number)
+        for name, rows in changes.replace.items():
+            write_deltalake(
+                self._table_uri(name), rows, mode="overwrite", storage_options=self._options
+            )
+        self._watch.written(changes)
+        self._file.replace(self._watch.state())
+        self._writes += 1
+        if self._writes % UPKEEP_WRITES == 0:
+            self._keep_up()
+
+    def _append(self, name: str, rows: pa.Table, number: int) -> None:
+        transaction = Transaction(APPLICATION, number)
+        write_deltalake(
+            self._table_uri(name),
+            rows,
+            mode="append",
+            partition_by=PARTITIONS[name],
+            storage_options=self._options,
+            commit_properties=CommitProperties(app_transactions=[transaction]),
+        )
+
+    def _make_tables(self) -> None:
+        """All tables are there once anything is, so that readers need not ask."""
+        if self._has_tables:
+            return
+        for name, schema in SCHEMAS.items():
+            DeltaTable.create(
+                self._table_uri(name),
+                schema,
+                mode="ignore",
+                partition_by=PARTITIONS.get(name),
+                configuration=_CONFIGURATION,
+                storage_options=self._options,
+            )
+        self._has_tables = True
+
+    def _written(self, name: str) -> int:
+        """The number of the last rows that were appended to a table; 0 if there are none."""
+        try:
+            table = DeltaTable(self._table_uri(name), storage_options=self._options)
+        except TableNotFoundError:
+            return 0
+        return table.transaction_version(APPLICATION) or 0
+
+    def _keep_up(self) -> None:
+        self._file.keep_up(KEPT_HOURS)
+        for name in SCHEMAS:
+            table = DeltaTable(self._table_uri(name), storage_options=self._options)
+            if name in PARTITIONS:
+                table.optimize.compact()
+            table.vacuum(KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+
+    def _table_uri(self, name: str) -> str:
+        return f"{self._uri}/{name}"

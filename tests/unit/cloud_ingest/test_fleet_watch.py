@@ -1,0 +1,254 @@
+"""The watch over a fleet: what a batch tells is told once, whatever order it comes in."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from watched_fleet import Gateway, WatchedFleet, at
+
+from cloud_ingest.facts import Activity, BatchFacts, Delays, Numbers, SensorSpan, Statement
+from cloud_ingest.fleet.rules import AlertRules, Kept, read
+from cloud_ingest.fleet.state import StateError
+from cloud_ingest.fleet.watch import FleetWatch
+
+EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
+
+
+def batch(number: int, second: float, **facts: Any) -> BatchFacts:
+    return replace(EMPTY, batch_id=number, committed_us=at(second), **facts)
+
+
+def statement(one: Gateway, second: float, sequence: int, **fields: Any) -> Statement:
+    payload = replace(one.record(second), **fields).encode()
+    where = one.name, one.epoch, sequence, at(second), at(second)
+    return Statement(*where, "status", payload)
+
+
+def seen(*intervals: tuple[int, int], epoch: int = 7, **fields: Any) -> Numbers:
+    kept_local = fields.get("kept_local", ())
+    return Numbers("gw-a", epoch, control=False, logged=True, seen=intervals, kept_local=kept_local)
+
+
+def active(second: float, gateway: str = "gw-a", messages: int = 1) -> Activity:
+    return Activity(gateway, messages, 0, 0, None, None, at(second))
+
+
+def rows(watch: FleetWatch, name: str, second: float = 0) -> list[dict[str, Any]]:
+    changes = watch.changes(at(second))
+    table = changes.append.get(name, changes.replace.get(name))
+    return [] if table is None else table.to_pylist()
+
+
+def everything(watch: FleetWatch) -> dict[str, Any]:
+    changes = watch.changes(at(100_000))
+    tables = {**changes.append, **changes.replace}
+    return {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_within_a_batch_the_order_of_facts_makes_no_difference(seed: int, batches: int) -> None:
+    draw = random.Random(seed)
+    fleet = WatchedFleet(4, seed=seed, batch_s=30.0)
+    fleet[1].loses, fleet[2].elections = True, 3
+    fleet.when(20, lambda: fleet[2].restart(20, 99))
+    one, other = FleetWatch(AlertRules()), FleetWatch(AlertRules())
+    for facts in fleet.batches(30.0 * batches):
+        one.take(facts)
+        mixed = {
+            name: tuple(draw.sample(getattr(facts, name), len(getattr(facts, name))))
+            for name in ("statements", "numbers", "activity", "delays", "sensors")
+        }
+        other.take(replace(facts, **mixed))
+    assert everything(one) == everything(other)
+
+
+def test_a_batch_that_comes_again_changes_nothing_and_another_querys_is_another() -> None:
+    fleet = WatchedFleet(3)
+    watch = FleetWatch(AlertRules())
+    taken = list(fleet.batches(60))
+    for facts in taken:
+        watch.take(facts, "q")
+    before = watch.state()
+    for facts in taken:
+        watch.take(facts, "q")
+    assert watch.state() == before
+    assert watch.has_taken("q", 5) and not watch.has_taken("q", 6)
+    watch.take(replace(taken[0], statements=()), "again")
+    assert not watch.has_taken("again", 1)
+    assert watch.has_taken("q", 5)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.integers(0, 11))
+def test_a_watch_that_goes_on_from_a_state_is_the_same(seed: int, ended_after: int) -> None:
+    fleet = WatchedFleet(4, seed=seed)
+    fleet[0].loses = True
+    fleet[1].ahead_us = lambda now: 90_000_000
+    one = other = FleetWatch(AlertRules())
+    other = FleetWatch(AlertRules())
+    for facts in fleet.batches(120):
+        one.take(facts)
+        one.changes(facts.committed_us)
+        other.take(facts)
+        other.changes(facts.committed_us)
+        if facts.batch_id == ended_after:
+            other = FleetWatch(AlertRules(), other.state())
+    assert other.state() == one.state()
+
+
+def test_a_state_that_is_damaged_or_of_a_later_version_is_refused() -> None:
+    with pytest.raises(StateError, match="version 99"):
+        FleetWatch(AlertRules(), msgpack.packb({"version": 99, "gateways": 3}))
+    with pytest.raises(StateError):
+        FleetWatch(AlertRules(), FleetWatch(AlertRules()).state()[:-3])
+
+
+def test_a_gap_is_told_once_it_lasts_and_closed_when_its_numbers_come() -> None:
+    watch = FleetWatch(AlertRules())
+    watch.take(batch(0, 0, activity=(active(0),), numbers=(seen((1, 4), (8, 9)),)))
+    assert rows(watch, "gaps") == []
+    watch.take(batch(1, 20, activity=(active(20),)))
+    (gap,) = rows(watch, "gaps")
+    assert (gap["first"], gap["last"], gap["boot_epoch"], gap["closed_time"]) == (5, 7, 7, None)
+    watch.take(batch(2, 70, activity=(active(70),)))
+    (alert,) = rows(watch, "alerts")
+    assert (alert["kind"], alert["value"], alert["cleared"]) == ("gap", 3.0, None)
+    watch.take(batch(3, 80, activity=(active(80),), numbers=(seen((5, 6), kept_local=((7, 7),)),)))
+    closed = rows(watch, "gaps")
+    assert [(gap["first"], gap["last"]) for gap in closed] == [(5, 6), (7, 7)]
+    assert all(gap["closed_time"] is not None for gap in closed)
+    (alert,) = rows(watch, "alerts")
+    assert alert["cleared"] is not None
+    (gateway,) = rows(watch, "gateways")
+    assert (gateway["gaps"], gateway["kept_local"]) == (0, 1)
+
+
+def test_a_watch_that_begins_late_misses_nothing_of_what_came_before() -> None:
+    late = FleetWatch(AlertRules(), after=3)
+    late.take(batch(0, 0, activity=(active(0),), numbers=(seen((500, 510)),)))
+    late.take(batch(1, 700, activity=(active(700),), numbers=(seen((5, 5), epoch=8),)))
+    late.take(batch(2, 720, activity=(active(720),)))
+    assert [(gap["first"], gap["last"]) for gap in rows(late, "gaps")] == [(1, 4)]
+
+
+def test_a_minute_is_told_when_it_is_over_and_again_with_what_came_late() -> None:
+    watch = FleetWatch(AlertRules())
+    minute_us = at(0) // 60_000_000 * 60_000_000
+    first = Delays("gw-a", minute_us, "origin-collector", {0: 3, 40: 1})
+    watch.take(batch(0, 0, activity=(active(0),), delays=(first,)))
+    assert rows(watch, "latency") == []
+    watch.take(batch(1, 75, activity=(active(75),)))
+    (row,) = rows(watch, "latency")
+    assert (row["count"], row["stage"], row["gateway"]) == (4, "origin-collector", "gw-a")
+    assert 1.0 < row["p50_ms"] < 1.2 and 1024 < row["p99_ms"] < 1218
+    watch.written(watch.changes(at(76)))
+    watch.take(batch(2, 80, activity=(active(80),), delays=(replace(first, counts={1: 2}),)))
+    (row,) = rows(watch, "latency")
+    assert row["count"] == 6
+
+
+def test_the_last_minute_is_told_although_nothing_comes_after_it() -> None:
+    watch = FleetWatch(AlertRules())
+    delays = Delays("gw-a", at(0) // 60_000_000 * 60_000_000, "origin-collector", {0: 3})
+    watch.take(batch(0, 0, activity=(active(0),), delays=(delays,)))
+    assert rows(watch, "latency", 5) == []
+    assert len(rows(watch, "latency", 90)) == 1
+
+
+def test_a_gateway_of_whom_alone_it_is_known_is_silent_when_the_collector_says_it_listened() -> (
+    None
+):
+    one = Gateway("gw-a", 0, 7)
+    watch = FleetWatch(AlertRules())
+    for second in (0, 10, 20):
+        watch.take(batch(second, second, statements=(statement(one, second, second + 1),)))
+    assert rows(watch, "alerts", 500) == []
+    for second in range(20, 80, 2):
+        watch.progressed(at(second))
+    (alert,) = rows(watch, "alerts")
+    assert (alert["kind"], alert["gateway"]) == ("silent", "gw-a")
+    assert rows(watch, "gateways")[0]["health"] == "silent"
+
+
+def test_a_gateway_that_was_drained_is_not_silent_but_gone() -> None:
+    one = Gateway("gw-a", 0, 7)
+    watch = FleetWatch(AlertRules())
+    watch.take(batch(0, 0, statements=(statement(one, 0, 1, roles=("draining",)),)))
+    for second in range(200):
+        watch.progressed(at(second))
+    assert rows(watch, "alerts") == []
+
+
+def test_an_epoch_that_is_lower_is_the_later_life_if_it_comes_later() -> None:
+    watch = FleetWatch(AlertRules())
+    watch.take(batch(0, 0, statements=(statement(Gateway("gw-a", 0, 900), 0, 1),)))
+    watch.take(batch(1, 10, statements=(statement(Gateway("gw-a", 0, 5), 10, 1),)))
+    late = replace(statement(Gateway("gw-a", 0, 900), 5, 2), collected_us=at(11))
+    watch.take(batch(2, 11, statements=(late,)))
+    (row,) = rows(watch, "gateways")
+    assert row["boot_epoch"] == 5
+
+
+def test_what_is_no_record_is_said_and_forgotten_when_the_next_one_is() -> None:
+    one = Gateway("gw-a", 0, 7)
+    watch = FleetWatch(AlertRules())
+    wrong = replace(statement(one, 0, 1), payload=b"\x81\xa1r\x01")
+    watch.take(batch(0, 0, statements=(wrong,)))
+    assert "`e`" in rows(watch, "gateways")[0]["member_error"]
+    watch.take(batch(1, 1, statements=(replace(wrong, kind="member", payload=b"?"),)))
+    assert "member record" in rows(watch, "gateways")[0]["member_error"]
+    watch.take(batch(2, 10, statements=(statement(one, 10, 2),)))
+    (row,) = rows(watch, "gateways")
+    assert (row["member_error"], row["domain"], row["group"]) == (None, "campus", "north")
+
+
+def test_topology_has_a_row_when_it_changes_alone() -> None:
+    one = Gateway("gw-a", 0, 7)
+    watch = FleetWatch(AlertRules())
+    for at_s, parent in enumerate(["gw-b", "gw-b", "gw-c", "gw-c", "gw-b"]):
+        said = statement(one, 10.0 * at_s, at_s + 1, parent=parent)
+        watch.take(batch(at_s, 10.0 * at_s, statements=(said,)))
+    assert [row["parent"] for row in rows(watch, "topology")] == ["gw-b", "gw-c", "gw-b"]
+
+
+def test_the_state_is_bounded_by_gateways_and_sensors() -> None:
+    rules = AlertRules(kept=Kept(gateways=5, sensors=3))
+    watch = FleetWatch(rules)
+    sizes = []
+    for number in range(60):
+        name = f"gw-{number:03}"
+        spans = tuple(
+            SensorSpan(name, f"s{i:03}", 1, at(number), at(number), i, i, i, i, 0)
+            for i in range(20)
+        )
+        epochs = tuple(
+            Numbers(name, 1_000 + i, control=False, logged=True, seen=((9, 9),), kept_local=())
+            for i in range(20)
+        )
+        about = (active(number, name),)
+        watch.take(batch(number, number, activity=about, sensors=spans, numbers=epochs))
+        sizes.append(len(watch.state()))
+    (*_, last) = rows(watch, "gateways")
+    assert last["gateway"] == "gw-059"
+    assert len(rows(watch, "gateways")) == 5
+    assert max(sizes[10:]) < 1.1 * sizes[9]
+
+
+def test_a_sensor_that_says_the_same_is_stuck_until_it_says_something_else() -> None:
+    rules = read("[sensor-stuck]\nafter-s = 100\nreadings = 3")
+    watch, kinds = FleetWatch(rules), []
+    for number, value in enumerate([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0]):
+        second = 40.0 * number
+        span = SensorSpan("gw-a", "x", 1, 0, 0, value, value, value, value, 0)
+        watch.take(batch(number, second, activity=(active(second),), sensors=(span,)))
+        kinds.append([(row["kind"], row["cleared"] is None) for row in rows(watch, "alerts")])
+    assert kinds[2] == []
+    assert kinds[3] == kinds[4] == [("sensor-stuck", True)]
+    assert kinds[5] == kinds[6] == [("sensor-stuck", False)]
