@@ -39,7 +39,8 @@ def add(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> N
     get = commands.add_parser(
         "get",
         help="read a sensor or another resource over CoAP",
-        description=f"Read a resource. {_NAMES}",
+        description=f"Read a resource. {_NAMES} */valve is that sensor of all gateways, "
+        "campus/*/*/valve of those of a domain; each is shown as it comes, with --json as a line.",
     )
     get.add_argument("target", metavar="WHAT", help=_WHAT)
     add_host(get)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.columns import columns
-from gateway.commands import asking, directory
+from gateway.commands import asking, directory, many_resources
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.resource_arguments import (
@@ -47,6 +47,9 @@ T = TypeVar("T")
 
 def get(options: argparse.Namespace) -> int:
     """Read a resource."""
+    pattern = None if is_uri(options.target) else many_resources.pattern_of(options.target)
+    if pattern is not None:
+        return _run(_get_many(options, pattern))
 
     async def ask() -> tuple[str, Response]:
         async with _client(options) as asker:
@@ -59,6 +62,46 @@ def get(options: argparse.Namespace) -> int:
     elif answer.ok and answer.payload:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(answer, options)))
     return _told(uri, answer)
+
+
+async def _get_many(options: argparse.Namespace, pattern: str) -> int:
+    """Show what each gateway answers, as it comes."""
+    base, failed = asking.gateway_uri(options), 0
+    async with _client(options) as asker:
+        places, _ = await _fleet(asker, base, options)
+        if not places:  # one request for all: its answer says why
+            answer = await asker.request("GET", base + pattern, timeout_s=options.timeout)
+            _show(answer, options)
+            return _told(base + pattern, answer)
+        targets = many_resources.targets(pattern, places)
+        if not targets:
+            raise FailedError(f"{pattern}: no gateway stands there", EXIT_REFUSED)
+        uris = {gateway_id: base + path for gateway_id, path in targets.items()}
+        found = many_resources.answers(asker, uris, options.timeout)
+        async with aclosing(found):
+            async for gateway_id, answer_ in found:
+                failed += not _show_one(gateway_id, answer_, options)
+    if failed:
+        raise FailedError(f"{failed} of {len(uris)} gateways have not answered", EXIT_REFUSED)
+    return 0
+
+
+def _show_one(
+    gateway_id: str, answer: Response | client.ClientError, options: argparse.Namespace
+) -> bool:
+    """Show what one of many answered; whether that is good."""
+    if isinstance(answer, client.ClientError):
+        complain(f"hedgerow: {gateway_id}: {answer}")
+        return False
+    if options.json:
+        sys.stdout.write(json.dumps({"gateway": gateway_id, **_document(answer)}) + "\n")
+    elif answer.ok:
+        lines = _lines(answer, options, live=True)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    else:
+        complain(f"hedgerow: {gateway_id}: {answer.code} {printable(_text(answer))}".rstrip())
+    sys.stdout.flush()
+    return answer.ok
 
 
 def put(options: argparse.Namespace) -> int:
@@ -248,15 +291,22 @@ async def _uri(asker: CoapClient, options: argparse.Namespace) -> str:
     base = asking.gateway_uri(options)
     places, own_id = dict[str, str](), ""
     if needs_fleet(target):
-        answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
-        if answer.ok:
-            told = json.loads(answer.payload)
-            own_id = told["id"]
-            places = {one["id"]: one["place"] for one in told["gateways"]}
-        elif answer.code != _NOT_FOUND:  # an earlier version knows no names of others
-            why = f"{base}/hierarchy: {_text(answer)}; who may not read it names no gateways"
-            complain(f"hedgerow: {why}")
+        places, own_id = await _fleet(asker, base, options)
     return base + path_of(target, places, own_id)
+
+
+async def _fleet(
+    asker: CoapClient, base: str, options: argparse.Namespace
+) -> tuple[dict[str, str], str]:
+    """Where each gateway stands, and which one is asked; nothing where that is not told."""
+    answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
+    if answer.ok:
+        told = json.loads(answer.payload)
+        return {one["id"]: one["place"] for one in told["gateways"]}, told["id"]
+    if answer.code != _NOT_FOUND:  # an earlier version knows no names of others
+        why = f"{base}/hierarchy: {_text(answer)}; who may not read it names no gateways"
+        complain(f"hedgerow: {why}")
+    return {}, ""
 
 
 def _told(uri: str, answer: Response) -> int:

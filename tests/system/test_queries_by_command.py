@@ -1,0 +1,105 @@
+"""`hedgerow get`, `put` and `observe` of another gateway's resources, through the nearest one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from asked_fleet import AskedFleet, AskedGateway
+from chain import CONVERGE_S
+
+from gateway.coap.client import CoapClient
+from gateway.commands.resource_arguments import EXIT_REFUSED
+from tree_handler.member import Place
+
+COMMAND = [sys.executable, "-m", "gateway.cli"]
+
+
+async def hedgerow(near: AskedGateway, *arguments: str) -> tuple[int, str, str]:
+    """The exit code of a command, and what it printed and complained of."""
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, *arguments, "--host", f"127.0.0.1:{near.coap_port}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(CONVERGE_S):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[AskedFleet]:
+    """Two gateways that know each other."""
+    async with AskedFleet(tmp_path, [Place("", ""), Place("north", "a")]) as made:
+        near = made.gateways[0]
+        async with asyncio.timeout(CONVERGE_S):
+            async with CoapClient() as client:
+                while not (await client.request("GET", near.uri(made.gateways[1].path))).ok:
+                    await asyncio.sleep(0.1)
+        yield made
+
+
+async def test_an_observer_of_another_gateway_is_shown_each_value_as_it_comes(
+    fleet: AskedFleet,
+) -> None:
+    near, far = fleet.gateways
+    observer = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "observe", "gw-1/counted", "--json"),
+        *("--host", f"127.0.0.1:{near.coap_port}"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert observer.stdout is not None
+
+    async def shown(value: float) -> None:
+        """Wait for a value; a reading of the one before may come first."""
+        assert observer.stdout is not None
+        told = None
+        while told != value:
+            line = json.loads(await observer.stdout.readline())
+            [record] = json.loads(line["payload"])
+            assert record["bn"] == "gw-1/"
+            told = record["v"]
+
+    try:
+        async with asyncio.timeout(CONVERGE_S):
+            await shown(0.0)
+            for value in (5, 7):
+                assert (await hedgerow(near, "put", "gw-1/counted", str(value)))[0] == 0
+                await shown(value)
+    finally:
+        observer.kill()
+        await observer.wait()
+    assert list(far.effects) == [5, 7]
+
+
+async def test_who_does_not_answer_is_named_after_those_who_do_and_a_write_may_have_been_done(
+    fleet: AskedFleet,
+) -> None:
+    near, far = fleet.gateways
+    code, out, err = await hedgerow(near, "get", "*/counted", "--json")
+    assert (code, err) == (0, "")
+    assert {json.loads(line)["gateway"] for line in out.splitlines()} == {"gw-0", "gw-1"}
+    code, out, _ = await hedgerow(near, "get", "north/*/*/counted")
+    assert (code, out.split()[0]) == (0, "gw-1/counted")
+    far.kill()
+    await far.ended()
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "get", "*/counted", "--host", f"127.0.0.1:{near.coap_port}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(CONVERGE_S):
+        assert (await process.stdout.readline()).startswith(b"gw-0/counted")
+        assert process.returncode is None  # the other one is still waited for
+        _, complaint = await process.communicate()
+    assert b"gw-1: 5.04 gw-1 did not answer within 5 s" in complaint
+    assert process.returncode == EXIT_REFUSED
+    code, out, err = await hedgerow(near, "put", "gw-1/counted", "9")
+    assert (code, out) == (EXIT_REFUSED, "")
+    assert "5.04 gw-1 did not answer within 5 s; it may have been carried out" in err
