@@ -99,7 +99,7 @@ def _spoilt_words(which: int, edits: bytes) -> None:
             continue
         executed += [one for one in found if isinstance(one, Execute)]
     assert len(executed) == 1, payload.hex()
-    answer = target.answer(executed[0], ResourceResponse(0x44, b"done"))
+    answer = target.answer(executed[0], ResourceResponse(0x44, b"done"), 2.0)
     spoilt = _edited(answer.payload, edits)
     try:
         found = asker.receive(answer.topic, spoilt, 3.0)

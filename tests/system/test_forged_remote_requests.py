@@ -118,10 +118,11 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     monkeypatch.setattr(direct, "receive", overhear)
     assert await ask(honest, target, b"1") == 0x44
     assert await ask(honest, target, b"0") == 0x44
-    await until(lambda: len(overheard) == 2)
+    await until(lambda: len(overheard) >= 2)  # more where an answer took its time
+    before = queries(target).answered_again
     for payload in overheard:
         thief.process._node.publish(Entry(TOPIC, payload), control=True)
-    await until(lambda: queries(target).replayed == 2)
+    await until(lambda: queries(target).answered_again >= before + 2)
     assert (valve(target), queries(target).executed) == (0.0, executed + 2)
     await target.stop()
     await target.start(neighbours=[f"127.0.0.1:{honest.port}", f"127.0.0.1:{thief.port}"])
