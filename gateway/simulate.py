@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gateway.commands.output import print_json
+from gateway.directory_simulation import costs as directory_costs
 from gateway.directory_simulation import world as directory_world
 from gateway.directory_simulation.world import DirectoryOptions
 from tree_handler.simulation import exploration
@@ -123,6 +124,25 @@ def grow(most: int, seed: int, *, as_json: bool) -> None:
             f" | {grown.cold_start_bpdus:.1f} | {grown.still_bpdus:.2f}"
             f" | {grown.new_root_hellos:.2f} | {grown.new_root_bpdus:.1f}"
             f" | {grown.tree_bytes:,} |\n"
+        )
+        sys.stdout.flush()
+
+
+def grow_directories(most: int, seed: int, *, as_json: bool) -> None:
+    """Print what changes, look-ups and requests cost fleets of directories (Markdown, or JSON)."""
+    sizes = [gateways for gateways in GROWTH[:-1] if gateways <= most]
+    costs = (cost for gateways in sizes for cost in directory_costs.measure(gateways, seed))
+    if as_json:
+        print_json([asdict(cost) for cost in costs])
+        return
+    sys.stdout.write(
+        "| gateways | what | messages | bytes | ms | found | busiest head | busiest other |\n"
+        "|--:|---|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for cost in costs:
+        sys.stdout.write(
+            f"| {cost.gateways:,} | {cost.what} | {cost.messages:,} | {cost.octets:,}"
+            f" | {cost.seconds * 1000:.0f} | {cost.found:,} | {cost.head:,} | {cost.others:,} |\n"
         )
         sys.stdout.flush()
 

@@ -84,7 +84,8 @@ def _add_instead(simulate: argparse.ArgumentParser) -> None:
         nargs="?",
         const=1000,
         metavar="N",
-        help="a table of networks of 10 to N gateways instead (default 1000)",
+        help="a table of networks of 10 to N gateways instead (default 1000); with --subject "
+        "directory of what look-ups cost",
     )
     instead.add_argument(
         "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
@@ -100,7 +101,8 @@ def _run(options: argparse.Namespace) -> int:
             raise WrongUseError("--exhaustive: not with the compiled build; run it interpreted")
         held = simulate.explore(options.exhaustive, options.states, as_json=options.json)
     elif options.growth is not None:
-        simulate.grow(options.growth, options.seed, as_json=options.json)
+        grow = simulate.grow_directories if options.subject == "directory" else simulate.grow
+        grow(options.growth, options.seed, as_json=options.json)
     elif options.timing:
         simulate.time_faults(options.runs, options.seed, as_json=options.json)
     else:

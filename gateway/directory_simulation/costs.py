@@ -13,7 +13,8 @@ from typing import Final
 
 from gateway.directory_simulation.node import ACTUATOR, DirectoryNode
 from gateway.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
-from resource_directory.digest import AFTER_S, EVERY_S
+from gateway.fleet_directory.kept import FRESH_S
+from resource_directory.digest import AFTER_S
 from resource_directory.link_format import WebLink
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
@@ -56,7 +57,7 @@ def measure(gateways: int, seed: int = 1) -> Iterator[Cost]:
 
     """
     world = DirectoryWorld(DirectoryOptions(seed, gateways))
-    world.fleet.run(SETTLE_S + AFTER_S + EVERY_S)
+    world.fleet.run(SETTLE_S)
     asker = _a_leaf(world)
     far = _distances(world, asker.record.id)
     changed = world.nodes[max(_able(world), key=lambda name: (far[name], name))]
@@ -69,7 +70,7 @@ def measure(gateways: int, seed: int = 1) -> Iterator[Cost]:
         ("scope=all", "count=20"),
     ):
         yield _look_up(world, asker, asked)
-        world.fleet.run(10.0)  # nothing is fresh any more
+        world.fleet.run(FRESH_S + STEP_S)
     yield _many(world, asker)
     yield from _instead(world, asker, changed.record.id)
 

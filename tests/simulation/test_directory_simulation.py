@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.directory_simulation.costs import measure
 from gateway.directory_simulation.world import DirectoryOptions, DirectoryWorld
 from resource_directory.registry import Registry
 
@@ -31,6 +32,16 @@ def test_a_fleet_of_a_thousand_keeps_them_too(pytestconfig: pytest.Config) -> No
     if not pytestconfig.getoption("--soak"):
         pytest.skip("takes minutes: --soak")
     assert violations(1, 1_000) == []
+
+
+def test_a_criterion_that_few_meet_costs_few_messages_and_a_change_one_over_each_link() -> None:
+    costs = {cost.what: cost for cost in measure(30, seed=2)}
+    assert costs["a new kind of device"].messages == 29
+    few, every = (costs[f"look-up scope=all{more}"] for more in (" rt=new-kind", ""))
+    assert few.found == 1
+    assert few.messages <= 2 * every.messages / 10
+    assert every.found > 29 * 2
+    assert costs["a request to all (256 at most)"].found == 30
 
 
 def _keeps_answers_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
