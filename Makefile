@@ -79,10 +79,11 @@ bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK
 soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
 	@deploy/set-up soak
 	@.venv/bin/hedgerow simulate --runs 10000 --gateways 4 --gateways-to 50 --seed 1
-	@for subject in routed topic overlays retained; do .venv/bin/hedgerow simulate --subject $$subject \
+	@for subject in routed topic overlays retained directory; do .venv/bin/hedgerow simulate --subject $$subject \
 		--runs 1000 --gateways 3 --gateways-to 12 --seed 1 || exit; done
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
-	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py --soak --timeout 0
+	@.venv/bin/python -m pytest tests/system tests/simulation/test_broker_crashes.py \
+		tests/simulation/test_directory_simulation.py --soak --timeout 0
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py \

@@ -146,7 +146,7 @@ class FleetObserving:
         if looked_up is None:
             return
         shared = self._shared[looked_up]
-        del shared.observers[exchange]
+        shared.observers.pop(exchange, None)
         if not shared.observers:
             del self._shared[looked_up]
             self._end_all(shared)
@@ -223,6 +223,8 @@ class FleetObserving:
             is_last = not codes.is_success(response.code)
             for exchange, observer in list(shared.observers.items()):
                 observer.respond(exchange, response, is_last)
+                if is_last:
+                    self.ended(exchange)
 
     def _anew(self) -> None:
         """Who may read what may be another matter now."""
@@ -230,6 +232,9 @@ class FleetObserving:
             for exchange, observer in list(shared.observers.items()):
                 if not self._access.tells_all(observer.request, observer.peer):
                     observer.respond(exchange, CoapResponse(codes.UNAUTHORIZED, (), b""), True)
+                    self.ended(exchange)
+            if not shared.observers:
+                continue
             self._end_all(shared)
             shared.core = ObservedLookUp(shared.core.looked_up, self._way_to)
             self._follow(shared)

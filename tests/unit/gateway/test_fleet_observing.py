@@ -1,0 +1,182 @@
+"""Observed look-ups over the fleet: what is shared, how many there may be, and who may go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from coap_engine import codes
+from coap_engine.message import CoapRequest, CoapResponse
+from dtls.datagrams import PeerAddress
+from gateway.coap.access import CoapAccess
+from gateway.coap.fleet_observing import LOOK_UPS_MAX, FleetObserving, Told
+from gateway.coap.peers import UdpPeers
+from gateway.fleet_directory.observed import GATEWAYS_MAX
+from gateway.fleet_directory.targets import LookedUp
+from gateway.policy.principal import PSK, Principal
+from resource_directory.link_format import WebLink, serialise
+from resource_directory.scoped import ScopedQuery
+from tree_handler.hierarchy import Membership
+from tree_handler.member import MemberRecord
+from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+
+PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PRINCIPAL = Principal(PSK, "operator")
+HAS = ResourceResponse(codes.CONTENT, b"</valve>", 40)
+
+
+class Access:
+    """Lets everybody read, until it does not."""
+
+    def __init__(self) -> None:
+        self.lets = True
+        self.changed: list[Callable[[], None]] = []
+
+    def tell_of_changes(self, changed: Callable[[], None]) -> None:
+        self.changed.append(changed)
+
+    def introduced(self, _: Principal) -> tuple[None, tuple[str, ...]]:
+        return None, ()
+
+    def tells_all(self, *_: object) -> bool:
+        return self.lets
+
+
+class Fleet:
+    """Subscriptions of one gateway, and what its observers are told."""
+
+    def __init__(self, count: int) -> None:
+        self.records = [
+            MemberRecord(f"gw-{number:03}", 1, 1, "", "", "10.0.0.1", 1883)
+            for number in range(count)
+        ]
+        self.subscribed: dict[str, Told] = {}
+        self.begun = 0
+        self.told: list[tuple[int, CoapResponse, bool]] = []
+        self.access = Access()
+        self.observing = FleetObserving(
+            Membership(),
+            cast(CoapAccess, self.access),
+            self._subscribe,
+            targets=lambda _: self.records,
+            way_to=lambda record: f"/q/-/-/{record.id}",
+            in_reach=lambda _: True,
+            respond_with=self._response,
+        )
+
+    def _subscribe(
+        self, record: MemberRecord, request: ResourceRequest, told: Told
+    ) -> Callable[[], None]:
+        assert request.path == ("rd-lookup", "res")
+        self.begun += 1
+        self.subscribed[record.id] = told
+        return lambda: self.subscribed.pop(record.id, None) and None
+
+    @staticmethod
+    def _response(_: LookedUp, links: list[WebLink]) -> CoapResponse:
+        return CoapResponse(codes.CONTENT, (), serialise(links).encode())
+
+    def observe(self, exchange: int, *parameters: str) -> bool:
+        query = ScopedQuery.parse(["scope=all", *parameters])
+        assert query is not None
+        looked_up = LookedUp(("rd-lookup", "res"), query, PRINCIPAL)
+        request = CoapRequest(codes.GET, (), observe=True)
+        taken: list[bool] = []
+
+        def done(_: CoapResponse) -> None:
+            respond = lambda *told: self.told.append(told)  # noqa: E731
+            taken.append(self.observing.observe(exchange, request, respond))
+
+        first = CoapResponse(codes.CONTENT, (), b"")
+        self.observing.offer(looked_up, (request, PEER), first, done)
+        return taken[0]
+
+    def all_have(self, response: ResourceResponse | None, *, is_last: bool = False) -> None:
+        for told in list(self.subscribed.values()):
+            told(response, is_last)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not holds():
+                await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.coap.fleet_observing.PAUSE_S", 0.01)
+    monkeypatch.setattr("gateway.coap.fleet_observing.RETRY_S", 0.02)
+
+
+async def test_those_who_observe_the_same_share_its_subscriptions_until_the_last_has_gone() -> None:
+    fleet = Fleet(3)
+    assert fleet.observe(1)
+    assert fleet.observe(2)
+    assert fleet.begun == 3
+    fleet.all_have(HAS)
+    await fleet.until(lambda: len(fleet.told) == 2)
+    assert {exchange for exchange, _, _ in fleet.told} == {1, 2}
+    assert fleet.told[0][1].payload.count(b"valve") == 3
+    fleet.observing.ended(1)
+    assert fleet.subscribed
+    fleet.observing.ended(2)
+    assert not fleet.subscribed
+
+
+async def test_what_has_not_changed_is_not_told_again() -> None:
+    fleet = Fleet(1)
+    assert fleet.observe(1)
+    fleet.all_have(HAS)
+    await fleet.until(lambda: fleet.told)
+    fleet.all_have(HAS)
+    fleet.all_have(ResourceResponse(codes.CONTENT, b"</other>", 40))
+    await fleet.until(lambda: b"other" in fleet.told[-1][1].payload)
+    assert len(fleet.told) == 2
+    fleet.observing.stop()
+
+
+async def test_too_many_gateways_too_many_look_ups_and_parts_are_only_answered() -> None:
+    assert not Fleet(GATEWAYS_MAX + 1).observe(1)
+    fleet = Fleet(1)
+    assert not fleet.observe(1, "count=5")
+    assert all(fleet.observe(number, f"x={number}") for number in range(LOOK_UPS_MAX))
+    assert not fleet.observe(99, "x=one-more")
+    assert fleet.observe(100, "x=0"), "it shares what is there"
+    fleet.observing.stop()
+    assert not fleet.subscribed
+
+
+async def test_a_gateway_that_fell_silent_is_marked_and_subscribed_again() -> None:
+    fleet = Fleet(1)
+    assert fleet.observe(1)
+    fleet.all_have(HAS)
+    await fleet.until(lambda: fleet.told)
+    fleet.all_have(None, is_last=True)
+    await fleet.until(lambda: b"stale" in fleet.told[-1][1].payload)
+    await fleet.until(lambda: fleet.begun == 2)
+    fleet.all_have(HAS)
+    await fleet.until(lambda: b"stale" not in fleet.told[-1][1].payload)
+    fleet.observing.stop()
+
+
+async def test_who_may_not_read_any_more_is_told_so_and_nothing_goes_on_for_them() -> None:
+    fleet = Fleet(2)
+    assert fleet.observe(1)
+    fleet.access.lets = False
+    for changed in fleet.access.changed:
+        changed()
+    assert [(one, told.code, last) for one, told, last in fleet.told] == [
+        (1, codes.UNAUTHORIZED, True)
+    ]
+    assert not fleet.subscribed
+
+
+async def test_a_new_policy_has_others_asked_anew() -> None:
+    fleet = Fleet(2)
+    assert fleet.observe(1)
+    for changed in fleet.access.changed:
+        changed()
+    assert (fleet.begun, len(fleet.subscribed)) == (4, 2)
+    fleet.observing.stop()
