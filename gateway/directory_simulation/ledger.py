@@ -37,13 +37,13 @@ class RegistrationLedger:
         if spans:
             spans[-1][1] = min(now, spans[-1][1])
 
-    def at(self, gateways: Iterable[str], now: float) -> set[str]:
-        """All that is registered at some gateways now."""
+    def at(self, gateways: Iterable[str], now: float, for_s: float = 0.0) -> set[str]:
+        """All that is registered at some gateways now, and for so long if it is not removed."""
         wanted = set(gateways)
         return {
             endpoint
             for (gateway_id, endpoint), spans in self._spans.items()
-            if gateway_id in wanted and spans[-1][0] <= now < spans[-1][1]
+            if gateway_id in wanted and spans[-1][0] <= now < spans[-1][1] - for_s
         }
 
     def wrong(self, links: Iterable[WebLink], now: float) -> Iterator[tuple[int, str]]:
