@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import aiocoap
@@ -196,6 +197,32 @@ async def test_who_wrote_and_has_no_answer_is_told_that_it_may_have_been_done() 
         response = await ask("PUT", "q/campus/north/gw-dead/probe", b"1")
     why = b"gw-dead did not answer within 0.05 s; it may have been carried out"
     assert shown(response) == ("5.04", why)
+
+
+async def test_a_write_that_its_client_says_again_is_carried_out_once_and_answered_alike() -> None:
+    fleet, lost = Fleet(), ["$hedgerow/reply/gw-root"]
+    fleet.lose = lambda topic: topic in lost and not lost.clear()
+    put = aiocoap.Message(code=Code.PUT, payload=b"30", uri_path=NORTH.split("/"))
+    put.opt.uri_path = (*put.opt.uri_path, "probe")
+    put.mtype, put.mid, put.token = aiocoap.CON, 7, b"t"
+    loop = asyncio.get_running_loop()
+    async with asking(fleet), asyncio.timeout(20):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.setblocking(False)
+            client.connect(("127.0.0.1", fleet.served.coap_port))
+
+            async def answer() -> bytes:
+                while (datagram := await loop.sock_recv(client, 2_000))[1] == 0:
+                    pass  # an empty acknowledgement: the answer is yet to come
+                return datagram
+
+            await loop.sock_sendall(client, put.encode())
+            await loop.sock_sendall(client, put.encode())
+            first = await answer()
+            await loop.sock_sendall(client, put.encode())
+            again = await answer()
+    assert (first[1], again[1]) == (Code.CHANGED, Code.CHANGED)
+    assert len(fleet.north.probe.seen) == 1
 
 
 async def test_too_many_queries_are_refused_with_the_time_to_wait() -> None:
