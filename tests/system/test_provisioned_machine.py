@@ -41,7 +41,7 @@ MACHINE: dict[str, Any] = {
     "sensors_buses": ["gpio", "i2c", "onewire"],
     "sd_card_commit_s": 30,
     "firewall_networks": ["10.0.0.0/24", "fd00::/8"],
-    "firewall_confirm_s": 20,
+    "firewall_confirm_s": 60,
 }
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no-role": ({"site_roles": ["basis"]}, "site_roles"),
