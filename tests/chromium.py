@@ -107,7 +107,7 @@ class Page:
             async with asyncio.timeout(LIMIT_S):
                 while True:
                     try:
-                        found = await self.run(f"Boolean({script})")
+                        found = await self.run(f"Promise.resolve({script}).then(Boolean)")
                     except AssertionError:  # between two pages
                         found = None
                     if found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from gateway.broker.access.passwords import Passwords
 from gateway.policy import policy_file
 from gateway.policy.policy import Policy, PolicyRules
 
+LIMIT_S = 60.0
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 ACCESS = """
 version = 1
@@ -107,6 +109,13 @@ async def dashboard(
         yield Served(f"{scheme}://127.0.0.1:{port}", server, models)
     finally:
         await server.stop()
+
+
+async def complete(served: Served) -> None:
+    """Wait until all that the tables have is told."""
+    async with asyncio.timeout(LIMIT_S):
+        while not (served.models.revision and served.models.is_complete):
+            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

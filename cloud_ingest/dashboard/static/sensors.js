@@ -135,8 +135,21 @@ export async function showSensors(main, names) {
   );
   filter.addEventListener("input", debounced(drawList, 120));
 
-  shown = all.find((each) => each.gateway === names[0] && each.sensor === names[1]) || null;
-  if (!shown && names.length < 2) shown = all[0] || null;
+  function choose() {
+    shown = all.find((each) => each.gateway === names[0] && each.sensor === names[1]) || null;
+    if (!shown && names.length < 2) shown = all[0] || null;
+    tools.hidden = !shown;
+    if (!shown) fill(where, all.length ? "There is no such sensor." : "No sensor has been read yet.");
+  }
+
+  async function drawFirst() {
+    fill(title, shown.sensor);
+    list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    span = within(Math.max(shown.first_ms, shown.last_ms - 365 * DAY_MS), shown.last_ms + 1);
+    await draw();
+  }
+
+  choose();
   fill(
     main,
     h(
@@ -147,22 +160,19 @@ export async function showSensors(main, names) {
     ),
   );
   drawList();
-  if (!shown) {
-    tools.hidden = true;
-    fill(where, all.length ? "There is no such sensor." : "No sensor has been read yet.");
-  } else {
-    fill(title, shown.sensor);
-    list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
-    const first = Math.max(shown.first_ms, shown.last_ms - 365 * DAY_MS);
-    span = within(first, shown.last_ms + 1);
-    await draw();
-  }
+  if (shown) await drawFirst();
   const resized = debounced(() => shown && draw(), 300);
   window.addEventListener("resize", resized);
   return {
     update: async (tables) => {
       if (!tables.has("telemetry")) return;
       all = rows(await source.get("sensors"));
+      if (!shown) {
+        choose();
+        drawList();
+        if (shown) await drawFirst();
+        return;
+      }
       const now = shown && all.find((e) => e.gateway === shown.gateway && e.sensor === shown.sensor);
       if (now) {
         const isAtEnd = span[1] >= shown.last_ms;

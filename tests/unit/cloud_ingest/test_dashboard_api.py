@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_server import Served, Visitor, dashboard, visitor
+from dashboard_server import LIMIT_S, Visitor, complete, dashboard, visitor
 from synthetic_tables import Fleet, put, write_readings
 
 from cloud_ingest.dashboard import listening
@@ -18,8 +18,6 @@ from cloud_ingest.dashboard.web_sessions import (
     SESSIONS_MAX,
     WebSessions,
 )
-
-LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +33,6 @@ async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
         while not (found := await condition()):
             await asyncio.sleep(0.02)
         return found
-
-
-async def complete(served: Served) -> None:
-    async def is_there() -> bool:
-        return served.models.revision > 0 and served.models.is_complete
-
-    await until(is_there)
 
 
 async def test_every_answer_has_its_columns(tables: Path) -> None:

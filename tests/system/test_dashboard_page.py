@@ -1,0 +1,218 @@
+"""The dashboard in a browser: what people see, by mouse and keyboard, and what strangers can't do.
+
+With HEDGEROW_PICTURES=DIR a picture of each page is left there.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import Page, page
+from dashboard_server import complete, dashboard
+from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_readings
+
+from cloud_ingest.dashboard.export import export
+from cloud_ingest.query.lake import Lake
+
+pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
+READY = {
+    "fleet": "document.querySelectorAll('.fleet .vt-inside .vt-row').length > 5",
+    "tree": "document.querySelector('.tree-canvas canvas') && window.hedgerowGraph?.nodes().length",
+    "gateway/gw-root": "document.querySelectorAll('.columns section').length === 4",
+    "sensors": "document.querySelector('.uplot canvas')",
+    "alerts": "document.querySelector('.alert')",
+    "loss": "document.querySelectorAll('.uplot canvas').length === 4",
+}
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[Page]:
+    async with page(tmp_path / "profile") as opened:
+        await opened.look(1280, 800)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    Fleet(1000).write(folder, changes=60)
+    write_readings(folder, "gw-root", ["hall/a", "hall/b"], 6, 300)
+    return folder
+
+
+async def picture(browser: Page, name: str) -> None:
+    folder = os.environ.get("HEDGEROW_PICTURES")
+    if folder:
+        await browser.picture(Path(folder) / f"{name.replace('/', '-')}.png")
+
+
+async def is_in_width(browser: Page) -> Any:
+    return await browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_every_page_is_shown_light_and_dark_wide_and_on_a_phone(
+    browser: Page, tables: Path
+) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        for width, height, theme in ((1280, 800, "light"), (360, 740, "dark")):
+            await browser.look(width, height, theme)
+            for name, is_ready in READY.items():
+                await browser.go(f"{served.base}/#/{name}")
+                await browser.until(is_ready)
+                assert await is_in_width(browser), (name, width)
+                await picture(browser, f"{name}-{width}-{theme}")
+        assert browser.complaints == []
+
+
+async def test_a_thousand_gateways_are_searched_filtered_and_sorted(
+    browser: Page, tables: Path
+) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/fleet")
+        await browser.until("document.querySelector('.told')?.textContent === '1,000 gateways'")
+        shown = await browser.run("document.querySelectorAll('.vt-inside .vt-row').length")
+        assert shown < 60
+        await browser.run("document.querySelector('[data-health=silent]').click()")
+        await browser.until("document.querySelector('.told').textContent.startsWith('11 of')")
+        await browser.run("document.querySelector('[data-health=\"\"]').click()")
+        await browser.run("document.querySelector('input[type=search]').focus()")
+        await browser.write("mill line-2")
+        await browser.until("!document.querySelector('.told').textContent.startsWith('1,000 ')")
+        names = "[...document.querySelectorAll('.vt-inside .c-place')].map(e => e.textContent)"
+        assert set(await browser.run(names)) == {"mill / line-2"}
+        await browser.run("document.querySelector('.vt-head .c-rate button').click()")
+        await browser.run("document.querySelector('.vt-head .c-rate button').click()")
+        sorted_by = "document.querySelector('.vt-head .c-rate').getAttribute('aria-sort')"
+        assert await browser.run(sorted_by) == "descending"
+
+
+async def test_the_fleet_is_walked_through_by_keyboard(browser: Page, tables: Path) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/fleet")
+        await browser.until("document.querySelectorAll('.vt-inside a').length > 5")
+        await browser.run("document.querySelector('.vt-inside a').focus()")
+        first = await browser.run("document.activeElement.textContent")
+        for _ in range(40):
+            await browser.press("ArrowDown")
+        name = await browser.run("document.activeElement.textContent")
+        assert name != first
+        await browser.press("Enter")
+        await browser.until(f"document.querySelector('h1')?.textContent === {name!r}")
+
+
+async def test_the_tree_is_replayed_and_told_as_a_list(browser: Page, tables: Path) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/tree")
+        await browser.until(READY["tree"])
+        assert await browser.run("hedgerowGraph.nodes().length") == 1000
+        now = await browser.run("document.querySelector('.tree-told').textContent")
+        await browser.run("document.querySelector('[aria-label=\"The change before\"]').click()")
+        await browser.until(f"document.querySelector('.tree-told').textContent !== {now!r}")
+        await browser.until("hedgerowGraph.nodes('.moved').length > 0")
+        await browser.run(
+            "[...document.querySelectorAll('button')].find(b => b.textContent === 'Outline').click()"
+        )
+        await browser.until("document.querySelector('.outline a')?.textContent === 'gw-root'")
+        count = "document.querySelector('.outline').getAttribute('aria-rowcount')"
+        assert await browser.run(count) == "1001"
+        assert browser.complaints == []
+
+
+async def test_what_is_zoomed_into_is_fetched_finer(browser: Page, tables: Path) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        said = "document.querySelector('section .soft').textContent"
+        await browser.go(f"{served.base}/#/sensors/gw-root/hall%2Fa")
+        await browser.until("document.querySelector('.uplot canvas')")
+        assert "of each" in await browser.run(said)
+        await browser.run("document.querySelector('[aria-label=\"Last: 6 h\"]').click()")
+        await browser.until(f"{said}.includes('each reading as it is')")
+
+
+async def test_names_that_are_markup_stay_text(browser: Page, tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    fleet = Fleet(8)
+    old = fleet.names[1]
+    fleet.names[1] = HOSTILE
+    fleet.places[HOSTILE] = (HOSTILE, HOSTILE)
+    fleet.parents = {
+        HOSTILE if name == old else name: HOSTILE if parent == old else parent
+        for name, parent in fleet.parents.items()
+    }
+    fleet.write(tables, changes=2)
+    alert = {"alert": HOSTILE, "kind": "hot", "gateway": HOSTILE, "sensor": HOSTILE}
+    put(
+        tables,
+        "alerts",
+        rows(ALERTS, [alert | {"opened": NOW, "message": HOSTILE}]),
+        "overwrite",
+    )
+    reading = {"origin": HOSTILE, "sensor": HOSTILE, "unit": HOSTILE, "domain": "x"}
+    put(
+        tables,
+        "telemetry",
+        rows(TELEMETRY, [reading | {"value": 1.0, "origin_time": NOW, "day": NOW.date()}]),
+    )
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/fleet")
+        at = f"encodeURIComponent({HOSTILE!r})"
+        for name in ("fleet", "tree", "sensors", "alerts", "gateway"):
+            address = f"'{served.base}/#/{name}'"
+            found = await browser.run(f"{address} + ({name == 'gateway':d} ? '/' + {at} : '')")
+            await browser.go(found)
+            await browser.until(f"document.body.textContent.includes({HOSTILE!r})")
+            made = "document.querySelectorAll('main img, main script').length"
+            assert await browser.run(made) == 0
+        assert browser.complaints == []
+
+
+async def test_an_operator_acknowledges_in_the_page_and_a_reader_is_not_asked(
+    browser: Page, tmp_path: Path
+) -> None:
+    tables = tmp_path / "tables"
+    Fleet(60).write(tables)
+    async with dashboard(tables, has_users=True) as served:
+        await complete(served)
+        for user, may in (("rita", False), ("olga", True)):
+            await browser.go(f"{served.base}/#/alerts")
+            await browser.until("document.getElementById('user')")
+            await picture(browser, "login")
+            await browser.write(user)
+            await browser.press("Tab")
+            await browser.write(user)
+            await browser.press("Enter")
+            await browser.until("document.querySelector('.alert')")
+            assert bool(await browser.run("document.querySelectorAll('.opener').length")) is may
+            if not may:
+                await browser.run("document.querySelector('.bar button:last-child').click()")
+                await browser.until("document.getElementById('user')")
+        await browser.run("document.querySelector('.opener').click()")
+        await browser.write("fan <b>replaced</b>")
+        await browser.press("Tab")
+        await browser.press("Enter")
+        await browser.until(
+            "document.querySelector('.said')?.textContent.includes('fan <b>replaced</b>')"
+        )
+        await picture(browser, "acknowledged")
+        assert [each for each in browser.complaints if " 401 " not in each] == []
+
+
+async def test_a_copy_is_opened_from_its_folder(browser: Page, tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    Fleet(20).write(tables)
+    write_readings(tables, "gw-root", ["hall/a"], 3, 600)
+    export(Lake(tables), tmp_path / "copy", int(NOW.timestamp() * 1000))
+    for name, is_ready in READY.items():
+        await browser.go(f"file://{tmp_path}/copy/index.html#/{name}")
+        await browser.until(is_ready)
+        assert "Copy of 2026-11-20" in await browser.run("document.body.innerText")
+    assert browser.complaints == []

@@ -1,0 +1,124 @@
+"""SQL over the tables, and frames of a sensor."""
+
+import csv
+import datetime
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from synthetic_tables import NOW, TELEMETRY, Fleet, put, rows, write_readings
+
+from cloud_ingest.query import Lake, LakeError, frame
+from cloud_ingest.query.command import ROWS_SHOWN
+from gateway import cli
+
+DAY = datetime.timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    Fleet(250).write(folder)
+    write_readings(folder, "gw-root", ["hall/a", "hall/b"], 4, 600)
+    return folder
+
+
+def query(tables: Path, statement: str, *more: str) -> int:
+    return cli.main(["query", statement, "--tables", str(tables), *more])
+
+
+def test_a_query_gives_rows_as_text_json_and_csv(
+    tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = "SELECT health, count(*) AS many FROM gateways GROUP BY ALL ORDER BY health"
+    assert query(tables, statement) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["health", "many"]
+    assert query(tables, statement, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(row["many"] for row in found) == 250
+    assert query(tables, statement, "--csv") == 0
+    again = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [int(row["many"]) for row in again] == [row["many"] for row in found]
+
+
+def test_every_kind_of_column_is_json(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for table in ("gateways", "topology", "alerts", "gaps", "latency", "telemetry"):
+        assert query(tables, f"SELECT * FROM {table} LIMIT 3", "--json") == 0
+        assert len(json.loads(capsys.readouterr().out)) == 3
+    assert query(tables, "SELECT * FROM gateways WHERE false", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_terminal_is_not_flooded(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert query(tables, "SELECT gateway FROM gateways") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + ROWS_SHOWN + 1
+    assert lines[-1].startswith("... and 50 rows more")
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("SELECT nope FROM gateways", "nope"),
+        ("SELECT * FROM nowhere", "nowhere"),
+        ("DELETE FROM gateways", "delete"),
+        ("COPY (SELECT 1) TO '/tmp/hedgerow-out.csv'", "hedgerow-out"),
+        ("SELECT * FROM read_text('/etc/hostname')", "hostname"),
+        ("SET enable_external_access = true", "locked"),
+        ("ATTACH '/tmp/hedgerow-other.db'", "hedgerow-other"),
+    ],
+)
+def test_a_query_reads_the_tables_and_nothing_else(
+    tables: Path, statement: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    versions = [Lake(tables).open(name) for name in ("gateways", "telemetry")]
+    assert query(tables, statement) == 2
+    assert named in capsys.readouterr().err
+    for before in versions:
+        assert before is not None
+        version = before.version()
+        before.update_incremental()
+        assert before.version() == version
+
+
+def test_a_sensor_is_a_frame_of_each_library(tables: Path) -> None:
+    start = NOW - DAY
+    found = frame(tables, "hall/b", gateway="gw-root", start=start, end=NOW)
+    assert found.num_rows == 144
+    assert found["time"].to_pylist() == sorted(found["time"].to_pylist())
+    assert found["time"][0].as_py() >= start
+    for library in ("polars", "pandas"):
+        other = frame(tables, "hall/b", start=start, end=NOW, as_=library)
+        assert other.shape == (144, 8)
+        assert list(other["value"]) == found["value"].to_pylist()
+    assert frame(tables, "hall/b", gateway="another").num_rows == 0
+
+
+def test_a_frame_has_packs_topics_and_readings_without_a_device_time(tmp_path: Path) -> None:
+    row = {"origin": "gw", "origin_time": NOW, "topic": "t", "day": NOW.date(), "domain": "-"}
+    pack = [
+        {"sensor": "a", "value": 1.0, "device_time": NOW - DAY},
+        {"sensor": "b", "value": 2.0},
+    ]
+    written = [row | {"sensor": "a", "measurements": pack}, row | {"value": 7.0}]
+    put(tmp_path, "telemetry", rows(TELEMETRY, written))
+
+    def values(sensor: str, **more: datetime.datetime) -> list[float]:
+        return list(frame(tmp_path, sensor, **more)["value"].to_pylist())
+
+    assert (values("a"), values("b"), values("t")) == ([1.0], [2.0], [7.0])
+    assert values("a", start=NOW - DAY / 2) == []
+    assert values("b", start=NOW - DAY / 2) == [2.0]
+
+
+def test_a_wrong_frame_is_told_what_is_wrong(tmp_path: Path, tables: Path) -> None:
+    with pytest.raises(LakeError, match="no such table yet"):
+        frame(tmp_path, "a")
+    with pytest.raises(ValueError, match="as_: 'excel'"):
+        frame(tables, "a", as_="excel")  # type: ignore[arg-type]  # the very thing that is tried
+    with pytest.raises(ValueError, match="before start"):
+        frame(tables, "a", start=NOW, end=NOW - DAY)
+    assert isinstance(frame(tables, "a"), pa.Table)
