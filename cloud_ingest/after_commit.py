@@ -1,17 +1,22 @@
-"""Who is told of each commit: the fleet's tables, where that part is installed."""
+"""Who is told of each commit: the fleet's tables."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
+from deltalake.exceptions import DeltaError
 
+from cloud_ingest.delta import TableError
 from cloud_ingest.facts import BatchFacts
+from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.state import StateError
+from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.store import TableStore
 
 FACTS = "_ledger/facts"
-_WRITER = "cloud_ingest.fleet.writer"
 
 
 class Follower(Protocol):
@@ -19,6 +24,15 @@ class Follower(Protocol):
 
     def after(self, facts: BatchFacts) -> None:
         """Take them."""
+
+    def progressed(self, collected_us: int) -> None:
+        """Learn until when a collector heard all that there was."""
+
+    def tick(self, now_us: int) -> bool:
+        """Write what time alone has changed."""
+
+    def close(self) -> None:
+        """Write what has not been written."""
 
 
 class FactsTeller:
@@ -46,26 +60,74 @@ class FactsTeller:
         self._tables.write(FACTS, msgspec.msgpack.encode((self._query, facts)))
 
     def committed(self, facts: BatchFacts) -> None:
-        """Tell of a commit that is made."""
-        self._follower.after(facts)
+        """Tell of a commit that is made.
+
+        Raises:
+            TableError: the fleet's tables can't be written; the batch may come again.
+
+        """
+        with _named():
+            self._follower.after(facts)
 
     def committed_before(self, batch_id: int) -> None:
-        """Tell once more of a commit that was made, if the job died before it had told of it."""
+        """Tell once more of a commit that was made, if the job died before it had told of it.
+
+        Raises:
+            TableError: likewise.
+
+        """
         data = self._tables.read(FACTS)
         if data is None:
             return
         query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
         if (query, facts.batch_id) == (self._query, batch_id):
-            self._follower.after(facts)
+            self.committed(facts)
+
+    def nothing_came(self, heard_until_us: int | None, now_us: int) -> None:
+        """Tell of time that passed, and until when a collector heard all that there was.
+
+        Raises:
+            TableError: likewise.
+
+        """
+        with _named():
+            if heard_until_us is not None:
+                self._follower.progressed(heard_until_us)
+            self._follower.tick(now_us)
+
+    def close(self) -> None:
+        """Tell of the end.
+
+        Raises:
+            TableError: likewise.
+
+        """
+        with _named():
+            self._follower.close()
 
 
-def teller(tables: TableStore, query: str) -> FactsTeller | None:
-    """The teller of the fleet's tables; None where that part is not there."""
-    try:
-        module: Any = importlib.import_module(_WRITER)
-    except ModuleNotFoundError as error:
-        if error.name is None or not _WRITER.startswith(error.name):
-            raise
-        return None
-    follower: Follower = module.FleetWriter(tables.uri, dict(tables.options), query=query)
+def teller(tables: TableStore, query: str, rules: AlertRules | None) -> FactsTeller:
+    """The teller of the fleet's tables.
+
+    Args:
+        tables: the folder of all tables.
+        query: the name under which batches are numbered.
+        rules: when alerts are raised.
+
+    Raises:
+        TableError: what the fleet's tables are folded from can't be read.
+
+    """
+    with _named():
+        follower = FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
     return FactsTeller(tables, query, follower)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except TableError:
+        raise
+    except (StateError, DeltaError, OSError) as error:
+        raise TableError(f"the fleet's tables: {error}") from error

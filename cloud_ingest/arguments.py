@@ -49,6 +49,12 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="with --follow, look for data so often (default 1)",
     )
+    parser.add_argument(
+        "--alerts",
+        type=Path,
+        metavar="FILE",
+        help="TOML file that says when alerts are raised (docs/monitoring.md)",
+    )
     _add_signatures(parser)
     _add_spark(parser)
     _add_upkeep(parser)

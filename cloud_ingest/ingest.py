@@ -11,15 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from cloud_ingest import after_commit, committed
+from cloud_ingest.collector_progress import progress_us
 from cloud_ingest.decoding import TaskOrder, TaskResult, carry_out
 from cloud_ingest.delay_buckets import shifted
 from cloud_ingest.delta import IngestTable
 from cloud_ingest.facts import Activity, BatchFacts, Delays, merged
+from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.kept_ledger import KeptLedger
 from cloud_ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.plan import shared_out
@@ -51,6 +54,7 @@ class IngestSettings:
         name: of the job, for collectors.
         certificates: of gateways, by which batches are checked; None: they are not.
         tree: the tree's name, if they are.
+        rules: when alerts are raised; None: as they are by themselves.
 
     """
 
@@ -58,6 +62,7 @@ class IngestSettings:
     name: str = "ingest"
     certificates: bytes | None = None
     tree: str = ""
+    rules: AlertRules | None = None
 
 
 class Ingest:
@@ -113,19 +118,38 @@ class Ingest:
             self.watch("noted")
             self.after()
 
-    def close(self) -> None:
-        """Keep what saves the next start from reading all commits.
+    def nothing_came(self, spools: Sequence[Path]) -> None:
+        """Have the fleet's tables go on without a micro-batch: a gateway's silence is none.
+
+        Args:
+            spools: folders that collectors fill.
 
         Raises:
-            OSError: it can't be written.
+            TableError: they can't be written.
+
+        """
+        if self._teller is not None and self.busy.acquire(blocking=False):
+            try:
+                heard_until_us = progress_us(spools, self._settings.name)
+                self._teller.nothing_came(heard_until_us, time.time_ns() // 1_000)
+            finally:
+                self.busy.release()
+
+    def close(self) -> None:
+        """Keep what saves the next start from reading all commits, and end the fleet's tables.
+
+        Raises:
+            OSError: something can't be written.
 
         """
         self._kept.keep(now=True)
+        if self._teller is not None:
+            self._teller.close()
 
     def _begin(self, query: str) -> None:
         if query != self._query:
             self._query = query
-            self._teller = after_commit.teller(self._settings.tables, query)
+            self._teller = after_commit.teller(self._settings.tables, query, self._settings.rules)
 
     def _ingest(self, context: SparkContext, ranges: Sequence[SpoolRange], batch_id: int) -> None:
         now_us = time.time_ns() // 1_000

@@ -28,6 +28,8 @@ from pyspark.sql import SparkSession
 from cloud_ingest import java, report, shipped, source, upkeep
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.delta import TableError
+from cloud_ingest.fleet import rules as fleet_rules
+from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest import Ingest, IngestSettings
 from cloud_ingest.proof import CertificatesError, read_certificates
 from cloud_ingest.session import session
@@ -136,7 +138,8 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
     certificates = options.certificates and read_certificates(options.certificates)
-    ingest = Ingest(IngestSettings(tables, options.name, certificates, options.tree))
+    rules = options.alerts and fleet_rules.read(options.alerts.read_text())
+    ingest = Ingest(IngestSettings(tables, options.name, certificates, options.tree, rules))
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
     with session(runtime, options.master, _pairs(options.conf)) as spark:
@@ -151,7 +154,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
             trigger_s=trigger_s,
             max_bytes=options.max_bytes,
         )
-        _until_ended(query, ingest)
+        _until_ended(query, ingest, options.spool)
         ingest.close()
     if not options.follow:
         _look_after(options, tables)
@@ -166,7 +169,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     return 0
 
 
-def _until_ended(query: Any, ingest: Ingest) -> None:
+def _until_ended(query: Any, ingest: Ingest, spools: Sequence[Path]) -> None:
     """Until all is read, or a signal comes: then the micro-batch at work is finished."""
     asked = threading.Event()
     before = {
@@ -179,6 +182,7 @@ def _until_ended(query: Any, ingest: Ingest) -> None:
                 with ingest.busy:
                     query.stop()
                 return
+            ingest.nothing_came(spools)
     except PySparkException as error:
         raise _ours(error) from error
     finally:
@@ -243,14 +247,23 @@ def _wrongs(options: argparse.Namespace) -> Iterator[str]:
                 yield f"--{name}: not KEY=VALUE: {pair.partition('=')[0]}"
     if not _NAME.fullmatch(options.name):
         yield f"--name: not up to 60 letters, digits, - and _: {options.name[:60]!r}"
+    yield from _wrong_files(options)
+    looks_after = options.compact or options.keep_days is not None or options.forget_gateway
+    if not options.spool and not looks_after:
+        yield "--spool: missing"
+
+
+def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
     if options.certificates is not None:
         try:
             read_certificates(options.certificates)
         except CertificatesError as error:
             yield f"--certificates: {error}"
-    looks_after = options.compact or options.keep_days is not None or options.forget_gateway
-    if not options.spool and not looks_after:
-        yield "--spool: missing"
+    if options.alerts is not None:
+        try:
+            fleet_rules.read(options.alerts.read_text())
+        except (OSError, UnicodeDecodeError, RulesError) as error:
+            yield f"--alerts: {options.alerts}: {error}"
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

@@ -14,12 +14,12 @@ from cloud_ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSp
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.judging import Judge
-from cloud_ingest.fleet.member import NO_PLACE, MemberError, read_place
 from cloud_ingest.fleet.numbers import Hole
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
+from cloud_ingest.member_place import NO_PLACE, MemberError, read_place
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000

@@ -118,7 +118,8 @@ async def test_the_tree_is_replayed_and_told_as_a_list(browser: Page, tables: Pa
         await browser.until(f"document.querySelector('.tree-told').textContent !== {now!r}")
         await browser.until("hedgerowGraph.nodes('.moved').length > 0")
         await browser.run(
-            "[...document.querySelectorAll('button')].find(b => b.textContent === 'Outline').click()"
+            "[...document.querySelectorAll('button')]"
+            ".find(b => b.textContent === 'Outline').click()"
         )
         await browser.until("document.querySelector('.outline a')?.textContent === 'gw-root'")
         count = "document.querySelector('.outline').getAttribute('aria-rowcount')"
