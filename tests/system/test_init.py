@@ -140,10 +140,10 @@ async def test_from_nothing_to_the_first_reading_by_what_is_printed(tmp_path: Pa
     password = (folder / "operator.password").read_text().strip()
     who = ("-p", str(port), "-u", "operator", "-P", password)
     async with running(folder / "hedgerow.toml"):
-        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
+        assert "/host/" in await hedgerow(*typed(sub), "-C", "4")
         assert '"n":"host/load1"' in await hedgerow(*typed(get))
         process = await asyncio.create_subprocess_exec(
-            *("mosquitto_sub", *who, "-t", "#", "-C", "1", "-v"), stdout=subprocess.PIPE
+            *("mosquitto_sub", *who, "-t", "+/+/+/host/#", "-C", "1", "-v"), stdout=subprocess.PIPE
         )
         async with asyncio.timeout(LIMIT_S):
             out, _ = await process.communicate()
@@ -163,7 +163,7 @@ async def test_from_nothing_to_three_gateways_in_tls_by_one_command(tmp_path: Pa
                 shown = await hedgerow(*typed(tree))
         assert "silent" not in shown
         assert '"n":"host/load1"' in await hedgerow(*typed(get))
-        assert "/host/" in await hedgerow(*typed(sub), "-C", "1")
+        assert "/host/" in await hedgerow(*typed(sub), "-C", "4")
         user = ["--user", "operator", "--password-file", str(folder / "operator.password")]
         listening = asyncio.create_task(
             hedgerow("sub", "--config", configurations[2], *user, "-t", "door", "-C", "1")
@@ -192,7 +192,7 @@ async def test_a_gateway_that_is_added_to_a_fleet_is_linked_by_what_is_printed(
                 shown = await hedgerow("tree", "--config", folder / "gw-a" / "hedgerow.toml")
         user = ("--user", "operator", "--password-file", folder / "operator.password")
         own = ("--config", folder / "gw-c" / "hedgerow.toml")
-        assert "/host/" in await hedgerow("sub", *own, *user, "-t", "#", "-C", "1")
+        assert "/host/" in await hedgerow("sub", *own, *user, "-t", "+/+/+/host/#", "-C", "1")
 
 
 # -- what is written -------------------------------------------------------------------------------
