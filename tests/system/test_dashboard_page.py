@@ -117,10 +117,7 @@ async def test_the_tree_is_replayed_and_told_as_a_list(browser: Page, tables: Pa
         await browser.run("document.querySelector('[aria-label=\"The change before\"]').click()")
         await browser.until(f"document.querySelector('.tree-told').textContent !== {now!r}")
         await browser.until("hedgerowGraph.nodes('.moved').length > 0")
-        await browser.run(
-            "[...document.querySelectorAll('button')]"
-            ".find(b => b.textContent === 'Outline').click()"
-        )
+        await browser.run("document.querySelector('.tools [aria-pressed]').click()")
         await browser.until("document.querySelector('.outline a')?.textContent === 'gw-root'")
         count = "document.querySelector('.outline').getAttribute('aria-rowcount')"
         assert await browser.run(count) == "1001"

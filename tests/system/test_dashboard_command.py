@@ -1,0 +1,71 @@
+"""`hedgerow dashboard` as a process: where it may listen, and how it ends."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from authority import Authority
+from dashboard_server import CHEAP
+from synthetic_tables import Fleet
+
+COMMAND = (sys.executable, "-m", "gateway.cli", "dashboard")
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
+    Fleet(3).write(tmp_path)
+    with started("--tables", str(tmp_path), "--listen", "127.0.0.1:0") as (process, said):
+        assert said.startswith(f"dashboard of {tmp_path}: http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_off_this_machine_it_needs_users_and_a_certificate(tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"olga:{CHEAP.hash('olga')}\n")
+    own = Authority(tmp_path).issue("dashboard", is_server=True)
+    tls = ("--certificate", str(own.certificate), "--key", str(own.key))
+    listen = ("--tables", str(tmp_path), "--listen", "0.0.0.0:0")
+    for given in ((), tls, ("--passwords", str(passwords))):
+        done = subprocess.run(
+            [*COMMAND, *listen, *given], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert "--listen: 0.0.0.0 is reached from elsewhere" in done.stderr
+    arguments = ("--tables", str(tmp_path), "--listen", "127.0.0.1:0")
+    with started(*arguments, "--passwords", str(passwords), *tls) as (process, said):
+        assert "https://127.0.0.1:" in said
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--listen", "somewhere"), "--listen: 'somewhere' is not HOST:PORT"),
+        (("--certificate", "x.pem"), "--certificate, --key"),
+        (("--passwords", "nowhere"), "nowhere: No such file or directory"),
+        (("--access", "nowhere.toml"), "nowhere.toml: No such file or directory"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(arguments: tuple[str, ...], named: str) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
