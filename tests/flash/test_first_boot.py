@@ -232,6 +232,13 @@ def test_no_secret_is_shown_while_a_card_is_made(
     assert not (pi.boot / "hedgerow/etc/tls/gateway.key.pem").exists()
 
 
+def test_the_files_of_cloud_init_are_valid_by_the_schema_of_the_pis_own(pi: PiOnDesk) -> None:
+    for name, kind in (("user-data", "cloud-config"), ("network-config", "network-config")):
+        shutil.copy(pi.boot / name, pi.root / "tmp")
+        schema = ("cloud-init", "schema", "--config-file", f"/tmp/{name}", "--schema-type", kind)
+        assert "Valid schema" in run("chroot", pi.root, *schema)
+
+
 def test_a_pi_whose_power_is_cut_in_its_first_boot_comes_up_as_a_member_by_itself(
     fleet: Fleet, pi: PiOnDesk
 ) -> None:
