@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import socket
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,3 +138,10 @@ def test_a_limit_that_can_not_hold_is_refused_by_its_name(
 def test_what_the_file_can_say_of_queries_is_all_that_is_limited() -> None:
     assert QueriesSection().limits == QueryLimits()
     assert TopicsSection().limits == TopicLimits()
+
+
+def test_the_page_on_the_configuration_says_what_they_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+    said = tomllib.loads(page.split("```toml\n")[1].split("```")[0])["coap"]
+    assert said["queries"] == dataclasses.asdict(QueriesSection())
+    assert said["topics"] == dataclasses.asdict(TopicsSection())
