@@ -40,6 +40,8 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 _LOCAL = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
+_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java only hands out tasks: what a slower and smaller one costs is less than compiling it well."""
 TRIES = 4
 """Of a task, as a cluster has them: a worker of Python that dies does not end the job."""
 
@@ -67,7 +69,7 @@ def session(
         logging.write_text(_LOGGING)
         settings: dict[str, bool | float | int | str | None] = {
             "spark.driver.extraJavaOptions": (
-                f'-Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}"'
+                f'{_LEAN} -Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}"'
             ),
             # Orders of tasks and what they tell are small; rows never come to the driver.
             "spark.driver.memory": "512m",

@@ -1,0 +1,288 @@
+"""From spools to tables: ``python -m benchmarks.ingest``.
+
+A collector's spool is filled (append and sync), and the job reads it into Delta tables, each
+message once, though one in twenty comes twice. Beside it, plain pyarrow decodes the same segments
+with the same columns in as many processes and writes Parquet, and looks for no copies; and DuckDB
+takes the copies out of what that wrote. Then a spool grows by 1,000 messages a second and the job
+follows: how long from the append to the commit.
+
+Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 3 no Java.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import deltalake
+import psutil
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from benchmarks import comparison
+from benchmarks.comparison import Comparison, shown
+from cloud_ingest import java, job, receipts
+from cloud_ingest.columns import TelemetryColumns
+from cloud_ingest.ingest import Ingest, IngestSettings
+from cloud_ingest.record import Record
+from cloud_ingest.session import session
+from cloud_ingest.store import TableStore
+from gateway.log.message_log import MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Header
+
+EXIT_WRONG = 1
+EXIT_NO_JAVA = 3
+GATEWAYS = 50
+A_BATCH = 100
+COPIES = 20
+"""One batch in so many comes twice."""
+SYNC_EVERY = 10
+"""Batches; what a busy collector takes together."""
+RATE_PER_S = 1_000
+_MIB = 1 << 20
+_ORIGIN_TIME_US = 1_760_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """How much is measured: messages, and seconds of following a spool that grows."""
+
+    messages: int
+    follow_s: float
+
+
+FULL = IngestPlan(1_000_000, 30.0)
+QUICK = IngestPlan(100_000, 8.0)
+
+
+def frames(messages: int) -> Iterator[tuple[bytes, Header]]:
+    """Batches of a fleet in turn; some of them twice."""
+    for number in range(messages // A_BATCH):
+        first = number // GATEWAYS * A_BATCH + 1
+        time_us = _ORIGIN_TIME_US + number * 10_000
+        made = _frame(f"gw-{number % GATEWAYS:03d}", first, A_BATCH, time_us)
+        yield made
+        if number % COPIES == 0:
+            yield made
+
+
+def _frame(origin: str, first: int, count: int, time_us: int) -> tuple[bytes, Header]:
+    topic = f"campus/north/{origin}/host/load1"
+    entries = [
+        Entry(topic, Record("host/load1", "1", n / 7, time_us / 1e6, n).encode(), 1)
+        for n in range(first, first + count)
+    ]
+    frame = batch.encode(origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=time_us)
+    return frame, batch.check(frame)
+
+
+def fill(spool: Path, made: Sequence[tuple[bytes, Header]]) -> float:
+    """Append and sync as a collector does; return the seconds that it took."""
+    log = MessageLog(spool, segment_bytes=8 * _MIB, max_bytes=64 << 30, mark=receipts.note)
+    log.open()
+    begun = time.perf_counter()
+    for number, (frame, header) in enumerate(made, 1):
+        log.append(frame, header)
+        if number % SYNC_EVERY == 0:
+            log.sync()
+    log.sync()
+    took = time.perf_counter() - begun
+    log.close()
+    return took
+
+
+def decode_plainly(work: tuple[Path, Path]) -> int:
+    """One segment to one Parquet file; return the rows."""
+    segment, target = work
+    gc.disable()
+    columns, rows = TelemetryColumns(), 0
+    data = segment.read_bytes()
+    with pq.ParquetWriter(target, columns.table().schema, compression="zstd") as writer:
+        for at, header in batch.frames(data):
+            times = {"origin_time": header.origin_time_us, "collected_time": header.origin_time_us}
+            stamp = {"origin": header.origin, "boot_epoch": header.epoch, "logged": header.logged}
+            columns.batch(**stamp, **times, group="-")
+            frame = data[at : at + header.end]
+            for sequence, row in enumerate(batch.rows(frame, header), header.first):
+                columns.add(sequence, row[0], row[1], row[2])
+            if columns.rows >= 50_000:
+                writer.write_table(columns.table())
+                rows, columns = rows + columns.rows, TelemetryColumns()
+        if columns.rows:
+            writer.write_table(columns.table())
+    gc.enable()
+    return rows + columns.rows
+
+
+def plainly(spool: Path, target: Path) -> float:
+    """All segments in as many processes as there are cores; return the seconds."""
+    target.mkdir()
+    work = [(path, target / f"{path.stem}.parquet") for path in sorted(spool.glob("*.log"))]
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        pool.map(decode_plainly, work[:1])  # started, and all imported
+        begun = time.perf_counter()
+        pool.map(decode_plainly, work, chunksize=1)
+        return time.perf_counter() - begun
+
+
+def without_copies(plain: Path, target: Path) -> float | None:
+    """DuckDB's time to take the copies out of plain files; None where it is not installed."""
+    try:
+        import duckdb  # noqa: PLC0415  # a peer: may be missing
+    except ModuleNotFoundError:
+        return None
+    stamp = "origin, boot_epoch, logged, sequence"
+    query = f"SELECT DISTINCT ON ({stamp}) * FROM '{plain}/*.parquet'"  # ours
+    begun = time.perf_counter()
+    duckdb.sql(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+    return time.perf_counter() - begun
+
+
+class IngestMeasurement:
+    """The job, in one session of Spark."""
+
+    def __init__(self, spark: SparkSession, folder: Path, plan: IngestPlan) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._plan = plan
+        self._runs = 0
+
+    def run(self, spool: Path) -> tuple[float, int]:
+        """Read a spool into new tables; return the seconds, and the rows that they have."""
+        ingest, checkpoint = self._fresh()
+        begun = time.perf_counter()
+        job.ended(job.start(self._spark, ingest, [spool], checkpoint))
+        took = time.perf_counter() - begun
+        return took, deltalake.DeltaTable(ingest.telemetry.store.uri).count()
+
+    def latencies_ms(self) -> list[float]:
+        """Follow a spool that grows; from each append to the commit."""
+        spool = self._folder / "growing"
+        log = MessageLog(spool, mark=receipts.note)
+        log.open()
+        log.sync()
+        ingest, checkpoint = self._fresh()
+        appended: dict[int, float] = {}
+        found: list[float] = []
+
+        def watch(moment: str) -> None:
+            if moment == "told":
+                now = time.perf_counter()
+                done = ingest.ledger.all.done.get(str(spool.resolve()), 0)
+                for end in [end for end in list(appended) if end <= done]:
+                    found.append((now - appended.pop(end)) * 1e3)
+
+        ingest.watch = watch
+        query = job.start(self._spark, ingest, [spool], checkpoint, trigger_s=1.0)
+        growing = threading.Thread(target=self._grow, args=(log, appended))
+        growing.start()
+        growing.join()
+        while appended and query.isActive:
+            time.sleep(0.05)
+        with ingest.busy:
+            query.stop()
+        log.close()
+        return found[len(found) // 5 :]  # the first triggers start the workers
+
+    def _grow(self, log: MessageLog, appended: dict[int, float]) -> None:
+        begun, number = time.perf_counter(), 0
+        while (now := time.perf_counter() - begun) < self._plan.follow_s:
+            while number * 10 < now * RATE_PER_S:
+                first = number // GATEWAYS * 10 + 1
+                time_us = time.time_ns() // 1_000
+                frame, header = _frame(f"gw-{number % GATEWAYS:03d}", first, 10, time_us)
+                at = time.perf_counter()
+                log.append(frame, header)
+                appended[log.position] = at
+                number += 1
+            log.sync()
+            time.sleep(0.01)
+
+    def _fresh(self) -> tuple[Ingest, str]:
+        self._runs += 1
+        place = self._folder / f"run-{self._runs}"
+        return Ingest(IngestSettings(TableStore(str(place)))), str(place / "checkpoint")
+
+
+def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Comparison]:
+    """All cases.
+
+    Raises:
+        ValueError: the tables do not hold each message once.
+
+    """
+    made = list(frames(plan.messages))
+    events = sum(header.count for _, header in made)
+    spool = folder / "spool"
+    collected_s = fill(spool, made)
+    del made
+    _show("collector, append and sync", f"{shown(events / collected_s)} messages/s")
+    warm = folder / "warm"
+    fill(warm, list(frames(A_BATCH * GATEWAYS)))
+    measurement = IngestMeasurement(spark, folder, plan)
+    measurement.run(warm)
+    plain_s = plainly(spool, folder / "plain")
+    job_s, rows = measurement.run(spool)
+    if rows != plan.messages:
+        raise ValueError(f"{rows} rows of {plan.messages} messages")
+    _show("job, copies dropped", f"{shown(events / job_s)} messages/s")
+    _show("collector, then job", f"{shown(events / (collected_s + job_s))} messages/s")
+    peer = f"pyarrow, {os.cpu_count()} processes"
+    yield Comparison("job", events / job_s, events / plain_s, peer, "messages/s", "higher")
+    duckdb_s = without_copies(folder / "plain", folder / "once.parquet")
+    if duckdb_s is not None:
+        both = events / (plain_s + duckdb_s)
+        peer = "pyarrow, then DuckDB"
+        yield Comparison("job", events / job_s, both, peer, "messages/s", "higher")
+    own = psutil.Process()
+    _show("driver's Python, resident", f"{own.memory_info().rss / _MIB:.0f} MiB")
+    java_mib = sum(one.memory_info().rss for one in own.children()) / _MIB
+    _show("its Java, resident", f"{java_mib:.0f} MiB")
+    found = quantiles(measurement.latencies_ms(), n=100)
+    said = f"p50 {shown(found[49])} ms, p95 {shown(found[94])} ms, p99 {shown(found[98])} ms"
+    _show(f"append to commit at {RATE_PER_S:,}/s", said)
+
+
+def _show(name: str, said: str) -> None:
+    print(f"{name:<34} {said}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark and return its exit code."""
+    options = comparison.options("ingest", __doc__.partition("\n")[0], arguments)
+    found: list[Comparison] = []
+    try:
+        runtime: Any = java.provide(os.environ)
+    except (java.JavaError, java.JavaChoiceError) as error:
+        print(f"benchmarks.ingest: {error}", file=sys.stderr)
+        return EXIT_NO_JAVA
+    with (
+        tempfile.TemporaryDirectory(prefix="ingest-benchmark-") as folder,
+        session(runtime) as spark,
+    ):
+        try:
+            for one in measure(spark, Path(folder), QUICK if options.quick else FULL):
+                found.append(one)
+                peer = f"{shown(one.peer)} by {one.peer_name}"
+                _show(f"  {one.case}", f"{one.ratio:.3g} of {peer}")
+        except ValueError as error:
+            print(f"benchmarks.ingest: {error}", file=sys.stderr)
+            return EXIT_WRONG
+    if options.json_file is not None:
+        comparison.write_json(options.json_file, found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
