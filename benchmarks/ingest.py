@@ -162,7 +162,7 @@ class IngestMeasurement:
         """Read a spool into new tables; return the seconds, and the rows that they have."""
         ingest, checkpoint = self._fresh()
         begun = time.perf_counter()
-        job.ended(job.start(self._spark, ingest, [spool], checkpoint))
+        job.ended(lambda: job.start(self._spark, ingest, [spool], checkpoint))
         took = time.perf_counter() - begun
         return took, deltalake.DeltaTable(ingest.telemetry.store.uri).count()
 

@@ -10,6 +10,7 @@ error. What else Spark may raise is shown as it is.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,9 @@ EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
 EXIT_NO_JAVA = 3
 ENDED_LOOK_S = 1
+TRIES = 5
+"""To start a query on a machine that has much to do."""
+_NOT_STARTED = "Python worker failed to connect back"
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -80,18 +84,32 @@ def start(
     return stream.trigger(processingTime=f"{trigger_s} seconds").start()
 
 
-def ended(query: Any) -> None:
-    """Wait for the end of a query.
+def ended(begin: Callable[[], Any], wait: Callable[[Any], object] | None = None) -> None:
+    """Start a query and wait for its end; begin again where Spark could not start its Python.
+
+    Args:
+        begin: calls `start`.
+        wait: waits for the query's end.
 
     Raises:
         SpoolError: a spool is damaged beyond single batches.
         TableError: a table can't be written.
 
     """
-    try:
-        query.awaitTermination()
-    except PySparkException as error:
-        raise _ours(error) from error
+    for left in reversed(range(TRIES)):
+        try:
+            query = begin()
+            (wait or _wait)(query)
+        except PySparkException as error:
+            text = str(error)
+            if left and _NOT_STARTED in text:  # it waits ten seconds, and no setting says more
+                continue
+            raise _ours(error, text) from error
+        return
+
+
+def _wait(query: Any) -> None:
+    query.awaitTermination()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -146,7 +164,8 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         if not options.master.startswith("local"):
             _ship(spark)
         trigger_s = options.trigger_s if options.follow else None
-        query = start(
+        begin = functools.partial(
+            start,
             spark,
             ingest,
             options.spool,
@@ -154,7 +173,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
             trigger_s=trigger_s,
             max_bytes=options.max_bytes,
         )
-        _until_ended(query, ingest, options.spool)
+        ended(begin, lambda query: _until_ended(query, ingest, options.spool))
         ingest.close()
     if not options.follow:
         _look_after(options, tables)
@@ -183,16 +202,13 @@ def _until_ended(query: Any, ingest: Ingest, spools: Sequence[Path]) -> None:
                     query.stop()
                 return
             ingest.nothing_came(spools)
-    except PySparkException as error:
-        raise _ours(error) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _ours(error: PySparkException) -> Exception:
+def _ours(error: PySparkException, text: str) -> Exception:
     """What a message of Spark's quotes of ours, or else itself."""
-    text = str(error)
     damage = SpoolError.quoted_in(text)
     if damage is not None:
         return damage

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.fs
 from deltalake.fs import DeltaStorageHandler
 
@@ -68,7 +69,9 @@ class TableStore:
         """
         folder = self.folder
         if folder is None:
-            with self.filesystem().open_output_stream(name) as file:
+            # Behind a buffer, since the stores' own files take bytes and no buffers of Arrow.
+            stream = self.filesystem().open_output_stream(name)
+            with pa.BufferedOutputStream(stream, len(data) + 1) as file:
                 file.write(data)
             return
         path = folder / name

@@ -113,3 +113,19 @@ def test_columns_that_come_with_a_later_version_are_null_in_the_rows_of_before(
     names = IngestTable(store, TELEMETRY, PARTITIONS).dataset().schema.names
     assert sorted(names) == sorted(TELEMETRY.names)
     check(tmp_path / "tables")
+
+
+def test_tables_at_a_uri_are_written_and_followed_as_those_in_a_folder(
+    spool: Any, tmp_path: Path
+) -> None:
+    fill(spool)
+    tables, state = tmp_path / "tables", tmp_path / "state"
+    tables.mkdir()
+    program = [sys.executable, PROGRAM, spool.folder, tables.as_uri(), state]
+    killed = subprocess.run([*program, "quarantined", "1"], timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    for _ in range(2):
+        subprocess.run(program, timeout=120, check=True)
+        shutil.rmtree(state)  # the second run reads all again, by the snapshot
+    assert (tables / "_ledger" / "snapshot").is_file()
+    check(tables)

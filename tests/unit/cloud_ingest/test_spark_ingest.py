@@ -49,7 +49,7 @@ def ingest(
     taking = Ingest(IngestSettings(TableStore(str(target)), **settings))
     folders = [spool.folder for spool in (spools if isinstance(spools, list) else [spools])]
     place = str(target.parent / checkpoint)
-    job.ended(job.start(spark, taking, folders, place, max_bytes=max_bytes))
+    job.ended(lambda: job.start(spark, taking, folders, place, max_bytes=max_bytes))
     return {row.gateway: row for row in report.fleet_of(taking.ledger)}
 
 
