@@ -13,7 +13,7 @@ from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
 from cloud_ingest.query.frames import readings
 
 POINTS_MAX: Final = 4_000
-NEAR_US: Final = 4 * 86_400 * 1_000_000
+NEAR_US: Final = 2 * 86_400 * 1_000_000
 """A shorter span is read from the table itself, reading by reading."""
 _BUCKET_US: Final = BUCKET_S * 1_000_000
 _GROUPED: Final = """
