@@ -7,7 +7,7 @@ import json
 import pytest
 from bed import until
 from fleet import PASSWORD, DeployedFleet
-from load import Load
+from upgrade_load import Load
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 

@@ -11,7 +11,7 @@ import broken_releases
 import pytest
 from bed import until
 from fleet import PASSWORD, DeployedFleet
-from load import Load
+from upgrade_load import Load
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
