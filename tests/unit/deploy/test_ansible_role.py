@@ -37,11 +37,15 @@ def test_the_role_meets_the_production_profile_of_ansible_lint(tmp_path: Path) -
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_playbook_parses_with_the_example_inventory(tmp_path: Path) -> None:
-    inventory = ("-i", "inventory/example.yml")
-    done = run_module(
-        "ansible", "playbook", "--syntax-check", *inventory, "site.yml", home=tmp_path
-    )
+@pytest.mark.parametrize(
+    ("playbook", "inventory"),
+    [("site.yml", "inventory/example.yml"), ("cloud.yml", "inventory/cloud.example.yml")],
+)
+def test_the_playbook_parses_with_the_example_inventory(
+    tmp_path: Path, playbook: str, inventory: str
+) -> None:
+    given = ("--syntax-check", "-i", inventory, playbook)
+    done = run_module("ansible", "playbook", *given, home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
