@@ -38,6 +38,7 @@ NORTH: dict[str, Any] = {
     "gateway_group": "north",
     "gateway_tree_key": TREE_KEY,
     "gateway_psks": {"sensor-17": PSK},
+    "gateway_principals": {"psk:sensor-17": ["reader"]},
     "gateway_passwords": {"sensors": PASSWORD_HASH},
 }
 IN_CHROOT = """#!/bin/sh

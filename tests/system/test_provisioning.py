@@ -298,7 +298,12 @@ def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
     bounds = booted.run("systemctl", "show", "--property=TasksMax,MemoryMax", "hedgerow")
     assert "TasksMax=256" in bounds
     assert "MemoryMax=infinity" not in bounds
-    get = ("/opt/hedgerow/venv/bin/hedgerow", "get", "--psk-file", "/etc/hedgerow/psk")
+    # Who is let in by no name may do nothing.
+    command = "/opt/hedgerow/venv/bin/hedgerow"
+    config = ("--config", "/etc/hedgerow/hedgerow.toml")
+    read = ("user:sensors", "subscribe", "campus/#")
+    assert "denied" in booted.run(command, "policy", "explain", *read, *config)
+    get = (command, "get", "--psk-file", "/etc/hedgerow/psk")
     assert '"host/load1"' in booted.run(*get, "coaps://127.0.0.1/sensors/host/load1")
     link = provisioned.root / "opt/hedgerow/venv"
     old, old_pid = link.readlink(), booted.main_pid()
