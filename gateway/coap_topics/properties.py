@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mypy_extensions import mypyc_attr
-
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
@@ -35,7 +33,6 @@ UNSUPPORTED_CONTENT_FORMAT: Final = 0x8F
 """RFC 7252, section 5.9.2.11."""
 
 
-@mypyc_attr(native_class=False)
 class PropertyRefusedError(ValueError):
     """A property that no option stands for.
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from coap_engine import codes, option_numbers
 from coap_engine.message import Option
 from gateway.coap.access import METHOD_NAMES
@@ -26,7 +24,6 @@ _CODES: Final = {name: code for code, name in METHOD_NAMES.items()}
 _OPTION_BYTES_MAX: Final = 255
 
 
-@mypyc_attr(native_class=False)
 class CoapTopicError(ValueError):
     """A topic that asks for nothing.
 
