@@ -58,7 +58,8 @@ def _add_subject(simulate: argparse.ArgumentParser) -> None:
         default="tree",
         choices=["tree", "routed", "topic", "overlays", "retained", "liar", "directory"],
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages, a tree in which one gateway lies, directories and requests of a fleet",
+        "retained messages, a tree in which one gateway lies, directories and requests of a fleet "
+        "(with --growth: what look-ups cost)",
     )
     subject.add_argument(
         "--liar",
@@ -84,8 +85,7 @@ def _add_instead(simulate: argparse.ArgumentParser) -> None:
         nargs="?",
         const=1000,
         metavar="N",
-        help="a table of networks of 10 to N gateways instead (default 1000); with --subject "
-        "directory of what look-ups cost",
+        help="a table of networks of 10 to N gateways instead (default 1000)",
     )
     instead.add_argument(
         "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
