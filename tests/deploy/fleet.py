@@ -125,7 +125,7 @@ class DeployedFleet:
             "gateway_id": name,
             "gateway_domain": domain,
             "gateway_group": group,
-            "gateway_neighbours": [f"{self.bed.pis[one].address}:8883" for one in neighbours],
+            "gateway_tree_neighbours": [f"{self.bed.pis[one].address}:8883" for one in neighbours],
         }
         return pi
 
@@ -145,7 +145,7 @@ class DeployedFleet:
             "gateway_principals": self.principals,
             "gateway_mqtt_host": "{{ ansible_host }}",
             "gateway_coap_host": "{{ ansible_host }}",
-            "gateway_discovery": False,
+            "gateway_tree_discovery": False,
             "gateway_sensors": [
                 {"type": "host", "interval_s": 10.0},
                 {"type": "switch", "name": "valve", "interval_s": 10.0},

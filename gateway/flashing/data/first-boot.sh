@@ -118,7 +118,7 @@ configure() {
     done
     (cd "$kit/etc" && find . -type f) | while read -r file; do
         case $file in
-        *.toml) install -m 0640 -o root -g hedgerow "$kit/etc/$file" "$etc/$file" ;;
+        hedgerow.toml | access.toml) install -m 0640 -o root -g hedgerow "$kit/etc/$file" "$etc/$file" ;;
         *) install -m 0600 -o hedgerow -g hedgerow "$kit/etc/$file" "$etc/$file" ;;
         esac
     done
