@@ -14,9 +14,9 @@ from aiohttp import web
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked_note
+from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.entrance import Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
-from cloud_ingest.dashboard.listening import ListeningBrowsers
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from gateway.policy.action import NOWHERE, Where

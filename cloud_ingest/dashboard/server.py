@@ -13,9 +13,9 @@ from typing import Final
 from aiohttp import web
 
 from cloud_ingest.dashboard.api import Api
+from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.guarded import guard
-from cloud_ingest.dashboard.listening import ListeningBrowsers
 from cloud_ingest.dashboard.models import Models
 
 CONNECTIONS_MAX: Final = 512

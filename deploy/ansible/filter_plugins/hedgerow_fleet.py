@@ -84,11 +84,13 @@ def may_restart_together(graph: Graph, batch: Sequence[str]) -> bool:
         left = [each for each in near if alone[way][each] == alone[way][other]]
         if whole[way] == whole[other] and (left != near or left == [other]):
             return False
-    together = parts(graph, set(batch))
-    for first, second in combinations([each for each in graph if each not in batch], 2):
-        has_way = all(part[first] == part[second] for part in alone.values())
-        if has_way and together[first] != together[second]:
-            return False
+    # Two of a batch at a time, too: who is back first wants a way while the others are away.
+    for away in [*map(set, combinations(batch, 2)), set(batch)]:
+        left_over = parts(graph, away)
+        for first, second in combinations([each for each in graph if each not in away], 2):
+            has_way = all(alone[one][first] == alone[one][second] for one in away)
+            if has_way and left_over[first] != left_over[second]:
+                return False
     return True
 
 

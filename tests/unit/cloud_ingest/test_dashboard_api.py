@@ -10,7 +10,7 @@ import pytest
 from dashboard_server import LIMIT_S, Visitor, complete, dashboard, visitor
 from synthetic_tables import Fleet, put, write_readings
 
-from cloud_ingest.dashboard import listening
+from cloud_ingest.dashboard import browsers
 from cloud_ingest.dashboard.web_sessions import (
     AGE_S,
     IDLE_S,
@@ -243,7 +243,7 @@ async def test_a_browser_is_told_which_tables_changed(tmp_path: Path) -> None:
 async def test_there_are_only_so_many_that_are_told(
     tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "PER_VISITOR_MAX", 2)
+    monkeypatch.setattr(browsers, "PER_VISITOR_MAX", 2)
     async with dashboard(tables) as served, visitor(served) as someone:
         url = f"{served.base}/api/events"
         async with (
@@ -281,10 +281,10 @@ def test_sessions_end_when_they_are_old_or_unused_and_are_only_so_many() -> None
 
 
 async def test_a_slow_browser_costs_no_more_than_the_names_of_the_tables() -> None:
-    browsers = listening.ListeningBrowsers()
-    slow = browsers.come("x")
+    all_of_them = browsers.ListeningBrowsers()
+    slow = all_of_them.come("x")
     assert slow is not None
     for _ in range(1000):
-        browsers.tell(("gateways", "gaps"))
+        all_of_them.tell(("gateways", "gaps"))
     assert await slow.next(LIMIT_S) == ["gaps", "gateways"]
     assert await slow.next(0.01) == []

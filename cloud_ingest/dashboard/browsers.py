@@ -10,7 +10,7 @@ BROWSERS_MAX: Final = 128
 PER_VISITOR_MAX: Final = 12
 
 
-class Listening:
+class ListeningBrowser:
     """One browser; what it was not told yet is added up, however slow it is."""
 
     def __init__(self, visitor: str) -> None:
@@ -40,22 +40,22 @@ class ListeningBrowsers:
     """All of them."""
 
     def __init__(self) -> None:
-        self._all: set[Listening] = set()
+        self._all: set[ListeningBrowser] = set()
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._all)
 
-    def come(self, visitor: str) -> Listening | None:
+    def come(self, visitor: str) -> ListeningBrowser | None:
         """A browser has come; None where there are too many."""
         own = sum(one.visitor == visitor for one in self._all)
         if len(self._all) >= BROWSERS_MAX or own >= PER_VISITOR_MAX:
             return None
-        made = Listening(visitor)
+        made = ListeningBrowser(visitor)
         self._all.add(made)
         return made
 
-    def go(self, listening: Listening) -> None:
+    def go(self, listening: ListeningBrowser) -> None:
         """A browser has gone."""
         self._all.discard(listening)
 
