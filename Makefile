@@ -60,7 +60,7 @@ test-compiled: compiled ## units, conformance and simulations on the compiled bu
 
 test-deploy: ## boot Debian systems, provision, upgrade and break them (root; a quarter of an hour)
 	@deploy/set-up test
-	@.venv/bin/python -m pytest tests/deploy -m deploy --timeout 0 -s $(DEPLOY)
+	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s $(DEPLOY)
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)

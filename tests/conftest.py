@@ -76,13 +76,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Say what runs beside nothing; and when the order is drawn, begin with what is long."""
     for item in items:
         for place in {item.path.parent.name, item.path.name} & ALONE.keys():
             item.add_marker(pytest.mark.alone(ALONE[place]))
+    if "deploy" not in (config.option.markexpr or ""):
+        _leave_out(config, items, "deploy")
     yield
     items.sort(key=lambda item: {together(item.nodeid), item.path.name}.isdisjoint(LONG))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], mark: str) -> None:
+    left_out = [item for item in items if item.get_closest_marker(mark) is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

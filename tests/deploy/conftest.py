@@ -16,16 +16,6 @@ import bed
 from fleet import DeployedFleet
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what boots systems, for a run that does not ask for it."""
-    if "deploy" in (config.option.markexpr or ""):
-        return
-    left_out = [item for item in items if item.get_closest_marker("deploy") is not None]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet]:
     """Three Pis that site.yml has made gateways of."""
