@@ -73,7 +73,11 @@ class Gateways:
         for host in hosts:
             own = network.address(host)
             tables: dict[str, dict[str, Any]] = {
-                "gateway": {"id": self.id(host), "state_dir": str(self.state(host))},
+                "gateway": {
+                    "id": self.id(host),
+                    "state_dir": str(self.state(host)),
+                    "status_interval_s": 0,  # what comes is counted
+                },
                 "mqtt": {"host": own, "port": PORT, "sys_interval_s": 0, **self._secured(host)},
                 "coap": {"host": own, "port": COAP_PORT},
                 "tree": {

@@ -7,11 +7,13 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gateway.demo.device import Notes
 from gateway.demo.fleet import COLLECTOR, ROOT, Fleet, FleetError
 
+TABLES = "tables"
 SETTLE_TIMEOUT_S = 60.0
 _LOOK_AGAIN_S = 0.2
 
@@ -59,7 +61,7 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
         FleetError: the job or the account did not run.
 
     """
-    tables, rows, noted = (fleet.folder / name for name in ("tables", "fleet.json", "noted.json"))
+    tables, rows, noted = (fleet.folder / name for name in (TABLES, "fleet.json", "noted.json"))
     printed = await _python(
         "cloud_ingest.job",
         *("--spool", str(fleet.spool_dir), "--tables", str(tables), "--json", str(rows)),
@@ -84,6 +86,21 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
         ),
     )
     return Counted(json.loads(account), json.loads(rows.read_text()), json.loads(excerpt), printed)
+
+
+async def draw(fleet: Fleet, folder: Path) -> None:
+    """Leave a copy of the dashboard over the tables that `count` has written.
+
+    Args:
+        fleet: whose tables they are.
+        folder: made where there is none.
+
+    Raises:
+        FleetError: it could not be made.
+
+    """
+    tables = fleet.folder / TABLES
+    await _python("gateway.cli", "dashboard", "--tables", str(tables), "--export", str(folder))
 
 
 async def _is_fed_by_the_root(fleet: Fleet) -> bool:

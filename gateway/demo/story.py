@@ -51,7 +51,9 @@ async def tell(report: Path, *, quick: bool = False) -> Result:
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hedgerow-demo-") as folder:
-        result = await _Story(Path(folder), 3.0 if quick else 8.0).run()
+        story = _Story(Path(folder), 3.0 if quick else 8.0)
+        result = await story.run()
+        await story.leave_dashboard(report / "dashboard")
     result.total_s = round(time.monotonic() - started, 1)
     report.mkdir(parents=True, exist_ok=True)
     (report / "report.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
@@ -221,6 +223,10 @@ class _Story:
                     "points": timeline.readings(rows),
                 }
             )
+
+    async def leave_dashboard(self, folder: Path) -> None:
+        """Leave a copy of the dashboard over the tables of this run."""
+        await count.draw(self._fleet, folder)
 
     def _is_sensor(self, origin: str, topic: str) -> bool:
         """Whether an origin publishes a sensor of its own on a topic."""

@@ -13,7 +13,7 @@ Key = tuple[str, int]
 ACKNOWLEDGED = "readings of the devices, each acknowledged to its device"
 UNACKNOWLEDGED = "readings of the devices whose acknowledgement the kill cut off"
 AGAIN = "copies of a device's reading beyond the first"
-SENSORS = "readings of the gateways' own sensors (load, memory, a valve)"
+SENSORS = "of the gateways' own: sensors (load, memory, a valve), and how they are"
 OTHERS = "other messages"
 _ALWAYS = (ACKNOWLEDGED, UNACKNOWLEDGED, SENSORS)
 """Lines that stand in the account though nothing is in them."""

@@ -81,7 +81,7 @@ def test_one_that_is_retired_is_drained_forgotten_and_refused(deployed: Deployed
         code, told = deployed.hedgerow("members", address, "--json")
         return [] if code else [one["id"] for one in json.loads(told)]
 
-    until("both have forgotten it", lambda: all(sorted(members(n)) == rest for n in sorted(rest)))
+    until("both have forgotten it", lambda: all(sorted(members(n)) == sorted(rest) for n in rest))
     south = deployed.bed.pis[SOUTH]
     south.run("systemctl", "start", "hedgerow")
     until(

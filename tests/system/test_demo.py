@@ -207,8 +207,17 @@ def test_what_the_tables_messages_are_adds_up_on_the_page_and_in_the_output(run:
 
 
 def test_the_page_refers_to_nothing_outside_and_runs_no_script(run: Run) -> None:
-    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|<script|<link\b", run.page)
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|<script|<link\b", run.page)
+    assert re.findall(r'\bhref="(.*?)"', run.page) == ["dashboard/index.html"]
     assert "default-src 'none'" in run.page
+
+
+def test_a_copy_of_the_dashboard_shows_the_fleet_of_the_run(run: Run) -> None:
+    copy = json.loads((run.report / "dashboard" / "data.json").read_text())
+    gateways = {row["gateway"] for row in run.result["fleet"]["gateways"]}
+    assert {"gw-root", "gw-north", "gw-south"} <= copy["gateways"].keys() <= gateways
+    assert copy["readings"].keys() & gateways
+    assert any(tree["gateway"] for tree in copy["trees"])
 
 
 def test_every_drawing_on_the_page_is_well_formed_and_has_a_text(run: Run) -> None:
