@@ -148,7 +148,7 @@ def check(job: Job) -> None:
 def test_killing_the_job_at_any_moment_loses_and_doubles_nothing(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    rounds = 30 if request.config.getoption("--soak") else 2
+    rounds = 30 if request.config.getoption("--soak") else 1
     chance = random.Random(request.config.getoption("--seed"))
     collected = Collected(tmp_path, chance)
     job = Job(collected, tmp_path / "tables", tmp_path / "checkpoint")

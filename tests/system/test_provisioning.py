@@ -105,6 +105,7 @@ def snapshot(root: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.deploy
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_a_wrong_inventory_fails_by_name_and_changes_nothing(
     controller: Controller, debian: Path
@@ -234,6 +235,7 @@ def enrolment(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         service.terminate()
 
 
+@pytest.mark.deploy
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_a_gateway_is_enrolled_with_its_token_and_keeps_what_it_has(
     controller: Controller,
