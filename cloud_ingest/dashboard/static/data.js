@@ -37,6 +37,7 @@ function live() {
     },
     follow: (state) => {
       if (events) events.close();
+      else leaveNone(() => events.close());
       events = new EventSource("api/events");
       events.addEventListener("open", () => state(true));
       events.addEventListener("error", () => state(false));
@@ -46,6 +47,14 @@ function live() {
       });
     },
   };
+}
+
+// A browser has six connections to a server at most, and keeps pages that were left with theirs.
+function leaveNone(close) {
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload();
+  });
 }
 
 function copy(kept) {

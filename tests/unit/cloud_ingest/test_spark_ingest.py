@@ -348,11 +348,20 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
                 raise RuntimeError("the job dies here")
             told.append(facts)
 
+        def progressed(self, collected_us: int) -> None:
+            pass
+
+        def tick(self, now_us: int) -> bool:
+            return False
+
+        def close(self) -> None:
+            pass
+
     follower = Follower()
     monkeypatch.setattr(
         after_commit,
         "teller",
-        lambda tables, query: after_commit.FactsTeller(tables, query, follower),
+        lambda tables, query, rules: after_commit.FactsTeller(tables, query, follower),
     )
     member(spool, "gw-a", 1, 1, "south")
     spool.readings("gw-a", 1, 1, 4)
