@@ -1,4 +1,7 @@
-"""What an operator does to a fleet that runs: keys, backups, new hardware, and one that leaves."""
+"""What an operator does to a fleet that runs: keys, backups, new hardware, and one that leaves.
+
+It comes behind the other modules, which stand on three gateways.
+"""
 
 from __future__ import annotations
 
