@@ -31,12 +31,14 @@ from pyspark.sql import SparkSession
 
 from benchmarks import comparison
 from benchmarks.comparison import Comparison, shown
-from cloud_ingest import java, job, receipts
-from cloud_ingest.columns import TelemetryColumns
-from cloud_ingest.ingest import Ingest, IngestSettings
+from cloud_ingest.ingest.columns import TelemetryColumns
+from cloud_ingest.job import command as job
+from cloud_ingest.job import java
+from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.job.session import session
 from cloud_ingest.record import Record
-from cloud_ingest.session import session
-from cloud_ingest.store import TableStore
+from cloud_ingest.spool import receipts
+from cloud_ingest.tables.store import TableStore
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cloud_ingest.facts import (
+from cloud_ingest.ingest.facts import (
     Activity,
     BatchFacts,
     Delays,

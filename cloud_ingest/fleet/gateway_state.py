@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from cloud_ingest.facts import Activity
 from cloud_ingest.fleet.numbers import Numbering
+from cloud_ingest.ingest.facts import Activity
 from cloud_ingest.status_record import StatusRecord
 
 MAX_LIVES: Final = 8

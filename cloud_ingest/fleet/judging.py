@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from cloud_ingest.facts import Statement
 from cloud_ingest.fleet.alerts import AlertBook, Kind
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
+from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.status_record import StatusRecord
 
 DRAINING: Final = "draining"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cloud_ingest.facts import SensorSpan
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
+from cloud_ingest.ingest.facts import SensorSpan
 
 
 class SensorJudge:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from cloud_ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSpan, Statement
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.judging import Judge
@@ -19,7 +18,8 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
-from cloud_ingest.member_place import NO_PLACE, MemberError, read_place
+from cloud_ingest.ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSpan, Statement
+from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000

@@ -15,12 +15,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from cloud_ingest.facts import BatchFacts
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import store_of
 from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
+from cloud_ingest.ingest.facts import BatchFacts
 
 APPLICATION: Final = "hedgerow-fleet"
 """Whose transactions they are in Delta's log."""

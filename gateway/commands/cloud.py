@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
         "reads, until SIGTERM or SIGINT.",
     )
     arguments.add_collector(collector)
-    collector.set_defaults(command=lambda options: _run("cloud_ingest.collector", options))
+    collector.set_defaults(command=lambda options: _run("cloud_ingest.collector.command", options))
     ingest = commands.add_parser(
         "ingest",
         help="read collectors' spools into tables",
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         "and exits with 3 where there is no Java.",
     )
     arguments.add_ingest(ingest)
-    ingest.set_defaults(command=lambda options: _run("cloud_ingest.job", options))
+    ingest.set_defaults(command=lambda options: _run("cloud_ingest.job.command", options))
     dashboard = commands.add_parser(
         "dashboard",
         help="show a fleet's tables in a browser",

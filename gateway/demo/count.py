@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the Spark job, `cloud_ingest.account` and `cloud_ingest.excerpt` found."""
+    """What the Spark job, `cloud_ingest.tables.account` and `cloud_ingest.tables.excerpt` found."""
 
     account: dict[str, Any]
     fleet: dict[str, Any]
@@ -63,7 +63,7 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
     """
     tables, rows, noted = (fleet.folder / name for name in (TABLES, "fleet.json", "noted.json"))
     printed = await _python(
-        "cloud_ingest.job",
+        "cloud_ingest.job.command",
         *("--spool", str(fleet.spool_dir), "--tables", str(tables), "--json", str(rows)),
     )
     acknowledged = [
@@ -73,14 +73,14 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
     topics = {sent.topic for one in notes.values() for sent in one.sent}
     account, excerpt = await asyncio.gather(
         _python(
-            "cloud_ingest.account",
+            "cloud_ingest.tables.account",
             *("--tables", str(tables), "--noted", str(noted)),
             *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
             *(f"--killed={name}" for name in killed),
             failed=1,
         ),
         _python(
-            "cloud_ingest.excerpt",
+            "cloud_ingest.tables.excerpt",
             *("--tables", str(tables)),
             *(f"--readings={topic}" for topic in sorted(topics)),
         ),

@@ -183,7 +183,11 @@ class Fleet:
 
         """
         self._collector = await self._spawn(
-            COLLECTOR, "-m", "cloud_ingest.collector", "--config", str(self.config(COLLECTOR))
+            COLLECTOR,
+            "-m",
+            "cloud_ingest.collector.command",
+            "--config",
+            str(self.config(COLLECTOR)),
         )
         await self._wait(
             COLLECTOR, self._collector, lambda: bool(self.collector_status().get("neighbours"))

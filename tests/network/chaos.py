@@ -65,7 +65,7 @@ class ChaosGateways(Gateways):
         return COLLECTOR_NAME if host == COLLECTOR else Gateways.id(host)
 
     def program(self, host: int) -> str:
-        return "cloud_ingest.collector" if host == COLLECTOR else super().program(host)
+        return "cloud_ingest.collector.command" if host == COLLECTOR else super().program(host)
 
     def is_up(self, host: int) -> bool:
         return host == COLLECTOR or super().is_up(host)

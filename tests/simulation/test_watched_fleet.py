@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from watched_fleet import WatchedFleet, at
 
-from cloud_ingest.facts import BatchFacts
 from cloud_ingest.fleet.rules import read
 from cloud_ingest.fleet.watch import FleetWatch
+from cloud_ingest.ingest.facts import BatchFacts
 
 HOUR_S = 3_600.0
 RULES = """

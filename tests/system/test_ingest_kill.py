@@ -22,8 +22,8 @@ import deltalake
 import psutil
 import pytest
 
-from cloud_ingest import receipts
 from cloud_ingest.record import Record
+from cloud_ingest.spool import receipts
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
@@ -98,7 +98,7 @@ class Job:
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         spools = [word for spool in self.collected.spools for word in ("--spool", str(spool))]
         places = ("--tables", str(self.tables), "--checkpoint", str(self.checkpoint))
-        command = (sys.executable, "-m", "cloud_ingest.job", *spools, *places, *more)
+        command = (sys.executable, "-m", "cloud_ingest.job.command", *spools, *places, *more)
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def commits(self) -> int:
@@ -117,8 +117,12 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
 
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    found = psutil.Process(process.pid).children(recursive=True)
-    return [one for one in found if "pyspark.daemon" in " ".join(one.cmdline())]
+    found = []
+    for one in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ends while it is looked at
+            if "pyspark.daemon" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -230,7 +230,7 @@ mode = "routed"
 """
         )
         collector = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "cloud_ingest.collector", "--config", str(config))
+            *(sys.executable, "-m", "cloud_ingest.collector.command", "--config", str(config))
         )
         try:
             await know(chain, a=[], b=[], collector=["#"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from benchmarks.ingest import A_BATCH, COPIES, decode_plainly, fill, frames, without_copies
-from cloud_ingest.spool import read_mark, segments
+from cloud_ingest.spool.segments import read_mark, segments
 
 MESSAGES = 40 * A_BATCH
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cloud_ingest import java
+from cloud_ingest.job import java
+from cloud_ingest.job.session import session
 from cloud_ingest.record import Record
-from cloud_ingest.session import session
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from cloud_ingest.ingest import Ingest, IngestSettings
-from cloud_ingest.spool import SpoolRange, ranges, read_mark, segments
-from cloud_ingest.store import TableStore
+from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
+from cloud_ingest.tables.store import TableStore
 
 
 class Steps:

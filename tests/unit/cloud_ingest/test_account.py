@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cloud_ingest.account import FleetAccount, Key, Stamp, settle
+from cloud_ingest.tables.account import FleetAccount, Key, Stamp, settle
 
 A: Key = ("t", 1)
 B: Key = ("t", 2)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from fleet_gateway import Fleet, until
 
-from cloud_ingest import collector as collecting
-from cloud_ingest.collector import Collector, CollectorSettings
-from cloud_ingest.spool import read_mark, segments
+from cloud_ingest.collector import command as collecting
+from cloud_ingest.collector.command import Collector, CollectorSettings
+from cloud_ingest.spool.segments import read_mark, segments
 from gateway import config
 from gateway.config import ConfigError
 from gateway.links.settings import NodeSettings

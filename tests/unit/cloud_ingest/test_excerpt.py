@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from cloud_ingest.excerpt import excerpt
+from cloud_ingest.tables.excerpt import excerpt
 
 
 def row(topic: str, number: int | None, value: float | None = 1.5) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_fleet import Gateway, WatchedFleet, at
 
-from cloud_ingest.facts import Activity, BatchFacts, Delays, Numbers, SensorSpan, Statement
 from cloud_ingest.fleet.rules import AlertRules, Kept, read
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.watch import FleetWatch
+from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Numbers, SensorSpan, Statement
 
 EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
 

@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 from watched_fleet import WatchedFleet, at
 
-from cloud_ingest.facts import BatchFacts
 from cloud_ingest.fleet import writer as writing
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import StateFile, StateTable, store_of
 from cloud_ingest.fleet.tables import SCHEMAS
 from cloud_ingest.fleet.writer import FleetWriter
+from cloud_ingest.ingest.facts import BatchFacts
 
 
 class KilledError(Exception):

@@ -12,10 +12,10 @@ from typing import Any
 import deltalake
 import pytest
 
-from cloud_ingest import job
-from cloud_ingest.delta import IngestTable
-from cloud_ingest.store import TableStore
-from cloud_ingest.tables import PARTITIONS, TELEMETRY
+from cloud_ingest.job import command as job
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.schemas import PARTITIONS, TELEMETRY
+from cloud_ingest.tables.store import TableStore
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_the_command_runs_on_the_java_of_the_wheel(spool: Any, tmp_path: Path) -
     target, result = tmp_path / "tables", tmp_path / "fleet.json"
     arguments = ["--spool", spool.folder, "--tables", target, "--json", result]
     answer = subprocess.run(
-        [sys.executable, "-m", "cloud_ingest.job", *arguments],
+        [sys.executable, "-m", "cloud_ingest.job.command", *arguments],
         env={**os.environ, "HEDGEROW_JAVA": "wheel", "TZ": "America/New_York"},
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud_ingest import java
+from cloud_ingest.job import java
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -130,7 +130,7 @@ def test_the_command_exits_with_one_line(
     environment: dict[str, str], code: int, begins: str
 ) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "cloud_ingest.java"],
+        [sys.executable, "-m", "cloud_ingest.job.java"],
         env=environment,
         capture_output=True,
         text=True,
@@ -144,7 +144,7 @@ def test_the_command_exits_with_one_line(
 def test_the_command_prints_the_java_it_found(tmp_path: Path) -> None:
     fake_java(tmp_path, "21")
     answer = subprocess.run(
-        [sys.executable, "-m", "cloud_ingest.java"],
+        [sys.executable, "-m", "cloud_ingest.job.java"],
         env={"JAVA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream, ToldPlace
-from cloud_ingest.plan import STRETCH_BYTES, SpoolSpot, SpoolStretch, TriggerPlan, shared_out
+from cloud_ingest.ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream, ToldPlace
+from cloud_ingest.ingest.plan import STRETCH_BYTES, SpoolSpot, SpoolStretch, TriggerPlan, shared_out
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals

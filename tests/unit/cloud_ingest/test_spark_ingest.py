@@ -14,15 +14,18 @@ import pytest
 from authority import Authority
 from pyspark.sql import SparkSession
 
-from cloud_ingest import after_commit, job, report, upkeep
-from cloud_ingest.facts import BatchFacts
-from cloud_ingest.ingest import Ingest, IngestSettings
+from cloud_ingest.ingest import after_commit
+from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.job import command as job
+from cloud_ingest.job import report
+from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.job.report import FleetRow
 from cloud_ingest.record import Record
-from cloud_ingest.report import FleetRow
-from cloud_ingest.spool import SpoolError
-from cloud_ingest.store import TableStore
-from cloud_ingest.tables import PARTITIONS, QUARANTINE, TELEMETRY
-from cloud_ingest.upkeep import UpkeepSettings
+from cloud_ingest.spool.segments import SpoolError
+from cloud_ingest.tables import upkeep
+from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
+from cloud_ingest.tables.store import TableStore
+from cloud_ingest.tables.upkeep import UpkeepSettings
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import CertificateRing
 from gateway.signing.trust import Trust

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
-from cloud_ingest.columns import TelemetryColumns
-from cloud_ingest.plan import YEAR_9999_US
+from cloud_ingest.ingest.columns import TelemetryColumns
+from cloud_ingest.ingest.plan import YEAR_9999_US
 from cloud_ingest.record import Record, RecordError
-from cloud_ingest.tables import FILE_COLUMNS
+from cloud_ingest.tables.schemas import FILE_COLUMNS
 from gateway.sensors.mqtt_form import FORMATS, MqttForm
 from tree_handler.batch import Entry, Flags
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cloud_ingest import committed, receipts, spool_keeping
-from cloud_ingest.receipts import PAIR, Receipts
-from cloud_ingest.spool import SpoolRange
+from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.spool import committed, receipts
+from cloud_ingest.spool.receipts import PAIR, Receipts
+from cloud_ingest.spool.segments import SpoolRange
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags

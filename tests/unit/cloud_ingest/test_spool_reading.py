@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.spool import (
+from cloud_ingest.spool.segments import (
     SpoolError,
     SpoolMark,
     position_of,
@@ -18,7 +18,7 @@ from cloud_ingest.spool import (
     read_mark,
     segments,
 )
-from cloud_ingest.walk import DamagedBytes, walk
+from cloud_ingest.spool.walk import DamagedBytes, walk
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags

@@ -18,7 +18,8 @@ WITHOUT_SPARK = (
 def test_neither_is_loaded_before_it_is_asked_for() -> None:
     asked = (
         "import sys; from gateway import cli; cli.command_line(); "
-        "print({'pyspark', 'cloud_ingest.job', 'cloud_ingest.collector'} & sys.modules.keys())"
+        "print({'pyspark', 'cloud_ingest.job.command', 'cloud_ingest.collector.command'}"
+        " & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

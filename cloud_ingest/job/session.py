@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cloud_ingest.arguments import MASTER
-from cloud_ingest.java import Java
+from cloud_ingest.job.java import Java
 
 LOOPBACK = "127.0.0.1"
 JAVA_ENDS_WITHIN_S = 20.0
@@ -56,7 +56,7 @@ def session(
     network; what a cluster's workers must reach is for ``conf`` to say.
 
     Args:
-        java: from `cloud_ingest.java.provide`.
+        java: from `cloud_ingest.job.java.provide`.
         master: Spark's name of where to run, such as ``local[2]`` or ``spark://host:7077``.
         conf: settings of Spark that go before ours.
 

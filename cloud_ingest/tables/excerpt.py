@@ -1,6 +1,6 @@
 """What a page shows of the tables: how many rows each topic has, and some readings.
 
-python -m cloud_ingest.excerpt --tables DIR [--readings TOPIC ...]
+python -m cloud_ingest.tables.excerpt --tables DIR [--readings TOPIC ...]
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cloud_ingest.store import TableStore
-from cloud_ingest.table_rows import messages
+from cloud_ingest.tables.rows import messages
+from cloud_ingest.tables.store import TableStore
 
 COLUMNS = ("origin", "topic", "device_number", "value", "unit", "device_time")
 
@@ -56,7 +56,7 @@ def excerpt(rows: Iterable[Mapping[str, Any]], topics: frozenset[str]) -> dict[s
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the excerpt as JSON."""
-    parser = argparse.ArgumentParser(prog="cloud_ingest.excerpt", description=__doc__)
+    parser = argparse.ArgumentParser(prog="cloud_ingest.tables.excerpt", description=__doc__)
     parser.add_argument("--tables", required=True, help="folder the job wrote")
     parser.add_argument("--readings", action="append", default=[], metavar="TOPIC")
     options = parser.parse_args(arguments)

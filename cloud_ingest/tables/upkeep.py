@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cloud_ingest.delta import TableError
-from cloud_ingest.store import TableStore
+from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.store import TableStore
 
 BESIDE = ("telemetry", "quarantine")
 """The tables that the job appends to; who replaces or appends others looks after them."""

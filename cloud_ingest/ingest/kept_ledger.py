@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import msgpack
 import pyarrow as pa
 
-from cloud_ingest.delta import IngestTable
-from cloud_ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
-from cloud_ingest.store import TableStore
+from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 
 SNAPSHOT = "_ledger/snapshot"

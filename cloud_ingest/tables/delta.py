@@ -18,8 +18,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from cloud_ingest.ledger import LedgerChange
-from cloud_ingest.store import TableStore, sync_file
+from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.tables.store import TableStore, sync_file
 
 KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""

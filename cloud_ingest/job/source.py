@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from cloud_ingest.spool import (
+from cloud_ingest.spool.segments import (
     SpoolError,
     SpoolMark,
     SpoolSegment,
@@ -49,7 +49,7 @@ class SpoolSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of `cloud_ingest.spool.SpoolRange`."""
+        """The columns of `cloud_ingest.spool.segments.SpoolRange`."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> SpoolStream:  # noqa: N802  # Spark's own name

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cloud_ingest.delay_buckets import LOWEST, PER_OCTAVE
-from cloud_ingest.facts import Delays, SensorSpan
-from cloud_ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ingest.delay_buckets import LOWEST, PER_OCTAVE
+from cloud_ingest.ingest.facts import Delays, SensorSpan
+from cloud_ingest.ingest.gateway_totals import GatewayTotals
 from cloud_ingest.record import BAD
 
 MINUTE_US = 60_000_000

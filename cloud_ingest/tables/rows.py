@@ -7,7 +7,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from cloud_ingest.store import TableStore
+from cloud_ingest.tables.store import TableStore
 
 
 def messages(tables: TableStore, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

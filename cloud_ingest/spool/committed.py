@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cloud_ingest.spool import SpoolMark, SpoolRange, position_of
+from cloud_ingest.spool.segments import SpoolMark, SpoolRange, position_of
 
 PREFIX = "committed."
 

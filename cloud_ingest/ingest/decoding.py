@@ -16,21 +16,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from cloud_ingest.columns import STATUS_TOPIC_END, TelemetryColumns, is_status_of
-from cloud_ingest.delay_buckets import bucket, fine_bucket
-from cloud_ingest.delta import WrittenFile
-from cloud_ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
-from cloud_ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ledger import Numbered, Stream
-from cloud_ingest.measured_facts import MINUTE_US, accept_latencies, device_delays, sensor_spans
-from cloud_ingest.member_place import UNKNOWN_PLACE
-from cloud_ingest.plan import YEAR_9999_US, SpoolStretch
-from cloud_ingest.proof import HandedCertificates
-from cloud_ingest.receipts import Receipts
+from cloud_ingest.ingest.columns import STATUS_TOPIC_END, TelemetryColumns, is_status_of
+from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
+from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
+from cloud_ingest.ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ingest.ledger import Numbered, Stream
+from cloud_ingest.ingest.measured_facts import (
+    MINUTE_US,
+    accept_latencies,
+    device_delays,
+    sensor_spans,
+)
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch
 from cloud_ingest.record import RecordError
-from cloud_ingest.store import TableStore
-from cloud_ingest.table_files import TableFiles
-from cloud_ingest.tables import FILE_COLUMNS, QUARANTINE, day_of
+from cloud_ingest.spool.proof import HandedCertificates
+from cloud_ingest.spool.receipts import Receipts
+from cloud_ingest.tables.delta import WrittenFile
+from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE, day_of
+from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from cloud_ingest import committed, receipts
+from cloud_ingest.spool import committed, receipts
 from gateway.log.message_log import SEGMENT_SUFFIX, MessageLog
 
 

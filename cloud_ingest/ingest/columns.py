@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cloud_ingest import record
+from cloud_ingest.ingest.plan import LONG_MAX
 from cloud_ingest.measurements import MAP_HEADS, Measurement, decode
-from cloud_ingest.plan import LONG_MAX
 from cloud_ingest.record import RecordError, Value
-from cloud_ingest.tables import FILE_COLUMNS
+from cloud_ingest.tables.schemas import FILE_COLUMNS
 
 YEAR_1_S = -62_135_596_800
 YEAR_9999_S = 253_402_300_799
@@ -93,7 +93,7 @@ class TelemetryColumns:
         self.bytes += len(payload)
 
     def table(self) -> pa.Table:
-        """The rows as `cloud_ingest.tables.FILE_COLUMNS`."""
+        """The rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""
         at = pa.array(self._batch, pa.int32())
         flags = pa.array(self._flags, pa.int8())
         made = {
@@ -225,7 +225,7 @@ def _time_us(time_s: float | None) -> int | None:
 
 
 def _member(each: Measurement, time_us: int | None) -> dict[str, Any]:
-    """An item of `cloud_ingest.tables.SEVERAL`."""
+    """An item of `cloud_ingest.tables.schemas.SEVERAL`."""
     number, text, truth, data = _typed(each.value)
     return {
         "sensor": each.sensor,

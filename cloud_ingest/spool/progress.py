@@ -1,6 +1,6 @@
 """How far collectors are when nothing comes: what tells a silent gateway from a silent collector.
 
-A collector that runs writes ``status.json`` into its spool every second (`cloud_ingest.collector`).
+A collector that runs writes ``status.json`` into its spool every second (`collector.command`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from cloud_ingest import committed
-from cloud_ingest.spool import SpoolError, position_of, read_mark
+from cloud_ingest.spool import committed
+from cloud_ingest.spool.segments import SpoolError, position_of, read_mark
 
 STATUS_NAME = "status.json"
 
@@ -20,7 +20,7 @@ def progress_us(spools: Iterable[Path], query: str) -> int | None:
 
     Args:
         spools: folders that collectors fill.
-        query: the name of the tables' job, as in `cloud_ingest.committed`.
+        query: the name of the tables' job, as in `cloud_ingest.spool.committed`.
 
     Returns:
         Microseconds since 1970 by the collector's clock, the latest of all of them; None where no

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from cloud_ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ingest.gateway_totals import GatewayTotals
 from tree_handler.intervals import Intervals
 
 VERSION = 1
@@ -53,7 +53,7 @@ class ToldPlace(NamedTuple):
 
     Attributes:
         time_us: when it said so.
-        domain: see `cloud_ingest.member_place`.
+        domain: see `cloud_ingest.ingest.member_place`.
         group: as ``domain``.
         error: why its record can't be read, or None.
 

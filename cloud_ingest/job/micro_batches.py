@@ -16,22 +16,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cloud_ingest import after_commit, committed
-from cloud_ingest.collector_progress import progress_us
-from cloud_ingest.decoding import TaskOrder, TaskResult, carry_out
-from cloud_ingest.delay_buckets import shifted
-from cloud_ingest.delta import IngestTable
-from cloud_ingest.facts import Activity, BatchFacts, Delays, merged
 from cloud_ingest.fleet.rules import AlertRules
-from cloud_ingest.kept_ledger import KeptLedger
-from cloud_ingest.ledger import LedgerChange, NumberLedger
-from cloud_ingest.plan import shared_out
-from cloud_ingest.proof import HandedCertificates
-from cloud_ingest.scan import BadBatches, DamageFound, Scanned, scan
-from cloud_ingest.spool import SpoolRange
-from cloud_ingest.store import TableStore
-from cloud_ingest.table_files import TableFiles
-from cloud_ingest.tables import PARTITIONS, QUARANTINE, TELEMETRY
+from cloud_ingest.ingest import after_commit
+from cloud_ingest.ingest.decoding import TaskOrder, TaskResult, carry_out
+from cloud_ingest.ingest.delay_buckets import shifted
+from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, merged
+from cloud_ingest.ingest.kept_ledger import KeptLedger
+from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
+from cloud_ingest.ingest.plan import shared_out
+from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.spool import committed
+from cloud_ingest.spool.progress import progress_us
+from cloud_ingest.spool.proof import HandedCertificates
+from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
+from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 from tree_handler.seal import Seals
 

@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_ingest import receipts, spool_keeping
 from cloud_ingest.arguments import add_collector
+from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.spool import receipts
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
 from gateway.certificate_files import TlsFileError
@@ -263,7 +264,9 @@ class Collector:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a collector until SIGTERM or SIGINT; 2 on a wrong configuration."""
-    parser = argparse.ArgumentParser(prog="python -m cloud_ingest.collector", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m cloud_ingest.collector.command", description=__doc__
+    )
     add_collector(parser)
     return run_with(parser.parse_args(arguments), "collector")
 

@@ -1,6 +1,7 @@
 """Holds the tables against what publishers and gateways know: lost, doubled, or neither.
 
-    python -m cloud_ingest.account --tables DIR --noted FILE [--log DIR ...] [--killed ID ...]
+    python -m cloud_ingest.tables.account --tables DIR --noted FILE
+        [--log DIR ...] [--killed ID ...]
 
 Three witnesses. The publishers noted which messages were acknowledged. The gateways' logs, read
 after the run, hold what each had made durable. The table says what arrived. A message is lost
@@ -20,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cloud_ingest import record
-from cloud_ingest.store import TableStore
-from cloud_ingest.table_rows import messages
+from cloud_ingest.tables.rows import messages
+from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
 
 Key = tuple[str, int]
@@ -120,7 +121,7 @@ def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the account as JSON; exit code 1 if anything is lost or doubled."""
-    parser = argparse.ArgumentParser(prog="cloud_ingest.account", description=__doc__)
+    parser = argparse.ArgumentParser(prog="cloud_ingest.tables.account", description=__doc__)
     parser.add_argument("--tables", required=True, help="folder the job wrote")
     parser.add_argument(
         "--noted", type=Path, required=True, help="JSON: [[topic, number, gateway], ...]"

@@ -7,7 +7,7 @@ A spool is a folder that the collector appends to:
 - ``synced``, one line ``<segment> <bytes>``: how far the spool is on disk for certain.
 
 A reader never passes the mark. What is missing before it is an error that names segment and
-position; what is damaged there is found by who walks the batches (`cloud_ingest.walk`).
+position; what is damaged there is found by who walks the batches (`cloud_ingest.spool.walk`).
 """
 
 from __future__ import annotations

@@ -26,17 +26,18 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cloud_ingest import java, report, shipped, source, upkeep
 from cloud_ingest.arguments import add_ingest
-from cloud_ingest.delta import TableError
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
-from cloud_ingest.ingest import Ingest, IngestSettings
-from cloud_ingest.proof import CertificatesError, read_certificates
-from cloud_ingest.session import session
-from cloud_ingest.spool import SpoolError, SpoolSegment, read_mark, segments
-from cloud_ingest.store import TableStore
-from cloud_ingest.upkeep import UpkeepSettings
+from cloud_ingest.job import java, report, shipped, source
+from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.job.session import session
+from cloud_ingest.spool.proof import CertificatesError, read_certificates
+from cloud_ingest.spool.segments import SpoolError, SpoolSegment, read_mark, segments
+from cloud_ingest.tables import upkeep
+from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.store import TableStore
+from cloud_ingest.tables.upkeep import UpkeepSettings
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
@@ -61,7 +62,7 @@ def start(
     """Start the query; return it.
 
     Args:
-        spark: from `cloud_ingest.session.session`.
+        spark: from `cloud_ingest.job.session.session`.
         ingest: what takes the micro-batches.
         spools: folders that collectors fill.
         checkpoint: the folder of what Spark remembers.
@@ -114,12 +115,12 @@ def _wait(query: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job from the command line and return its exit code."""
-    parser = _Parser(prog="cloud_ingest.job", description="Read spools into tables.")
+    parser = _Parser(prog="cloud_ingest.job.command", description="Read spools into tables.")
     add_ingest(parser)
     options = parser.parse_args(arguments)
     if (wrong := _wrong(options)) is not None:
         parser.error(f"argument {wrong}")
-    return run_with(options, "cloud_ingest.job")
+    return run_with(options, "cloud_ingest.job.command")
 
 
 def run_with(options: argparse.Namespace, program: str) -> int:

@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cloud_ingest.facts import Interval, Numbers
-from cloud_ingest.ledger import LedgerChange, NumberLedger, Stream, minus
+from cloud_ingest.ingest.facts import Interval, Numbers
+from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, minus
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_ingest.facts import Statement
-from cloud_ingest.ledger import NumberLedger, ToldPlace
-from cloud_ingest.member_place import MEMBER_TOPIC, UNKNOWN_PLACE, MemberError, read_place
-from cloud_ingest.plan import LONG_MAX, YEAR_9999_US, SpoolSpot, TriggerPlan
-from cloud_ingest.receipts import Receipts
-from cloud_ingest.spool import SpoolRange
-from cloud_ingest.walk import DamagedBytes, walk
+from cloud_ingest.ingest.facts import Statement
+from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
+from cloud_ingest.ingest.member_place import MEMBER_TOPIC, UNKNOWN_PLACE, MemberError, read_place
+from cloud_ingest.ingest.plan import LONG_MAX, YEAR_9999_US, SpoolSpot, TriggerPlan
+from cloud_ingest.spool.receipts import Receipts
+from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.spool.walk import DamagedBytes, walk
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cloud_ingest.delta import WrittenFile
-from cloud_ingest.store import TableStore, sync_file
+from cloud_ingest.tables.delta import WrittenFile
+from cloud_ingest.tables.store import TableStore, sync_file
 
 MAX_OPEN = 32
 """Files that one task writes at a time; with one more, that which waited longest is closed."""

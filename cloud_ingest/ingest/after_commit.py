@@ -9,12 +9,12 @@ from typing import Protocol
 import msgspec
 from deltalake.exceptions import DeltaError
 
-from cloud_ingest.delta import TableError
-from cloud_ingest.facts import BatchFacts
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
-from cloud_ingest.store import TableStore
+from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.store import TableStore
 
 FACTS = "_ledger/facts"
 

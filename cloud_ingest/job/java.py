@@ -8,7 +8,7 @@ The wheel's runtime lacks the module ``jdk.incubator.vector``, which Spark's lau
 every start and needs for nothing that is used here. So Spark gets a JAVA_HOME of its own whose
 ``bin/java`` is a script that drops this one flag and runs the wheel's ``java``.
 
-``python -m cloud_ingest.java`` prints which Java a job would use.
+``python -m cloud_ingest.job.java`` prints which Java a job would use.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The job: Spark, one micro-batch after the other, and its report."""

@@ -1,0 +1,1 @@
+"""The spool that collectors write and the job reads: segments of batches, and files beside them."""
