@@ -189,8 +189,7 @@ class Judge:
         rule = rules.flapping_root
         if not gateway.elections_us:
             return
-        since_us = now_us - rule.window_s * 1e6
-        gateway.elections_us = [each for each in gateway.elections_us if each > since_us]
+        gateway.elections_us = _within(gateway.elections_us, rule.window_s, now_us)
         count = len(gateway.elections_us)
         is_wrong = _between(count, 2, rule.elections) if rule.on else False
         message = f"it became root {count} times in {rule.window_s:g} s"
@@ -201,8 +200,7 @@ class Judge:
         rule = rules.two_lives
         if not gateway.returns_us:
             return
-        since_us = now_us - rule.clears_s * 1e6
-        gateway.returns_us = [each for each in gateway.returns_us if each > since_us]
+        gateway.returns_us = _within(gateway.returns_us, rule.clears_s, now_us)
         count = len(gateway.returns_us)
         is_wrong = True if count >= rule.returns else None if count else False
         message = "two gateways run under its id in turns: a copied card?"
@@ -219,6 +217,10 @@ class Judge:
         value: float | None = None,
     ) -> None:
         self._alerts.judge((kind, gateway.gateway, ""), is_wrong, at_us, message, value)
+
+
+def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:
+    return [each for each in times_us if each > now_us - span_s * 1e6]
 
 
 def _between(value: float, clears: float, opens: float) -> bool | None:

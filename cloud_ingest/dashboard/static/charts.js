@@ -124,3 +124,19 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     },
   };
 }
+
+/** Percentiles of a delay through time; `told` is columns as the server gives them. */
+export function percentiles(title, told, part_s, worst = "p99") {
+  const [times, p50, p95, p99] = broken(told.time_ms, [told.p50_ms, told.p95_ms, told.p99_ms], part_s);
+  return chart({
+    title,
+    unit: "ms",
+    times,
+    series: [
+      { label: "p50", values: p50 },
+      { label: "p95", values: p95 },
+      { label: worst, values: p99 },
+    ],
+    floor: 0,
+  });
+}

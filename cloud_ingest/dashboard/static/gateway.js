@@ -1,7 +1,7 @@
 // One gateway: how it is, its charts, links, alerts and gaps.
 import { h, fill, rows, link, gatewayLink } from "./dom.js";
 import { source } from "./data.js";
-import { broken, chart } from "./charts.js";
+import { broken, chart, percentiles } from "./charts.js";
 import { bytes, count, healthMark, number, span, time, timeElement, unit } from "./words.js";
 import { plainTable } from "./virtual_table.js";
 
@@ -92,20 +92,7 @@ async function messageCharts(name) {
     );
   }
   if (whole) {
-    const [times, p50, p95, p99] = broken(whole.time_ms, [whole.p50_ms, whole.p95_ms, whole.p99_ms], part);
-    found.push(
-      chart({
-        title: "From the gateway to the table",
-        unit: "ms",
-        times,
-        series: [
-          { label: "p50", values: p50 },
-          { label: "p95", values: p95 },
-          { label: "p99", values: p99 },
-        ],
-        floor: 0,
-      }),
-    );
+    found.push(percentiles("From the gateway to the table", whole, part));
   }
   return found;
 }

@@ -1,7 +1,7 @@
 // What is missing, and how long messages took.
 import { h, fill, rows, gatewayLink } from "./dom.js";
 import { source } from "./data.js";
-import { broken, chart } from "./charts.js";
+import { percentiles } from "./charts.js";
 import { count, number, timeElement } from "./words.js";
 import { plainTable } from "./virtual_table.js";
 
@@ -28,21 +28,9 @@ export async function showLoss(main) {
       source.get("slowest", { hours: state.hours }),
     ]);
     for (const each of charts) each.close();
-    charts = STAGES.filter(([stage]) => stage in stages).map(([stage, title]) => {
-      const told = stages[stage];
-      const [times, p50, p95, p99] = broken(told.time_ms, [told.p50_ms, told.p95_ms, told.p99_ms], part);
-      return chart({
-        title,
-        unit: "ms",
-        times,
-        series: [
-          { label: "p50", values: p50 },
-          { label: "p95", values: p95 },
-          { label: "p99, slowest", values: p99 },
-        ],
-        floor: 0,
-      });
-    });
+    charts = STAGES.filter(([stage]) => stage in stages).map(([stage, title]) =>
+      percentiles(title, stages[stage], part, "p99, slowest"),
+    );
     fill(
       chartBox,
       charts.length
