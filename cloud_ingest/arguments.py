@@ -55,6 +55,12 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="TOML file that says when alerts are raised (docs/monitoring.md)",
     )
+    parser.add_argument(
+        "--mappings",
+        type=Path,
+        metavar="FILE",
+        help="TOML file that says how messages of other makes are read (docs/cloud.md)",
+    )
     _add_signatures(parser)
     _add_spark(parser)
     _add_upkeep(parser)

@@ -22,7 +22,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from cloud_ingest import record
 from cloud_ingest.record import Quality, RecordError, Value
@@ -37,8 +37,8 @@ ABSOLUTE_FROM_S = 1 << 28
 MAP_HEADS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 """First bytes of a msgpack map. Neither a number nor JSON begins with one of them."""
 _BLANKS = " \t\r\n"
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_TRUTHS = {"true": True, "false": False}
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+TRUTHS: Final = {"true": True, "false": False}
 _TEXT_FIELDS = ("bn", "bu", "n", "u", "vs", "vd")
 _NUMBER_FIELDS = ("bt", "bv", "bver", "t", "v")
 
@@ -79,30 +79,36 @@ def decode(payload: bytes) -> list[Measurement]:
     """
     if payload and payload[0] in MAP_HEADS:
         return [_of_record(record.decode(payload))]
-    text = _text(payload)
-    if _NUMBER.fullmatch(text):
-        return [Measurement(_finite("number", float(text)))]
-    if text in _TRUTHS:
-        return [Measurement(_TRUTHS[text])]
-    document = _json(text)
+    text = text_of(payload)
+    if NUMBER.fullmatch(text):
+        return [Measurement(finite("number", float(text)))]
+    if text in TRUTHS:
+        return [Measurement(TRUTHS[text])]
+    document = json_of(text)
     if isinstance(document, dict):
         if "value" not in document:
             raise RecordError("$.value: missing")
-        return [Measurement(_number("$.value", document["value"]))]
+        return [Measurement(number_of("$.value", document["value"]))]
     if isinstance(document, list):
-        return _pack(document)
+        return senml_pack(document)
     raise RecordError("JSON, but neither a number, nor an object with `value`, nor a SenML pack")
 
 
 def _of_record(found: record.Record) -> Measurement:
     value = found.value
     if isinstance(value, float):
-        _finite("v (value)", value)
+        finite("v (value)", value)
     told = (found.name, found.unit, found.time_s, found.number)
     return Measurement(value, *told, found.quality, found.tags, found.more)
 
 
-def _text(payload: bytes) -> str:
+def text_of(payload: bytes) -> str:
+    """Read a payload as text, without the blanks around it.
+
+    Raises:
+        RecordError: longer than `MAX_TEXT_BYTES`, not UTF-8, or empty.
+
+    """
     if len(payload) > MAX_TEXT_BYTES:
         raise RecordError(f"{len(payload)} bytes of text, at most {MAX_TEXT_BYTES} are read")
     try:
@@ -117,7 +123,13 @@ def _text(payload: bytes) -> str:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _json(text: str) -> Any:
+def json_of(text: str) -> Any:
+    """Read JSON in which no object has a key twice.
+
+    Raises:
+        RecordError: it is none.
+
+    """
     try:
         return json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refuse_constant)
     except RecordError:
@@ -141,16 +153,28 @@ def _refuse_constant(name: str) -> NoReturn:
     raise RecordError(f"JSON: {name} is not finite")
 
 
-def _number(where: str, value: object) -> float:
+def number_of(where: str, value: object) -> float:
+    """Take a value of JSON as a number.
+
+    Raises:
+        RecordError: it is none, or too large; ``where`` names it.
+
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError(f"{where}: {type(value).__name__} is not a number")
     try:
-        return _finite(where, float(value))
+        return finite(where, float(value))
     except OverflowError as error:
         raise RecordError(f"{where}: out of range") from error
 
 
-def _finite(where: str, value: float) -> float:
+def finite(where: str, value: float) -> float:
+    """Return a number that is neither infinite nor NaN.
+
+    Raises:
+        RecordError: it is; ``where`` names it.
+
+    """
     if not math.isfinite(value):
         raise RecordError(f"{where}: {value} is not finite")
     return value
@@ -159,8 +183,13 @@ def _finite(where: str, value: float) -> float:
 # -- SenML -----------------------------------------------------------------------------------------
 
 
-def _pack(records: list[Any]) -> list[Measurement]:
-    """Resolve the records of a pack; those without a value, which are sums, are left out."""
+def senml_pack(records: list[Any]) -> list[Measurement]:
+    """Resolve the records of a pack; those without a value, which are sums, are left out.
+
+    Raises:
+        RecordError: it is no pack, or has no value; the message names the field.
+
+    """
     texts: dict[str, str] = {}
     numbers: dict[str, float] = {}
     found = []
@@ -174,7 +203,7 @@ def _pack(records: list[Any]) -> list[Measurement]:
         texts |= {name: fields[name] for name in _TEXT_FIELDS if name in fields}
         numbers = {name: numbers[name] for name in ("bt", "bv") if name in numbers}
         numbers |= {
-            name: _number(f"{where}.{name}", fields[name])
+            name: number_of(f"{where}.{name}", fields[name])
             for name in _NUMBER_FIELDS
             if name in fields
         }
@@ -210,7 +239,7 @@ def _value(fields: Mapping[str, Any], numbers: Mapping[str, float], where: str) 
         return None
     label, value = there[0], fields[there[0]]
     if label == "v":
-        return _finite(f"{where}.v", numbers.get("bv", 0.0) + numbers["v"])
+        return finite(f"{where}.v", numbers.get("bv", 0.0) + numbers["v"])
     if label == "vb" and not isinstance(value, bool):
         raise RecordError(f"{where}.vb: {type(value).__name__} is neither true nor false")
     return _bytes(value, where) if label == "vd" else value
@@ -227,7 +256,7 @@ def _bytes(text: str, where: str) -> bytes:
 def _resolved(
     value: Value, texts: Mapping[str, str], numbers: Mapping[str, float], where: str
 ) -> Measurement:
-    time_s = _finite(f"{where}.t", numbers.get("bt", 0.0) + numbers.get("t", 0.0))
+    time_s = finite(f"{where}.t", numbers.get("bt", 0.0) + numbers.get("t", 0.0))
     return Measurement(
         value,
         texts.get("bn", "") + texts.get("n", "") or None,

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
+from cloud_ingest.validation_text import named
+
 MAX_OVERRIDES: Final = 1_000
 _KEPT_DECISIONS: Final = 300_000
 """Thresholds that are remembered, by gateway, domain and sensor."""
@@ -277,7 +279,7 @@ def _override(table: Any, base: Thresholds, at: int) -> Override:
     try:
         _changed(base, [changes])
     except msgspec.ValidationError as error:
-        raise _named(error, where) from error
+        raise RulesError(named(error, where)) from error
     return override
 
 
@@ -293,11 +295,4 @@ def _converted(table: Any, form: type[_T], where: str) -> _T:
     try:
         return msgspec.convert(table, form)
     except msgspec.ValidationError as error:
-        raise _named(error, where) from error
-
-
-def _named(error: msgspec.ValidationError, where: str) -> RulesError:
-    """With the key in front, as errors of configurations have it."""
-    why, _, path = str(error).partition(" - at `$")
-    key = f"{where}{path.rstrip('`')}".lstrip(".")
-    return RulesError(f"{key}: {why}" if key else why)
+        raise RulesError(named(error, where)) from error

@@ -1,1 +1,1 @@
-"""What a micro-batch of the job does: finds what is new and decodes it. Without Spark."""
+"""What a micro-batch does: finds what is new, decodes it, knows what is held. No Spark."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from cloud_ingest import record
 from cloud_ingest.ingest.plan import LONG_MAX
+from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.measurements import MAP_HEADS, Measurement, decode
 from cloud_ingest.record import RecordError, Value
 from cloud_ingest.tables.schemas import FILE_COLUMNS
@@ -30,9 +31,15 @@ _RARE = ("measurements", "value_text", "value_bool", "value_bytes", "tags", "mor
 
 
 class TelemetryColumns:
-    """Rows of telemetry, column by column, until they are taken as a table."""
+    """Rows of telemetry, column by column, until they are taken as a table.
 
-    def __init__(self) -> None:
+    Args:
+        mappings: how messages of other makes are read; None: there are no rules.
+
+    """
+
+    def __init__(self, mappings: Mappings | None = None) -> None:
+        self._mappings = mappings
         self.rows = 0
         self.bytes = 0
         """Of payloads; what bounds the memory of a task."""
@@ -73,7 +80,7 @@ class TelemetryColumns:
             rare: Mapping[str, Any] = {}
             is_good = False
         else:
-            told, rare, is_good = _told(payload, origin)
+            told, rare, is_good = _told(topic, payload, origin, self._mappings)
         for name, value in rare.items():
             if value is not None:
                 self._rare[name][self.rows] = value
@@ -133,7 +140,9 @@ def is_status_of(topic: str, origin: str) -> bool:
 _Told = tuple[Any, ...]
 
 
-def _told(payload: bytes, origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
+def _told(
+    topic: str, payload: bytes, origin: str, mappings: Mappings | None
+) -> tuple[_Told, Mapping[str, Any], bool]:
     """Sensor, unit, number, device time and device number; what few messages have; whether it is
     a telemetry record of good quality.
 
@@ -151,14 +160,29 @@ def _told(payload: bytes, origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
             if name.startswith(prefix) and name != prefix:
                 name = name.removeprefix(prefix)
             return (name, unit, value, _time_us(time_s), number), _NOTHING, True
-    return _of_any_form(payload, origin)
+    found = decode(payload) if mappings is None else _mapped(topic, payload, mappings)
+    return _of_any_form(found, origin)
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _of_any_form(payload: bytes, origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
-    found = [_as_at(origin, each) for each in decode(payload)]
+def _mapped(topic: str, payload: bytes, mappings: Mappings) -> list[Measurement]:
+    """A telemetry record is read as one on any topic; a rule is for what is none."""
+    if payload and payload[0] in MAP_HEADS:
+        try:
+            return decode(payload)
+        except RecordError:
+            found = mappings.read(topic, payload)
+            if found is None:
+                raise
+            return found
+    found = mappings.read(topic, payload)
+    return decode(payload) if found is None else found
+
+
+def _of_any_form(read: list[Measurement], origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
+    found = [_as_at(origin, each) for each in read]
     times_us = [_time_us(each.time_s) for each in found]
     first = found[0]
     if first.number is not None and not -LONG_MAX <= first.number <= LONG_MAX:

@@ -29,6 +29,8 @@ from cloud_ingest.ingest.measured_facts import (
 )
 from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch
+from cloud_ingest.mapping.reading import Mappings
+from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
@@ -64,6 +66,7 @@ class TaskOrder:
         now_us: when the trigger began.
         certificates: of gateways, as a collector keeps them; None: signatures are not checked.
         tree: the tree's name, if they are.
+        mappings: how messages of other makes are read.
 
     """
 
@@ -74,6 +77,7 @@ class TaskOrder:
     now_us: int
     certificates: bytes | None = None
     tree: str = ""
+    mappings: tuple[MappingRule, ...] = ()
 
 
 @dataclass(slots=True)
@@ -147,6 +151,7 @@ class _Task:
         self._order = order
         self._result = TaskResult()
         self._seals = _seals(order)
+        self._mappings = Mappings(order.mappings) if order.mappings else None
         self._files = TableFiles(order.telemetry, FILE_COLUMNS)
         self._columns: dict[tuple[str, str], TelemetryColumns] = {}
         self._held_rows = self._held_bytes = 0
@@ -225,7 +230,7 @@ class _Task:
         key = day_of(found.origin_us, found.collected_us), domain
         columns = self._columns.get(key)
         if columns is None:
-            columns = self._columns[key] = TelemetryColumns()
+            columns = self._columns[key] = TelemetryColumns(self._mappings)
         columns.batch(
             origin=header.origin,
             boot_epoch=header.epoch,

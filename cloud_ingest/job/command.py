@@ -32,6 +32,8 @@ from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.job import java, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
+from cloud_ingest.mapping import rules as mapping_rules
+from cloud_ingest.mapping.rules import MappingError
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
 from cloud_ingest.spool.segments import SpoolError, SpoolSegment, read_mark, segments
 from cloud_ingest.tables import upkeep
@@ -158,7 +160,11 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
     certificates = options.certificates and read_certificates(options.certificates)
     rules = options.alerts and fleet_rules.read(options.alerts.read_text())
-    ingest = Ingest(IngestSettings(tables, options.name, certificates, options.tree, rules))
+    mappings = mapping_rules.read(options.mappings.read_text()) if options.mappings else ()
+    settings = IngestSettings(
+        tables, options.name, certificates, options.tree, rules, mappings=mappings
+    )
+    ingest = Ingest(settings)
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
     with session(runtime, options.master, _pairs(options.conf)) as spark:
@@ -281,6 +287,11 @@ def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
             fleet_rules.read(options.alerts.read_text())
         except (OSError, UnicodeDecodeError, RulesError) as error:
             yield f"--alerts: {options.alerts}: {error}"
+    if options.mappings is not None:
+        try:
+            mapping_rules.read(options.mappings.read_text())
+        except (OSError, UnicodeDecodeError, MappingError) as error:
+            yield f"--mappings: {options.mappings}: {error}"
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.progress import progress_us
 from cloud_ingest.spool.proof import HandedCertificates
@@ -56,6 +57,7 @@ class IngestSettings:
         certificates: of gateways, by which batches are checked; None: they are not.
         tree: the tree's name, if they are.
         rules: when alerts are raised; None: as they are by themselves.
+        mappings: how messages of other makes are read.
 
     """
 
@@ -64,6 +66,7 @@ class IngestSettings:
     certificates: bytes | None = None
     tree: str = ""
     rules: AlertRules | None = None
+    mappings: tuple[MappingRule, ...] = ()
 
 
 class Ingest:
@@ -202,6 +205,7 @@ class Ingest:
                 now_us,
                 settings.certificates,
                 settings.tree,
+                settings.mappings,
             )
             for share in shared_out(stretches, tasks)
         ]

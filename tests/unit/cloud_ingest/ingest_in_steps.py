@@ -1,6 +1,6 @@
 """The job's micro-batches without Spark, in a process that can be killed between two of its steps.
 
-    python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH]
+    python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH [MAPPINGS]]
 
 It does with `Ingest` what Spark does: notes the end of a batch before it begins, calls it, and
 notes that it is done; begun again, it repeats one that is not noted as done. A segment is a batch.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
 from cloud_ingest.tables.store import TableStore
 
@@ -65,12 +66,20 @@ def killing(moment: str) -> Callable[[str], None]:
     return watch
 
 
-def main(spool: Path, tables: str, state: Path, moment: str = "", batch: str = "-1") -> None:
+def main(
+    spool: Path,
+    tables: str,
+    state: Path,
+    moment: str = "",
+    batch: str = "-1",
+    mappings: str = "",
+) -> None:
     state.mkdir(exist_ok=True)
     query = state / "query"
     if not query.exists():
         query.write_text(str(uuid.uuid4()))
-    ingest = Ingest(IngestSettings(TableStore(tables)))
+    rules = mapping_rules.read(Path(mappings).read_text()) if mappings else ()
+    ingest = Ingest(IngestSettings(TableStore(tables), mappings=rules))
     whole = segments(spool, read_mark(spool))
     for number, segment in enumerate(whole):
         end = state / f"end-{number}"
