@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Literal, get_args
 
 from cloud_ingest.measurements import NUMBER, TRUTHS, finite, number_of
@@ -17,6 +17,7 @@ MAX_NAME_LENGTH: Final = 200
 MAX_VALUE_LENGTH: Final = 64 * 1024
 """Of a value that is text, in characters."""
 
+_DAY_ONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _A_SECOND: Final[Mapping[TimeUnit, float]] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -49,8 +50,7 @@ def value_of(where: str, found: object, kind: Kind | None) -> Value:
 
     """
     if kind == "number":
-        is_text = isinstance(found, str) and NUMBER.fullmatch(found) is not None
-        return finite(where, float(found)) if is_text else number_of(where, found)  # type: ignore[arg-type]  # text of digits
+        return _number(where, found)
     if kind == "boolean":
         return _truth(where, found)
     if isinstance(found, str):
@@ -58,6 +58,14 @@ def value_of(where: str, found: object, kind: Kind | None) -> Value:
     if kind == "text":
         raise RecordError(f"{where}: {type(found).__name__} is no text")
     return found if isinstance(found, bool) else number_of(where, found)
+
+
+def _number(where: str, found: object) -> float:
+    if not isinstance(found, str):
+        return number_of(where, found)
+    if not NUMBER.fullmatch(found):
+        raise RecordError(f"{where}: {found[:40]!r} is not a number")
+    return finite(where, float(found))
 
 
 def _truth(where: str, found: object) -> bool:
@@ -86,13 +94,11 @@ def time_of(where: str, found: object, unit: TimeUnit) -> float:
         return number_of(where, found) / _A_SECOND[unit]
     try:
         time = datetime.fromisoformat(found)
-        if time.tzinfo is None:
-            raise RecordError(f"{where}: {found[:40]!r} has no offset from UTC")
-        return time.timestamp()
-    except (OverflowError, ValueError) as error:
-        if isinstance(error, RecordError):
-            raise
+    except ValueError as error:
         raise RecordError(f"{where}: {found[:40]!r} is no time of RFC 3339") from error
+    if time.tzinfo is None:
+        raise RecordError(f"{where}: {found[:40]!r} has no offset from UTC")
+    return (time - _DAY_ONE).total_seconds()
 
 
 def quality_of(where: str, word: str, words: Mapping[str, Quality]) -> Quality:

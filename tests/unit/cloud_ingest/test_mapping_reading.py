@@ -128,6 +128,7 @@ def test_fields_of_json_go_to_the_columns_that_the_rule_says() -> None:
         ({"at": None}, "time: $.at: missing"),
         ({"at": "noon"}, "time: $.at: 'noon' is no time of RFC 3339"),
         ({"at": "2025-10-09T08:53:20"}, "time: $.at: '2025-10-09T08:53:20' has no offset from UTC"),
+        ({"at": "1-1-1"}, "time: $.at: '1-1-1' is no time of RFC 3339"),
         ({"at": True}, "time: $.at: bool is not a number"),
         ({"state": None}, "quality: $.state: missing"),
         ({"state": "odd"}, "quality: $.state: 'odd' is no quality that the rule knows"),
@@ -156,7 +157,7 @@ def test_a_text_is_a_number_or_a_truth_value_where_it_reads_as_one(text: str, va
 
 def test_a_text_that_has_to_be_a_number_is_one_or_refused() -> None:
     assert mapped("n/a", b"7") == [Measurement(7.0, "n")]
-    assert "not a number" in refused("n/a", b"open")
+    assert refused("n/a", b"open") == "text: 'open' is not a number"
     assert "UTF-8" in refused("n/a", b"\xff")
 
 
