@@ -39,6 +39,7 @@ TOGETHER = {
 _SPARK = (
     *("test_spark_ingest.py", "test_ingest_command.py", "test_demo.py", "test_kill.py"),
     *("test_page_with_spark.py", "test_ingest_kill.py", "test_ingest_crashes.py"),
+    "test_ingest_elsewhere.py",
 )
 _MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")
 GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")

@@ -13,7 +13,7 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest.facts import BatchFacts
-from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 
 FACTS = "_ledger/facts"
@@ -54,10 +54,11 @@ class FactsTeller:
         """Keep the facts of a commit that comes next.
 
         Raises:
-            OSError: they can't be written.
+            TableError: they can't be written.
 
         """
-        self._tables.write(FACTS, msgspec.msgpack.encode((self._query, facts)))
+        with named_errors(self._tables):
+            self._tables.write(FACTS, msgspec.msgpack.encode((self._query, facts)))
 
     def committed(self, facts: BatchFacts) -> None:
         """Tell of a commit that is made.

@@ -14,7 +14,7 @@ import msgpack
 import pyarrow as pa
 
 from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
-from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.delta import IngestTable, named_errors
 from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 
@@ -65,14 +65,15 @@ class KeptLedger:
         """Write a snapshot, if it is time.
 
         Raises:
-            OSError: it can't be written.
+            TableError: it can't be written.
 
         """
         if not now and self._followed[0] - self._snapshot_at < SNAPSHOT_EVERY:
             return
         ids = [table.identity for table in self._tables]
         packed = msgpack.packb([ids, self._followed, self.ledger.pack()])
-        self._store.write(SNAPSHOT, packed)
+        with named_errors(self._store):
+            self._store.write(SNAPSHOT, packed)
         self._snapshot_at = self._followed[0]
 
     def _load(self) -> None:

@@ -10,6 +10,8 @@ error. What else Spark may raise is shown as it is.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import functools
 import json
 import os
@@ -48,6 +50,7 @@ ENDED_LOOK_S = 1
 TRIES = 5
 """To start a query on a machine that has much to do."""
 _NOT_STARTED = "Python worker failed to connect back"
+_DISK_FULL = os.strerror(errno.ENOSPC)
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -167,9 +170,10 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     ingest = Ingest(settings)
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
-    with session(runtime, options.master, _pairs(options.conf)) as spark:
-        if not options.master.startswith("local"):
-            _ship(spark)
+    with (
+        session(runtime, options.master, _pairs(options.conf)) as spark,
+        _shipped(spark, options.master),
+    ):
         trigger_s = options.trigger_s if options.follow else None
         begin = functools.partial(
             start,
@@ -220,6 +224,8 @@ def _ours(error: PySparkException, text: str) -> Exception:
     if damage is not None:
         return damage
     refused = TableError.quoted_in(text)
+    if refused is None and _DISK_FULL in text:  # as Java says it of the checkpoint
+        refused = TableError(f"a disk is full: {_DISK_FULL} (the checkpoint's, or Spark's own)")
     return error if refused is None else refused
 
 
@@ -230,9 +236,15 @@ def _look_after(options: argparse.Namespace, tables: TableStore) -> None:
         upkeep.clean(tables, UpkeepSettings(options.keep_days, options.vacuum_hours))
 
 
-def _ship(spark: SparkSession) -> None:
+@contextlib.contextmanager
+def _shipped(spark: SparkSession, master: str) -> Iterator[None]:
+    """Our packages at hand for as long as executors start: each fetches them from the file."""
+    if master.startswith("local"):
+        yield
+        return
     with tempfile.TemporaryDirectory(prefix="hedgerow-ship-") as folder:
         spark.sparkContext.addPyFile(str(shipped.write_zip(Path(folder) / "hedgerow.zip")))
+        yield
 
 
 def _checkpoint(options: argparse.Namespace, tables: TableStore) -> str:

@@ -94,6 +94,8 @@ def session(
             settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
             environment["SPARK_LOCAL_IP"] = LOOPBACK
             master = _LOCAL.sub(rf"local[\1,{TRIES}]", master)
+        elif python := os.environ.get("PYSPARK_PYTHON"):
+            environment["PYSPARK_PYTHON"] = python  # a cluster's stands where the cluster has it
         settings |= conf or {}
         with _environment(environment):
             builder: Any = SparkSession.builder.master(master).appName("hedgerow")

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,22 @@ class TableError(OSError):
 
 class OtherWriterError(TableError):
     """Another job has written the same tables since this one looked."""
+
+
+@contextmanager
+def named_errors(store: TableStore) -> Iterator[None]:
+    """What a store refuses, as an error that names it.
+
+    Raises:
+        TableError: whatever deltalake or the file system said.
+
+    """
+    try:
+        yield
+    except TableError:
+        raise
+    except (DeltaError, OSError) as error:
+        raise TableError(f"{store.uri}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +105,9 @@ class IngestTable:
         self.store = store
         self._schema = schema
         self._partitions = list(partitions)
-        try:
+        with named_errors(store):
             self._table = self._open()
             self._evolve()
-        except (DeltaError, OSError) as error:
-            raise TableError(f"{store.uri}: {error}") from error
 
     @property
     def version(self) -> int:
@@ -120,10 +135,8 @@ class IngestTable:
             TableError: the table can't be read.
 
         """
-        try:
+        with named_errors(self.store):
             self._table.update_incremental()
-        except DeltaError as error:
-            raise TableError(f"{self.store.uri}: {error}") from error
 
     def changes(self, since: int) -> Iterator[LedgerChange]:
         """What commits after a version tell the ledger.
@@ -160,19 +173,18 @@ class IngestTable:
         actions: list[Any] = [
             AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
         ]
-        try:
-            self._table.create_write_transaction(
-                actions, "append", self._schema, self._partitions, commit_properties=properties
-            )
-        except CommitFailedError as error:
-            if "Concurrent transaction" in str(error):
+        with named_errors(self.store):
+            try:
+                self._table.create_write_transaction(
+                    actions, "append", self._schema, self._partitions, commit_properties=properties
+                )
+            except CommitFailedError as error:
+                if "Concurrent transaction" not in str(error):
+                    raise
                 what = "another job writes these tables"
                 raise OtherWriterError(f"{self.store.uri}: {what}") from error
-            raise TableError(f"{self.store.uri}: {error}") from error
-        except (DeltaError, OSError) as error:
-            raise TableError(f"{self.store.uri}: {error}") from error
-        self.refresh()
-        self.sync_log()
+            self.refresh()
+            self.sync_log()
 
     def sync_log(self) -> None:
         """Force the newest commit to the disk: what the job notes as read must not outlive it."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cloud_ingest.tables.delta import WrittenFile
+from cloud_ingest.tables.delta import WrittenFile, named_errors
 from cloud_ingest.tables.store import TableStore, sync_file
 
 MAX_OPEN = 32
@@ -51,9 +51,25 @@ class TableFiles:
         """Append rows to the file of a partition, as a group of rows of their own.
 
         Raises:
-            OSError: disk full or failing.
+            TableError: disk full or failing.
 
         """
+        with named_errors(self._store):
+            self._append(table, partition)
+
+    def finish(self) -> list[WrittenFile]:
+        """Close all, forced to the disk where it is one of this machine.
+
+        Raises:
+            TableError: disk full or failing.
+
+        """
+        with named_errors(self._store):
+            while self._open:
+                self._close(*self._open.popitem())
+        return self._written
+
+    def _append(self, table: pa.Table, partition: Mapping[str, str]) -> None:
         key: _Key = tuple(partition.items())
         file = self._open.get(key)
         if file is None:
@@ -67,17 +83,6 @@ class TableFiles:
             if extreme is not None:
                 file.first_us = extreme if file.first_us is None else min(file.first_us, extreme)
                 file.last_us = extreme if file.last_us is None else max(file.last_us, extreme)
-
-    def finish(self) -> list[WrittenFile]:
-        """Close all, forced to the disk where it is one of this machine.
-
-        Raises:
-            OSError: disk full or failing.
-
-        """
-        while self._open:
-            self._close(*self._open.popitem())
-        return self._written
 
     def _begin(self, partition: Mapping[str, str]) -> _OpenFile:
         day = partition.get("day")

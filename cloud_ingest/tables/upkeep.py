@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 
 BESIDE = ("telemetry", "quarantine")
@@ -120,7 +120,5 @@ def _table(tables: TableStore, name: str) -> Iterator[DeltaTable | None]:
         return
     except (DeltaError, OSError) as error:
         raise TableError(f"{store.uri}: {error}") from error
-    try:
+    with named_errors(store):
         yield table
-    except (DeltaError, OSError) as error:
-        raise TableError(f"{store.uri}: {error}") from error
