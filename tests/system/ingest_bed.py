@@ -29,14 +29,15 @@ A_BATCH = 20
 
 @dataclass
 class Collected:
-    """Two spools that grow, as two collectors would have them: each batch in one or in both."""
+    """Spools that grow, as several collectors would have them: each batch in one or in all."""
 
     folder: Path
     chance: random.Random
+    names: Sequence[str] = ("spool-a", "spool-b")
     batches: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.spools = [self.folder / name for name in ("spool-a", "spool-b")]
+        self.spools = [self.folder / name for name in self.names]
         self._logs = [
             MessageLog(spool, segment_bytes=200_000, mark=receipts.note) for spool in self.spools
         ]
@@ -60,7 +61,7 @@ class Collected:
         while not self._stopped.wait(0.02):
             for number in range(GATEWAYS):
                 frame = self._frame(f"gw-{number}")
-                for log in self.chance.choice((self._logs, self._logs[:1], self._logs[1:])):
+                for log in self.chance.choice((self._logs, self._logs[:1], self._logs[-1:])):
                     log.append(frame, batch.check(frame))
             for log in self._logs:
                 log.sync()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -28,11 +31,31 @@ from cloud_ingest.tables.store import TableStore
 pytestmark = [pytest.mark.timeout(0), pytest.mark.slow]
 
 LOOPBACK = "127.0.0.1"
+IN_STEPS = Path(__file__).parents[1] / "unit/cloud_ingest/ingest_in_steps.py"
+"""The micro-batches without Spark, which takes most of the time."""
 
 
 @pytest.fixture
 def collected(tmp_path: Path, request: pytest.FixtureRequest) -> Collected:
     return Collected(tmp_path, random.Random(request.config.getoption("--seed")))
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Collected:
+    """One spool that has grown."""
+    made = Collected(tmp_path, random.Random(1), ["spool"])
+    with made.growing():
+        wait(lambda: made.batches["gw-0"] > 20, "no batches")
+    return made
+
+
+def in_steps(job: Job, state: Path, *killed: str) -> subprocess.CompletedProcess[str]:
+    spool = job.collected.spools[0]
+    command = (sys.executable, IN_STEPS, spool, str(job.tables), state, *killed)
+    environment = os.environ | dict(job.storage)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
 
 
 @pytest.fixture
@@ -58,11 +81,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def finish(job: Job) -> None:
-    """Read what is left; then each record is in the tables once."""
+    """Read what is left."""
     process = job.start()
     _, errors = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, errors.decode()
-    check(job)
 
 
 class Cluster:
@@ -131,6 +153,7 @@ def test_a_worker_of_a_cluster_that_is_killed_loses_and_doubles_nothing(
             finally:
                 kill(process)
         finish(job)
+        check(job)
 
 
 @pytest.fixture
@@ -163,9 +186,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableStor
 def test_tables_in_an_object_store_have_each_record_once_after_the_job_was_killed(
     tmp_path: Path, store: TableStore, collected: Collected, is_soak: bool
 ) -> None:
+    if not is_soak:
+        pytest.skip("takes minutes: --soak")
     job = Job(collected, store.uri, tmp_path / "checkpoint", storage=store.options)
     with collected.growing():
-        for _ in range(5 if is_soak else 1):
+        for _ in range(3):
             process = job.start("--follow", "--trigger-s", "0.2")
             try:
                 before = job.commits()
@@ -174,6 +199,19 @@ def test_tables_in_an_object_store_have_each_record_once_after_the_job_was_kille
             finally:
                 kill(process)
     finish(job)
+    check(job)
+
+
+def test_a_step_that_is_killed_over_an_object_store_loses_and_doubles_nothing(
+    tmp_path: Path, store: TableStore, filled: Collected
+) -> None:
+    job = Job(filled, store.uri, tmp_path / "none", storage=store.options)
+    for moment in ("quarantined", "committed"):
+        killed = in_steps(job, tmp_path / "state", moment, "0")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = in_steps(job, tmp_path / "state")
+    assert done.returncode == 0, done.stderr
+    check(job)
 
 
 def test_of_two_jobs_over_one_object_store_the_slower_one_is_refused(store: TableStore) -> None:
@@ -191,6 +229,29 @@ def disk(tmp_path: Path) -> Iterator[Tmpfs]:
         yield made
 
 
+def copied(job: Job, folder: Path) -> Job:
+    """With its tables where threads of before the mount, such as a reader's own, see them too."""
+    return replace(job, tables=shutil.copytree(job.tables, folder / "copy"))
+
+
+def test_steps_over_a_full_disk_name_it_and_go_on_once_there_is_room(
+    tmp_path: Path, disk: Tmpfs, filled: Collected
+) -> None:
+    job = Job(filled, disk.folder / "tables", tmp_path / "none")
+    killed = in_steps(job, tmp_path / "state", "planned", "0")  # the tables are made
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    disk.fill()
+    refused = in_steps(job, tmp_path / "state")
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert "TableError" in last
+    assert "No space left on device" in last
+    disk.free()
+    done = in_steps(job, tmp_path / "state")
+    assert done.returncode == 0, done.stderr
+    check(copied(job, tmp_path))
+
+
 @pytest.mark.parametrize("checkpoint", ["disk/checkpoint", "checkpoint"])
 def test_a_full_disk_under_the_tables_ends_the_job_in_one_line_and_loses_nothing(
     tmp_path: Path, disk: Tmpfs, collected: Collected, is_soak: bool, checkpoint: str
@@ -198,10 +259,11 @@ def test_a_full_disk_under_the_tables_ends_the_job_in_one_line_and_loses_nothing
     if not is_soak:
         pytest.skip("takes a minute: --soak")
     job = Job(collected, disk.folder / "tables", tmp_path / checkpoint)
+    log = disk.folder / "tables/telemetry/_delta_log"
     with collected.growing():
         process = job.start("--follow", "--trigger-s", "0.2")
         try:
-            until(lambda: job.commits() > 2, process)
+            until(lambda: len(list(log.glob("*.json"))) > 3, process)
             disk.fill()
             _, errors = process.communicate(timeout=DEADLINE_S)
         finally:
@@ -211,3 +273,4 @@ def test_a_full_disk_under_the_tables_ends_the_job_in_one_line_and_loses_nothing
         assert "Traceback" not in errors.decode()
         disk.free()
     finish(job)
+    check(copied(job, tmp_path))
