@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from coap_engine.codes import is_success
@@ -30,9 +30,8 @@ class ObservationKey:
     who: Hashable
 
 
-@dataclass(slots=True)
 class _Shared(Generic[W]):
-    """One observation.
+    """One observation; no dataclass: mypyc knows none that is generic.
 
     Attributes:
         number: of its present life; another one when it begins anew.
@@ -43,11 +42,14 @@ class _Shared(Generic[W]):
 
     """
 
-    number: int
-    watchers: dict[W, None] = field(default_factory=dict)
-    last: CoapResponse | None = None
-    again_at_s: float | None = None
-    is_over: bool = False
+    __slots__ = ("again_at_s", "is_over", "last", "number", "watchers")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.watchers: dict[W, None] = {}
+        self.last: CoapResponse | None = None
+        self.again_at_s: float | None = None
+        self.is_over = True
 
 
 class SharedObservations(Generic[W]):
@@ -66,8 +68,7 @@ class SharedObservations(Generic[W]):
         """One more who watches; the number of the observation that has to begin, if one has to."""
         shared = self._by_key.get(key)
         if shared is None:
-            shared = self._by_key[key] = _Shared(0)
-            shared.is_over = True
+            shared = self._by_key[key] = _Shared()
         shared.watchers[watcher] = None
         if shared.is_over and shared.again_at_s is None:
             return self._begin(key, shared)

@@ -213,9 +213,9 @@ class DirectoryNode:
                 elif came is not None:
                     self._say(came[0], kind, _Direct(kind, came[1]), len(came[1]))
 
-    def heard(self, origin: str, body: object) -> None:
+    def heard(self, origin: str, body: Publication) -> None:
         """See `Tenant`."""
-        if isinstance(body, Publication) and body.receiver == self.gateway.gateway_id:
+        if body.receiver == self.gateway.gateway_id:
             self._receive(body.topic, body.payload)
 
     def moved(self) -> None:

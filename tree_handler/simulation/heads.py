@@ -15,6 +15,7 @@ from typing import Protocol
 
 from tree_handler.hierarchy import Membership
 from tree_handler.member import MemberRecord
+from tree_handler.remote_query import Publication
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.simulation.gateway import Gateway, Start, Watch
 from tree_handler.simulation.growth import regular_network
@@ -36,7 +37,7 @@ class _Flooded:
 
     origin: str
     serial: tuple[int, int]
-    body: object
+    body: Question | Publication | None
 
 
 class Tenant(Protocol):
@@ -45,7 +46,7 @@ class Tenant(Protocol):
     def begin(self, gateway: HeadedGateway) -> None:
         """Begin to live in a gateway."""
 
-    def heard(self, origin: str, body: object) -> None:
+    def heard(self, origin: str, body: Publication) -> None:
         """Take what another tenant had flooded."""
 
     def took(self, link: int, message: object) -> None:
@@ -156,7 +157,7 @@ class HeadedGateway(Gateway):
             case _ if self._tenant is not None:
                 self._tenant.heard(message.origin, message.body)
 
-    def flood(self, body: object) -> None:
+    def flood(self, body: Question | Publication | None) -> None:
         """Have a control message at all in reach."""
         self._serial += 1
         self.asked += isinstance(body, Question)
