@@ -134,9 +134,9 @@ def _asks(name: str) -> Command:
 
 def _about_resources(name: str) -> Command:
     def command(options: argparse.Namespace) -> int:
-        from gateway.commands import resources  # noqa: PLC0415  # as above
+        from gateway.commands import finding, resources  # noqa: PLC0415  # as above
 
-        does: Command = getattr(resources, name)
+        does: Command = getattr(finding if name == "discover" else resources, name)
         return does(options)
 
     return command

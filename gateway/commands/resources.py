@@ -1,4 +1,4 @@
-"""`hedgerow get`, `put`, `observe` and `discover`: read, set, follow and find resources by name."""
+"""`hedgerow get`, `put` and `observe`: read, set and follow resources by name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import asyncio
 import datetime
 import json
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.columns import columns
-from gateway.commands import asking, directory, many_resources
+from gateway.commands import asking, many_resources
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.resource_arguments import (
@@ -23,10 +23,9 @@ from gateway.commands.resource_arguments import (
     EXIT_REFUSED,
     EXIT_UNREACHABLE,
 )
-from gateway.commands.resource_names import is_uri, name_of, needs_fleet, path_of
+from gateway.commands.resource_names import is_uri, needs_fleet, path_of
 from gateway.printable import printable
 from gateway.sensors import senml
-from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 _TEXT = 0
 """The content format text/plain (RFC 7252, section 12.3)."""
@@ -35,7 +34,6 @@ _NOT_FOUND = "4.04"
 _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
-_COLUMNS = ("name", "type", "unit", "gateway", "")
 _CODES = {
     client.UnreachableError: EXIT_UNREACHABLE,
     client.NoAnswerError: EXIT_NO_ANSWER,
@@ -49,19 +47,19 @@ def get(options: argparse.Namespace) -> int:
     """Read a resource."""
     pattern = None if is_uri(options.target) else many_resources.pattern_of(options.target)
     if pattern is not None:
-        return _run(_get_many(options, pattern))
+        return run(_get_many(options, pattern))
 
     async def ask() -> tuple[str, Response]:
         async with _client(options) as asker:
             uri = await _uri(asker, options)
             return uri, await asker.request("GET", uri, timeout_s=options.timeout)
 
-    uri, answer = _run(ask())
+    uri, answer = run(ask())
     if options.json:
         print_json(_document(answer))
     elif answer.ok and answer.payload:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(answer, options)))
-    return _told(uri, answer)
+    return told(uri, answer)
 
 
 async def _get_many(options: argparse.Namespace, pattern: str) -> int:
@@ -72,7 +70,7 @@ async def _get_many(options: argparse.Namespace, pattern: str) -> int:
         if not places:  # one request for all: its answer says why
             answer = await asker.request("GET", base + pattern, timeout_s=options.timeout)
             _show(answer, options)
-            return _told(base + pattern, answer)
+            return told(base + pattern, answer)
         targets = many_resources.targets(pattern, places)
         if not targets:
             raise FailedError(f"{pattern}: no gateway stands there", EXIT_REFUSED)
@@ -120,7 +118,7 @@ def put(options: argparse.Namespace) -> int:
                 timeout_s=options.timeout,
             )
 
-    uri, answer = _run(ask())
+    uri, answer = run(ask())
     if options.json:
         print_json(_document(answer))
     elif answer.ok and answer.payload:
@@ -128,12 +126,12 @@ def put(options: argparse.Namespace) -> int:
     if answer.code == _UNAUTHORIZED:
         why = f"{uri}: {answer.code} writing needs coaps:// with --psk-file"
         raise FailedError(why, EXIT_REFUSED)
-    return _told(uri, answer)
+    return told(uri, answer)
 
 
 def observe(options: argparse.Namespace) -> int:
     """Show a resource whenever it changes."""
-    return _run(_follow(options))
+    return run(_follow(options))
 
 
 async def _follow(options: argparse.Namespace) -> int:
@@ -171,12 +169,12 @@ async def _values(asker: CoapClient, uri: str, shown: _Shown) -> bool:
                 if answer.code == _NOT_OBSERVED:
                     shown.can_observe = False
                     break
-                _told(uri, answer)
+                told(uri, answer)
                 if shown.take(answer):
                     return False
     if not shown.can_observe:
         answer = await asker.request("GET", uri, timeout_s=options.timeout)
-        _told(uri, answer)
+        told(uri, answer)
         return not shown.take(answer)
     return True
 
@@ -215,58 +213,17 @@ def _show(answer: Response, options: argparse.Namespace) -> None:
     sys.stdout.flush()
 
 
-def discover(options: argparse.Namespace) -> int:
-    """Find resources in the directories of all gateways."""
-    places = {"rt": options.rt, "d": options.domain, "gp": options.group, "gw": options.at}
-    criteria = [*options.criteria, *(f"{k}={v}" for k, v in places.items() if v is not None)]
-    query = directory.query(criteria)
-
-    async def ask() -> list[WebLink]:
-        uri, found = f"{asking.gateway_uri(options)}/rd-lookup/res", list[WebLink]()
-        async with asking.client_for(options, uri) as asker:
-            while True:
-                page = f"count={directory.PAGE_LINKS}&page={len(found) // directory.PAGE_LINKS}"
-                asked = f"{uri}?scope={options.scope}&{page}&{query}".rstrip("&")
-                answer = await asker.request("GET", asked, timeout_s=options.timeout)
-                _told(uri, answer)
-                try:
-                    links = parse(answer.payload)
-                except LinkFormatError as error:
-                    raise FailedError(f"{uri}: {error}") from error
-                found += links
-                if len(links) < directory.PAGE_LINKS:
-                    return found
-
-    found = _run(ask())
-    if options.json:
-        print_json([_named(link) for link in found])
-    else:
-        sys.stdout.write(found_table(found) + "\n")
-    return 0
-
-
-def found_table(links: Sequence[WebLink]) -> str:
-    """Lines for a terminal, one for each resource."""
-    rows = [
-        (
-            printable(name_of(link.href, link.get("gw"))),
-            *(printable(link.get(name) or "-") for name in ("rt", "unit", "gw")),
-            f"as of {link.get('stale')} s ago" if link.get("stale") else "",
-        )
-        for link in links
-    ]
-    cells = [_COLUMNS, *rows]
-    return "\n".join([*columns(cells), f"{len(rows)} found"])
-
-
-def _named(link: WebLink) -> dict[str, Any]:
-    return {"name": name_of(link.href, link.get("gw")), **directory.as_json(link)}
-
-
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Ask.
+
+    Raises:
+        WrongUseError: for a URI that is none.
+        FailedError: there is no answer; its code says why.
+
+    """
     try:
         return asyncio.run(work)
     except client.BadUriError as error:
@@ -309,7 +266,7 @@ async def _fleet(
     return {}, ""
 
 
-def _told(uri: str, answer: Response) -> int:
+def told(uri: str, answer: Response) -> int:
     """0 if the answer is no error.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gateway.fleet_directory.kept import FRESH_S, STALE_S
-from gateway.fleet_directory.search import PARTIAL
+from gateway.fleet_directory.partial import PARTIAL
 from gateway.fleet_directory.searches import GATHER_S
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import GATEWAY, STALE

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.fleet_directory.kept import STALE_S
-from gateway.fleet_directory.search import WayTo, partial_link
+from gateway.fleet_directory.partial import partial_link
+from gateway.fleet_directory.search import WayTo
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
 from resource_directory.link_format import WebLink
 from tree_handler.member import MemberRecord
@@ -100,4 +101,4 @@ class ObservedLookUp:
                 found += [served.located(link, age_s) for link in part.links]
             if len(part.links) >= PAGE_LINKS or (age_s is not None and not is_known):
                 missing.append(name)
-        return [*found, *partial_link(self.looked_up, missing)]
+        return [*found, *partial_link(self.looked_up.path, missing)]

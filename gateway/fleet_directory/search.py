@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.fleet_directory.kept import KeptLookUps
+from gateway.fleet_directory.partial import partial_link
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
 from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink, serialise
-from resource_directory.scoped import GATEWAY
 from resource_directory.search import MAX_CHARACTERS
 from tree_handler.member import MemberRecord
 
@@ -26,10 +26,6 @@ ASKED_MAX: Final = 1_024
 """... and in all; what others have is missing."""
 LINKS_MAX: Final = 2_000
 """Of one gateway; the others are found with narrower criteria."""
-PARTIAL: Final = "hedgerow.partial"
-"""The ``rt`` of the last link of an answer that is not whole."""
-NAMED_MAX: Final = 16
-"""So many of the gateways that are missing are named."""
 STEPS: Final = 16
 """Gateways of which is told without asking in one call: some milliseconds."""
 
@@ -231,19 +227,4 @@ class DirectorySearch:
 
     def _partial(self) -> list[str]:
         missing = [name for place, name in self._missing.items() if place < self._settled]
-        return [serialise([link]) for link in partial_link(self.looked_up, missing)]
-
-
-def partial_link(looked_up: LookedUp, missing: Sequence[str]) -> list[WebLink]:
-    """What says that an answer is not whole, if it is not.
-
-    Args:
-        looked_up: what was asked.
-        missing: ids of the gateways of which it tells nothing.
-
-    """
-    if not missing:
-        return []
-    named = " ".join(sorted(missing)[:NAMED_MAX])
-    attributes = (("rt", PARTIAL), ("missing", str(len(missing))), (GATEWAY, named))
-    return [WebLink("/" + "/".join(looked_up.path), attributes)]
+        return [serialise([link]) for link in partial_link(self.looked_up.path, missing)]

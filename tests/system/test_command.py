@@ -198,7 +198,8 @@ def test_discover_finds_the_names_that_get_takes(gateway: Running) -> None:
     assert lines[1].split() == ["gw-north/valve", "switch", "/", "gw-north"]
     assert lines[2:] == ["1 found"]
     found = json.loads(hedgerow("discover", "--at", "gw-north", "--json", *near).stdout)
-    assert "gw-north/valve" in [one["name"] for one in found]
+    assert "gw-north/valve" in [one["name"] for one in found["resources"]]
+    assert found["missing"] == {"count": 0, "gateways": []}
 
 
 @pytest.mark.parametrize(("target", "has_key"), [("valve", True), ("/status", False)])

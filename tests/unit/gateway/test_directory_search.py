@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.fleet_directory.search import ASKED_MAX, AT_ONCE, PARTIAL
+from gateway.fleet_directory.partial import PARTIAL
+from gateway.fleet_directory.search import ASKED_MAX, AT_ONCE
 from gateway.fleet_directory.searches import GATHER_S, IN_FLIGHT_MAX, PER_HOST, DirectorySearches
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp
 from resource_directory.link_format import WebLink, parse

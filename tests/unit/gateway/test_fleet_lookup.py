@@ -20,7 +20,8 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.client import Response, request
 from gateway.coap.fleet_lookup import FleetLookUps
 from gateway.coap.peers import UdpPeers
-from gateway.fleet_directory.search import AT_ONCE, PARTIAL
+from gateway.fleet_directory.partial import PARTIAL
+from gateway.fleet_directory.search import AT_ONCE
 from gateway.fleet_directory.searches import PER_HOST
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink, parse

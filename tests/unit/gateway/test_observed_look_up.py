@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
-from gateway.fleet_directory.search import PARTIAL
+from gateway.fleet_directory.partial import PARTIAL
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import ScopedQuery
