@@ -50,6 +50,7 @@ from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
 from gateway.mqtt import ReasonCode, Will
+from gateway.shares.log_room import LogRoom
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
 
@@ -77,6 +78,7 @@ class DataPlane:
         retention: what is retained.
         shared_retention: the same, for neighbours.
         connections: all that are open.
+        log_room: for what waits for the log.
         acceptance: what the turn has accepted.
         arriving: gives local subscribers what comes from elsewhere.
         departures: ends clients' connections.
@@ -106,6 +108,8 @@ class DataPlane:
         self.traffic = Traffic()
         self.budget = Budget(self.limits)
         self._turns = Turns(self._end_turn)
+        self._user_turns = UserTurns()
+        self.log_room = LogRoom(self.limits.uncommitted_bytes, self._user_turns)
         self._output = Output(self._turns, self.limits, self.refusals, self.traffic, self.now)
         self._make_outbound()
         self._make_sessions()
@@ -143,7 +147,7 @@ class DataPlane:
         events, durability = self._hooks.events, self._durability
         self.acceptance = Acceptance(
             *(self._hooks.tree, self._outlet, self.retention, durability, self._turns),
-            *(self.limits.uncommitted_bytes, self.now),
+            *(self.log_room, self.now),
         )
         self.subscriptions = Subscriptions(
             self._tree, self.known_routes, self.delivery, events, self._hooks.interest
@@ -180,7 +184,7 @@ class DataPlane:
         return Service(
             *(greeting, reception, self.departures, self.sessions, self.connections),
             *(self._output, self._turns, limits, UserRates(limits.received_bytes_per_s_per_user)),
-            UserTurns(),
+            self._user_turns,
         )
 
     # -- who may have what -----------------------------------------------------------------------

@@ -3,14 +3,15 @@
 A connection's packets are handled for some milliseconds before others have their turn. With many
 connections a user would have many turns before the next of another. So a user has a part of each
 round of the event loop, however many its connections are: when that is used up, they wait in a row,
-and one of them goes on in each round (row A8).
+and one of them goes on in each round (row A8). While others are there, it also waits until the log
+has most of what it brought: else theirs would stand behind the work of many rounds.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 PART_S: Final = 0.01
@@ -38,6 +39,7 @@ class UserTurns:
         self._used_s: dict[Hashable, float] = {}
         """In this round, by user."""
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._held: set[Hashable] = set()
         self._is_round_open = False
         self._last: Hashable = None
         self._several_until_s = 0.0
@@ -57,9 +59,9 @@ class UserTurns:
             self.part_s = SMALL_PART_S
         elif now_s > self._several_until_s:
             self.part_s = PART_S
-        if not self._used_s or size_bytes <= LITTLE_BYTES:
+        if size_bytes <= LITTLE_BYTES:
             return False
-        return self._used_s.get(user, 0.0) >= self.part_s
+        return user in self._held or self._used_s.get(user, 0.0) >= self.part_s
 
     def took(self, user: Hashable, seconds: float) -> None:
         """Packets of a user have been handled for so long."""
@@ -74,6 +76,22 @@ class UserTurns:
         self._open_round()
         return turn
 
+    @property
+    def are_shared(self) -> bool:
+        """Whether several users have been there a moment ago."""
+        return self.part_s == SMALL_PART_S
+
+    def hold(self, users: Iterable[Hashable]) -> None:
+        """Much of theirs waits for the log: their rows wait for `release`."""
+        self._held.update(users)
+
+    def release(self) -> None:
+        """Little waits for the log: all rows go on."""
+        if self._held:
+            self._held.clear()
+            if self._waiting:
+                self._open_round()
+
     def _open_round(self) -> None:
         if not self._is_round_open:
             self._is_round_open = True
@@ -82,12 +100,12 @@ class UserTurns:
     def _round_ended(self) -> None:
         self._is_round_open = False
         self._used_s.clear()
-        for user, row in list(self._waiting.items()):
+        for user, row in [one for one in self._waiting.items() if one[0] not in self._held]:
             while row and row[0].done():  # its connection is gone
                 row.popleft()
             if row:
                 row.popleft().set_result(None)
             if not row:
                 del self._waiting[user]
-        if self._waiting:
+        if not self._held.issuperset(self._waiting):
             self._open_round()

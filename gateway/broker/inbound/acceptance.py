@@ -25,6 +25,7 @@ from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
+from gateway.shares.log_room import LogRoom
 from tree_handler.batch import Row, cut
 
 TURN_S: Final = 0.01
@@ -58,11 +59,8 @@ class Acceptance:
         retention: gives what is to be retained its version.
         durability: writes what must be in the log before them.
         turns: is told that a turn needs an end.
-        limit_bytes: beyond so many bytes that wait for the log, publishers are not read from.
+        room: for what waits for the log.
         now: the loop's clock, in seconds.
-
-    Attributes:
-        waiting_bytes: what is accepted and not delivered yet takes about so much.
 
     """
 
@@ -73,7 +71,7 @@ class Acceptance:
         retention: Retention,
         durability: Durability,
         turns: Turns,
-        limit_bytes: int,
+        room: LogRoom,
         now: Callable[[], float],
     ) -> None:
         self._tree = tree
@@ -81,7 +79,7 @@ class Acceptance:
         self._retention = retention
         self._durability = durability
         self._turns = turns
-        self._limit_bytes = limit_bytes
+        self._room = room
         self._now = now
         self._accepted: list[Accepted] = []
         self._rows: list[Row] = []
@@ -89,8 +87,6 @@ class Acceptance:
         self._unlogged: list[Row] = []
         """QoS 0 messages for the tree."""
         self._gathers_unlogged = tree.carries_unlogged
-        self.waiting_bytes = 0
-        self._stalled: set[Publisher] = set()
         self._refused: set[tuple[Session, int]] = set()
         """QoS 2 messages refused while others wait, which may be the same ones again."""
         self._to_retain: Counter[str] = Counter()
@@ -185,18 +181,13 @@ class Acceptance:
         size_bytes = len(accepted) * OVERHEAD_BYTES
         for row in rows:
             size_bytes += len(row[2])
-        self.waiting_bytes += size_bytes
+        self._room.took(size_bytes, (one.publisher for one in accepted if one.publisher))
         commit = _Commit(accepted, size_bytes)
-        stalled = accepted.copy() if self.waiting_bytes > self._limit_bytes else ()
         error = self._durability.precede(accepted) if rows else None
         if error is None:
             self._tree.publish_all(rows, (), lambda first, error: self._told(commit, first, error))
         else:
             self._told(commit, 0, error)
-        for one in stalled:
-            if one.publisher is not None and one.publisher not in self._stalled:
-                self._stalled.add(one.publisher)
-                one.publisher.channel.stall()
 
     def _told(self, commit: _Commit, first: int, error: OSError | None) -> None:
         commit.first = first
@@ -227,13 +218,9 @@ class Acceptance:
             if commit.accepted:
                 break
             self._settling.popleft()
-            self.waiting_bytes -= commit.size_bytes
-        if not self.waiting_bytes:
+            self._room.gave(commit.size_bytes)
+        if not self._room.used_bytes:
             self._refused.clear()
-        if self._stalled and self.waiting_bytes <= self._limit_bytes // 2:
-            stalled, self._stalled = self._stalled, set()
-            for publisher in stalled:
-                publisher.channel.resume()
 
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
         durability, accepted = self._durability, commit.accepted
