@@ -9,7 +9,7 @@ import json
 import time
 
 import pytest
-from bed import until
+from bed import Pi, until
 from fleet import PASSWORD, DeployedFleet
 from upgrade_load import Load
 
@@ -21,6 +21,10 @@ CERTIFICATE = "etc/hedgerow/tls/gateway.pem"
 
 def certificates(fleet: DeployedFleet) -> dict[str, bytes]:
     return {name: (pi.root / CERTIFICATE).read_bytes() for name, pi in fleet.bed.pis.items()}
+
+
+def state(pi: Pi) -> str:
+    return pi.says("systemctl", "is-active", "hedgerow")
 
 
 def test_all_keys_are_renewed_and_no_gateway_starts_again(deployed: DeployedFleet) -> None:
@@ -61,6 +65,24 @@ def test_a_restored_card_uses_no_number_twice(deployed: DeployedFleet) -> None:
         with Load(deployed.bed.switch, south.address, north.address, PASSWORD) as load:
             until("fifty messages", lambda: len(load.received) >= 50)
         assert not load.lost
+
+
+def test_one_that_is_drained_stays_out_and_what_it_acknowledged_is_with_the_others(
+    deployed: DeployedFleet,
+) -> None:
+    south, north = deployed.bed.pis[SOUTH], deployed.bed.pis["gw-north"]
+    assert deployed.play("drain.yml").returncode != 0, "nobody said which one"
+    assert deployed.status(SOUTH)
+    # The load ends, and is complete, while the gateway that acknowledged it is out.
+    with Load(deployed.bed.switch, south.address, north.address, PASSWORD) as load:
+        until("fifty messages", lambda: len(load.received) >= 50)
+        deployed.play("drain.yml", "--limit", SOUTH).worked()
+        until("its service has ended", lambda: state(south) == "inactive")
+    assert not load.lost
+    assert state(south) == "inactive"
+    assert south.says("systemctl", "show", "--property=NRestarts", "--value", "hedgerow") == "0"
+    south.run("systemctl", "start", "hedgerow")
+    deployed.one_tree()
 
 
 def test_new_hardware_takes_the_place_of_the_old_under_its_id(deployed: DeployedFleet) -> None:
