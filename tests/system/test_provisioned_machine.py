@@ -79,7 +79,7 @@ def plays(controller: Controller, root: Path) -> dict[str, Play]:
     """The machine is provisioned: refused without a key, then dry, for real, and again."""
     ssh = IN_CHROOT.format(root=root)
     made = {"refused": controller.play(ssh, {"north": MACHINE}, *NOT_THE_GATEWAY)}
-    (root / "root/.ssh").mkdir(mode=0o700)
+    (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)  # systemd-tmpfiles may have made it
     (root / "root/.ssh/authorized_keys").write_text("ssh-ed25519 AAAA operator\n")
     made["dry"] = controller.play(ssh, {"north": MACHINE}, *NOT_THE_GATEWAY, "--check", "--diff")
     made["first"] = controller.play(ssh, {"north": MACHINE})
