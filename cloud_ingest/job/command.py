@@ -110,7 +110,7 @@ def ended(begin: Callable[[], Any], wait: Callable[[Any], object] | None = None)
             text = str(error)
             if left and _NOT_STARTED in text:  # it waits ten seconds, and no setting says more
                 continue
-            raise _ours(error, text) from error
+            raise _ours(text) from error
         return
 
 
@@ -218,15 +218,15 @@ def _until_ended(query: Any, ingest: Ingest, spools: Sequence[Path]) -> None:
             signal.signal(number, handler)
 
 
-def _ours(error: PySparkException, text: str) -> Exception:
-    """What a message of Spark's quotes of ours, or else itself."""
+def _ours(text: str) -> Exception:
+    """What a message of Spark's quotes of ours; or else it, readable when Spark has stopped."""
     damage = SpoolError.quoted_in(text)
     if damage is not None:
         return damage
     refused = TableError.quoted_in(text)
     if refused is None and _DISK_FULL in text:  # as Java says it of the checkpoint
         refused = TableError(f"a disk is full: {_DISK_FULL} (the checkpoint's, or Spark's own)")
-    return error if refused is None else refused
+    return PySparkException(text) if refused is None else refused
 
 
 def _look_after(options: argparse.Namespace, tables: TableStore) -> None:

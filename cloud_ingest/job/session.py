@@ -21,7 +21,7 @@ from cloud_ingest.job.java import Java
 LOOPBACK = "127.0.0.1"
 JAVA_ENDS_WITHIN_S = 20.0
 
-# What a task raises reaches Python as an exception: its log would only say it again, at length.
+# What a task or a query raises reaches Python: its log would only say it again, at length.
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -31,6 +31,8 @@ logger.task.name = org.apache.spark.executor.Executor
 logger.task.level = off
 logger.stage.name = org.apache.spark.scheduler.TaskSetManager
 logger.stage.level = off
+logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+logger.query.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
