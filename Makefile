@@ -58,7 +58,7 @@ compiled-in-ci:
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)
 
-test-deploy: ## boot Debian systems, provision, upgrade and break them (root; a quarter of an hour)
+test-deploy: ## boot Debian systems, provision, upgrade and break them (root; an hour)
 	@deploy/set-up test
 	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s $(DEPLOY)
 
