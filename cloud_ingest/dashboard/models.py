@@ -16,6 +16,7 @@ from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import Rollups, SensorSeries
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import TABLES, Lake, LakeError
+from cloud_ingest.tables.dataset import dataset
 
 SHOWN: Final = tuple(name for name in TABLES if name != "quarantine")
 ROLLED_UP: Final = ("telemetry", "latency")
@@ -119,13 +120,13 @@ class Models:
         if version == self.versions.get(name) and name not in self._unfinished:
             return False
         self._again[name] = now_s + AGAIN_S.get(name, 0.0)
-        dataset = self.lake.guarded(name, table.to_pyarrow_dataset)
+        rows = self.lake.guarded(name, lambda: dataset(table))
         if name in ROLLED_UP:
             self._unfinished.discard(name)
-            if self.rollups.follow(name, dataset):
+            if self.rollups.follow(name, rows):
                 self._unfinished.add(name)
         else:
-            self._small[name] = self.lake.guarded(name, lambda: _read(name, dataset))
+            self._small[name] = self.lake.guarded(name, lambda: _read(name, rows))
         self.versions[name] = version
         return True
 
@@ -146,11 +147,11 @@ class Models:
             self.answers["sensors"] = ReadyAnswer.of(sensors_view.catalogue(found))
 
 
-def _read(name: str, dataset: ds.Dataset) -> pa.Table:
+def _read(name: str, rows: ds.Dataset) -> pa.Table:
     if name != "topology":
-        return dataset.to_table()
-    days = dataset.to_table(columns=["day"])["day"]
+        return rows.to_table()
+    days = rows.to_table(columns=["day"])["day"]
     if not len(days):
-        return dataset.to_table()
+        return rows.to_table()
     first = pc.max(days).as_py() - datetime.timedelta(days=TOPOLOGY_DAYS)
-    return dataset.to_table(filter=pc.field("day") >= pa.scalar(first, pa.date32()))
+    return rows.to_table(filter=pc.field("day") >= pa.scalar(first, pa.date32()))

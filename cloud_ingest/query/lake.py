@@ -10,6 +10,8 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.tables.dataset import dataset
+
 TABLES: Final = (
     *("telemetry", "quarantine", "gateways", "gaps"),
     *("latency", "topology", "alerts", "acknowledgements"),
@@ -81,7 +83,7 @@ class Lake:
 
         """
         table = self.open(name)
-        return None if table is None else self.guarded(name, table.to_pyarrow_dataset)
+        return None if table is None else self.guarded(name, lambda: dataset(table))
 
     def guarded(self, name: str, read: Callable[[], _Result]) -> _Result:
         """What a function returns that reads a table.

@@ -20,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore, sync_file
 
 KEY = "hedgerow"
@@ -121,7 +122,7 @@ class IngestTable:
 
     def dataset(self) -> Any:
         """Its rows, as a data set of pyarrow."""
-        return self._table.to_pyarrow_dataset()
+        return dataset(self._table)
 
     def last_batch(self, query: str) -> int:
         """The last micro-batch that a query has committed here, -1 if none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore
 
 
@@ -23,7 +24,7 @@ def messages(tables: TableStore, columns: Sequence[str]) -> Iterator[dict[str, A
         table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
         there = {field.name for field in table.schema().fields}
         wanted = ["origin", *(name for name in columns if name in there and name != "origin")]
-        for batch in table.to_pyarrow_dataset().to_batches(columns=wanted):
+        for batch in dataset(table).to_batches(columns=wanted):
             for row in batch.to_pylist():
                 if row["origin"] is not None:  # else damaged bytes, which are no message
                     yield {column: row.get(column) for column in columns}
