@@ -28,7 +28,7 @@ from gateway.commands import (
     messages,
     output,
     place,
-    policy,
+    policy_arguments,
     resource_arguments,
     sensors,
     simulating,
@@ -209,7 +209,7 @@ def command_line() -> argparse.ArgumentParser:
     for add in (*adders, simulating.add_to):
         add(commands)
     place.add(commands, _add_config, lambda options: place.run(options, _config_file(options)))
-    policy.add(commands, _add_config)
+    policy_arguments.add(commands, _add_config)
     doctor.add(commands, _add_own_gateway, _doctor)
     clients.add(commands, _add_gateway, _asks("clients"))
     resource_arguments.add(commands, _add_host, _about_resources)

@@ -7,13 +7,14 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway import replaced_file
 from gateway.commands.errors import WrongUseError
 from gateway.toml_lines import KeyLines
-from tree_handler.errors import ProtocolError
-from tree_handler.member import NONE, Place
+
+if TYPE_CHECKING:
+    from tree_handler.member import Place
 
 KEYS = ("domain", "group")
 _SECTION = "gateway"
@@ -71,6 +72,9 @@ def parsed(text: str) -> Place:
         WrongUseError: it is none.
 
     """
+    from tree_handler.errors import ProtocolError  # noqa: PLC0415  # the others parse no batches
+    from tree_handler.member import NONE, Place  # noqa: PLC0415
+
     domain, _, group = text.partition("/")
     try:
         return Place(*("" if part == NONE else part for part in (domain, group)))

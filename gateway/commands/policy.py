@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gateway import access_files, config_place
 from gateway.access_faults import AccessFileError, read_access_file
@@ -15,66 +13,12 @@ from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.config import AccessSection, ConfigError, GatewaySettings, load
 from gateway.policy import policy_file
-from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError, Where
+from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError
 from gateway.policy.findings import Finding, findings
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.principal import Principal, PrincipalError
 from gateway.policy.rule import ANY_NAME, EVERYBODY
 from gateway.printable import printable
-
-_ACTIONS = ("check", "explain")
-
-
-def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None]) -> None:
-    """Add the command to the parser.
-
-    Args:
-        commands: the parser's commands.
-        add_config: adds the option that names a configuration.
-
-    """
-    policy = commands.add_parser(
-        "policy",
-        help="check who may do what, and explain why somebody may or may not",
-        description="`policy check [FILE]` prints all that is wrong with a policy (exits with 2) "
-        "or odd about it: roles that nobody has, rules that are never reached. `policy explain "
-        "PRINCIPAL ACTION` tells whether somebody may do something, and which rule says so: "
-        "exits with 0 if it may, with 1 if not. A principal is psk:NAME, oscore:NAME, user:NAME, "
-        "cert:NAME, console:NAME, local or stranger; an action is VERB and topic or path, as in "
-        "PUT /sensors/valve or publish a/b, or one of drain, membership, clients, disconnect.",
-    )
-    policy.add_argument("action", choices=_ACTIONS, help="what to do")
-    policy.add_argument(
-        "what", nargs="*", metavar="FILE | PRINCIPAL ACTION", help="what is checked or explained"
-    )
-    which = policy.add_mutually_exclusive_group()
-    which.add_argument("--file", type=Path, metavar="FILE", help="with explain: the policy")
-    add_config(which)
-    policy.add_argument(
-        "--at",
-        type=_where,
-        metavar="DOMAIN/GROUP/GATEWAY",
-        help="with explain: where it is done, with - for no domain or group "
-        "(default: at the gateway of --config)",
-    )
-    policy.add_argument(
-        "--role",
-        action="append",
-        default=[],
-        metavar="ROLE",
-        help="with explain: a role that the certificate names; may be given several times",
-    )
-    policy.add_argument(
-        "--via", default="", metavar="GATEWAY", help="with explain: the gateway it comes through"
-    )
-    policy.add_argument(
-        "--client-id",
-        default="",
-        metavar="ID",
-        help="with explain: how an MQTT client calls itself",
-    )
-    policy.add_argument("--json", action="store_true", help="for scripts")
-    policy.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -208,10 +152,3 @@ def _settings(options: argparse.Namespace) -> GatewaySettings:
         raise WrongUseError(f"--config: not given, and {error}") from error
     except ConfigError as error:
         raise WrongUseError(str(error)) from error
-
-
-def _where(text: str) -> Where:
-    try:
-        return Where.parse(text)
-    except ActionError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
