@@ -214,6 +214,7 @@ def _later(module: str, name: str = "build") -> Build:
 
 
 KINDS: Mapping[str, Build] = {
+    "bme280": _later("bme280"),
     "coap": _later("coap_device"),
     "gpio-in": _later("gpio", "build_input"),
     "gpio-out": _later("gpio", "build_output"),

@@ -37,8 +37,19 @@ def bus(number: int) -> Any:
     return smbus2.SMBus(number)
 
 
-def _exchange(at: tuple[int, int], write: tuple[int, ...], count: int, pause_s: float = 0) -> bytes:
-    """Write to a device and read from it; without a pause in one transaction."""
+def exchange(at: tuple[int, int], write: tuple[int, ...], count: int, pause_s: float = 0) -> bytes:
+    """Write to a device and read from it; without a pause in one transaction.
+
+    Args:
+        at: bus and address.
+        write: bytes for it.
+        count: how many are read.
+        pause_s: between the two, seconds.
+
+    Raises:
+        OSError: the device does not answer.
+
+    """
     from smbus2 import i2c_msg  # noqa: PLC0415  # an extra
 
     number, address = at
@@ -113,7 +124,7 @@ class I2cRegister(Sensor):
 
         """
         one = self._register
-        return one.value(_exchange(self._at, (one.number,), one.width))
+        return one.value(exchange(self._at, (one.number,), one.width))
 
 
 class Sht3x(Sensor):
@@ -143,7 +154,7 @@ class Sht3x(Sensor):
             OSError: the device does not answer, or its answer was damaged.
 
         """
-        data = _exchange(self._at, SHT3X_MEASURE, 6, SHT3X_TAKES_S)
+        data = exchange(self._at, SHT3X_MEASURE, 6, SHT3X_TAKES_S)
         for word, check in ((data[:2], data[2]), (data[3:5], data[5])):
             if crc8(word) != check:
                 raise OSError(f"checksum {check:#04x} of {word.hex()} is wrong")
@@ -169,7 +180,7 @@ def build_register(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "smbus2", "i2c")
-    at = _at(options, None)
+    at = place(options, None)
     number, width = options.whole("register"), options.whole("width", 1)
     if not 0 <= number <= 0xFF:
         raise options.error("register", f"{number} is not 0 to 255")
@@ -197,11 +208,17 @@ def build_sht3x(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "smbus2", "i2c")
-    at = _at(options, 0x44)
+    at = place(options, 0x44)
     return [Sht3x(options.text("name"), at, interval_s=options.number("interval_s", 10.0))]
 
 
-def _at(options: SensorOptions, default: int | None) -> tuple[int, int]:
+def place(options: SensorOptions, default: int | None) -> tuple[int, int]:
+    """Bus and address of a table.
+
+    Raises:
+        SensorConfigError: one of them is wrong, or the address is missing and has no default.
+
+    """
     number, address = options.whole("bus", 1), options.whole("address", default)
     if not 0 <= number <= 255:
         raise options.error("bus", f"{number} is not 0 to 255")

@@ -137,8 +137,8 @@ series = "none.csv"
         "28: log.durability: 'often' is neither 'write' nor 'sync'",
         "31: sensors[0].interval_s: 'often' is not a number",
         "32: sensors[0].disc: unknown key",
-        "34: sensors[1].type: 'quartz' is none of coap, gpio-in, gpio-out, host, i2c, mqtt, "
-        "onewire, replay, sht3x, switch",
+        "34: sensors[1].type: 'quartz' is none of bme280, coap, gpio-in, gpio-out, host, i2c, "
+        "mqtt, onewire, replay, sht3x, switch",
         f"35: sensors[2]: {folder}/none.csv: [Errno 2] No such file or directory: "
         f"'{folder}/none.csv'",
     ]

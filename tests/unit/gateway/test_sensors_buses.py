@@ -15,7 +15,7 @@ from gpiozero.pins.mock import MockFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sensors import i2c
+from gateway.sensors import bme280, i2c
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
@@ -288,10 +288,99 @@ def test_a_register_is_a_number_in_the_range_of_its_width(
     assert int(value).to_bytes(width, order, signed=is_signed) == data
 
 
+# What Bosch's own example has (BMP280's data sheet, BST-BMP280-DS001, section 3.12), which has no
+# humidity; that part is of a chip from a shop.
+DIG_T = (27504, 26435, -1000)
+DIG_P = (36477, -10685, 3024, 2855, 140, -7, 15500, -14600, 6000)
+DIG_H = (75, 371, 0, 295, 50, 30)
+ADC_P, ADC_T, ADC_H = 415148, 519888, 30000
+
+
+def chip(t: Any = DIG_T, p: Any = DIG_P, h: Any = DIG_H) -> tuple[bytes, bytes]:
+    """The registers of a BME280's calibration."""
+    h1, h2, h3, h4, h5, h6 = h
+    low = struct.pack("<Hhh", *t) + struct.pack("<H8h", *p) + bytes([0, h1])
+    middle = bytes([h4 >> 4 & 0xFF, h4 & 0xF | (h5 & 0xF) << 4, h5 >> 4 & 0xFF])
+    return low, struct.pack("<hB", h2, h3) + middle + struct.pack("<b", h6)
+
+
+def measured(pressure: int, temperature: int, humidity: int) -> bytes:
+    words = (pressure << 4).to_bytes(3), (temperature << 4).to_bytes(3), humidity.to_bytes(2)
+    return b"".join(words)
+
+
+def whole_numbers(h: tuple[int, ...], adc: int, fine: int) -> float:
+    """Humidity by the data sheet's other way, in whole numbers (BME280, section 4.2.3)."""
+    h1, h2, h3, h4, h5, h6 = h
+    x = fine - 76800
+    slope = ((x * h6 >> 10) * ((x * h3 >> 11) + 32768) >> 10) + 2097152
+    x = ((adc << 14) - (h4 << 20) - h5 * x + 16384 >> 15) * (slope * h2 + 8192 >> 14)
+    x -= ((x >> 15) * (x >> 15) >> 7) * h1 >> 4
+    return (min(max(x, 0), 419430400) >> 12) / 1024
+
+
+async def test_bme280_8_1_the_values_of_the_data_sheets_example(bus: Bus) -> None:
+    bus.address = 0x76
+    low, high = chip()
+    bus.answers = {(0xD0,): b"\x60", (0x88,): low, (0xE1,): high}
+    bus.answers |= {(0xF2, 1, 0xF4, 0x25): b"\x00"}
+    bus.answers |= {(0xF7,): measured(ADC_P, ADC_T, ADC_H)}
+    sensor = built(type="bme280", name="air")
+    found = await read(sensor)
+    assert found["temperature"][0] == pytest.approx(25.08, abs=0.005)
+    assert found["pressure"][0] == pytest.approx(100653.27, abs=0.5)
+    assert found["humidity"][0] == pytest.approx(whole_numbers(DIG_H, ADC_H, 128422), abs=0.01)
+    units = {part: of.unit for part, of in sensor.parts.items()}
+    assert units == {"temperature": "Cel", "humidity": "%RH", "pressure": "Pa"}
+
+
+@given(
+    h=st.tuples(
+        st.integers(0, 255),
+        st.integers(100, 500),
+        st.integers(0, 255),
+        st.integers(-2048, 2047),
+        st.integers(-2048, 2047),
+        st.integers(-128, 127),
+    ),
+    adc_h=st.integers(0, 0xFFFF).filter(lambda adc: adc != 0x8000),
+    adc_t=st.integers(300_000, 700_000).filter(lambda adc: adc != 0x80000),
+)
+def test_bme280_humidity_is_that_of_the_data_sheets_whole_numbers(
+    h: tuple[int, ...], adc_h: int, adc_t: int
+) -> None:
+    calibration = bme280.Calibration.parse(*chip(h=h))
+    assert calibration.h == h
+    fine = calibration.fine_temperature(adc_t)
+    found = bme280.values(calibration, measured(ADC_P, adc_t, adc_h))
+    assert found["humidity"] == pytest.approx(whole_numbers(h, adc_h, round(fine)), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("register", "answer", "why"),
+    [
+        (0xD0, b"\x58", "chip 0x58 is no BME280"),
+        (0xF7, measured(0x80000, 0x80000, 0x8000), "nothing was measured"),
+        (0x88, bytes(26), "the calibration for pressure is empty"),
+    ],
+)
+async def test_what_is_no_measurement_of_a_bme280_is_a_failure(
+    bus: Bus, register: int, answer: bytes, why: str
+) -> None:
+    bus.address = 0x76
+    low, high = chip()
+    bus.answers = {(0xD0,): b"\x60", (0x88,): low, (0xE1,): high}
+    bus.answers |= {(0xF2, 1, 0xF4, 0x25): b"\x00"}
+    bus.answers |= {(0xF7,): measured(ADC_P, ADC_T, ADC_H), (register,): answer}
+    with pytest.raises(SensorError, match=why):
+        await read(built(type="bme280", name="air"))
+
+
 def test_a_wrong_table_of_a_device_is_named() -> None:
     def named(**more: Any) -> str:
         return refused(**{"type": "i2c", "name": "a", "address": 0x44, "register": 1} | more)
 
+    assert "address: 0x78 is not" in refused(type="bme280", name="a", address=0x78)
     assert "address: 0x03 is not 0x08 to 0x77" in named(address=3)
     assert "register: 256 is not 0 to 255" in named(register=256)
     assert "width: 5 is not 1 to 4 bytes" in named(width=5)
