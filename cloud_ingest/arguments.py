@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from cloud_ingest.ledger_limits import LedgerLimits
+
 MASTER = "local[*]"
 """Where Spark runs unless it is told otherwise."""
 
@@ -61,6 +63,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="TOML file that says how messages of other makes are read (docs/cloud.md)",
     )
+    _add_limits(parser)
     _add_signatures(parser)
     _add_spark(parser)
     _add_upkeep(parser)
@@ -76,6 +79,33 @@ def _add_signatures(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tree", default="hedgerow", metavar="NAME", help="of the tree, for --certificates"
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    limits = LedgerLimits()
+    parser.add_argument(
+        "--gateway-gaps",
+        type=int,
+        default=limits.gaps,
+        metavar="N",
+        help="gaps in the numbers of one gateway that are looked for, over all its lives; of more "
+        f"the oldest are given up (default {limits.gaps})",
+    )
+    parser.add_argument(
+        "--gateway-lives",
+        type=int,
+        default=limits.lives,
+        metavar="N",
+        help="lives of one gateway whose numbers are known; of more the oldest are closed "
+        f"(default {limits.lives})",
+    )
+    parser.add_argument(
+        "--total-gaps",
+        type=int,
+        default=limits.total_gaps,
+        metavar="N",
+        help=f"as --gateway-gaps, of all gateways together (default {limits.total_gaps})",
     )
 
 

@@ -61,6 +61,13 @@ class Intervals:
         for first, last in other:
             self.add(first, last)
 
+    def forget_through(self, last: int) -> None:
+        """Take out every number up to ``last``."""
+        gone = bisect_right(self._lasts, last)
+        del self._firsts[:gone], self._lasts[:gone]
+        if self._firsts and self._firsts[0] <= last:
+            self._firsts[0] = last + 1
+
     def covers(self, first: int, last: int) -> bool:
         """Whether every number of ``first..last`` is in the set."""
         i = bisect_right(self._firsts, first) - 1

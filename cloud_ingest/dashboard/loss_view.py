@@ -11,7 +11,10 @@ from cloud_ingest.dashboard.plain import columns
 from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups
 
 GAPS_MAX: Final = 2_000
-_GAPS: Final = ("gateway", "boot_epoch", "logged", "first", "last", "found_time", "closed_time")
+_GAPS: Final = (
+    *("gateway", "boot_epoch", "logged", "first", "last", "found_time", "closed_time"),
+    "state",
+)
 _OF_ALL: Final = """
 SELECT stage, bucket, sum(messages) AS messages, median(p50_ms) AS p50_ms,
        median(p95_ms) AS p95_ms, max(p99_ms) AS p99_ms

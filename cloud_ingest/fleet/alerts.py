@@ -19,6 +19,7 @@ Kind = Literal[
     "sensor-stuck",
     "sensor-range",
     "two-lives",
+    "given-up",
 ]
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""

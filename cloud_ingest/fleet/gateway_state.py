@@ -112,6 +112,8 @@ class GatewayState(msgspec.Struct):
         duplicates: copies that were dropped.
         kept_local: messages that stay with it.
         lost: numbers that are missing in lives that are forgotten.
+        given_up: numbers that the job looks for no longer, since more are missing than it keeps.
+        given_up_us: when it last gave some up, by the collector's clock; None if it never did.
         domain: where it stands, ``-`` for none; None if unknown.
         group: likewise.
         member_us: when it said so.
@@ -157,6 +159,8 @@ class GatewayState(msgspec.Struct):
     told: TopologyTold | None = None
     slots: dict[int, int] = {}
     sensors: dict[str, SensorState] = {}
+    given_up: int = 0
+    given_up_us: int | None = None
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
         """The life with this boot epoch; the one that was heard longest ago may go for it."""

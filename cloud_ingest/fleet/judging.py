@@ -155,6 +155,7 @@ class Judge:
         self._missing(gateway, rules, now_us)
         self._flapping(gateway, rules, now_us)
         self._two_lives(gateway, rules, now_us)
+        self._given_up(gateway, rules, now_us)
 
     def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
         record = gateway.status
@@ -206,6 +207,17 @@ class Judge:
         message = "two gateways run under its id in turns: a copied card?"
         at_us = gateway.returns_us[-1] if is_wrong else now_us
         self._judge("two-lives", gateway, is_wrong if rule.on else False, at_us, message)
+
+    def _given_up(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule, at_us = rules.given_up, gateway.given_up_us
+        if at_us is None:
+            return
+        is_wrong = rule.on and now_us - at_us <= rule.clears_s * 1e6
+        message = (
+            "it leaves more gaps in its numbers, or begins more lives, than are looked after: "
+            f"{gateway.given_up} missing messages are looked for no longer"
+        )
+        self._judge("given-up", gateway, is_wrong, at_us, message, float(gateway.given_up))
 
     def _judge(
         self,

@@ -7,6 +7,7 @@ came. What a gateway lost behind its last number that came is not seen until a l
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -98,19 +99,23 @@ class Numbering(msgspec.Struct, array_like=True):
         self.holes = [hole for hole in self.holes if hole.first not in firsts]
         return gone
 
+    def forget_between(self, first: int, last: int) -> None:
+        """Look no longer for what is missing from one number to another; it counts as missing."""
+        self.given_up += sum(hole.count for hole in self._fill(first, last))
+
     def _fill(self, first: int, last: int) -> list[Hole]:
+        begin = bisect_left(self.holes, first, key=lambda hole: hole.last)
+        end = begin
         closed: list[Hole] = []
         left: list[Hole] = []
-        for hole in self.holes:
-            if hole.last < first or hole.first > last:
-                left.append(hole)
-                continue
+        while end < len(self.holes) and self.holes[end].first <= last:
+            hole = self.holes[end]
+            end += 1
             told = (hole.found_us, hole.is_told)
             closed.append(Hole(max(hole.first, first), min(hole.last, last), *told))
             if hole.first < first:
                 left.append(Hole(hole.first, first - 1, *told))
             if hole.last > last:
                 left.append(Hole(last + 1, hole.last, *told))
-        if closed:
-            self.holes = left
+        self.holes[begin:end] = left
         return closed

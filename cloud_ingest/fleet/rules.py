@@ -151,6 +151,15 @@ class TwoLives(_Kind, frozen=True, kw_only=True):
     clears_s: _Positive = 600.0
 
 
+class GivingUp(_Kind, frozen=True, kw_only=True):
+    """So much is missing of it, or it has so many lives, that the job gave up what is oldest.
+
+    It clears ``clears-s`` after the last time.
+    """
+
+    clears_s: _Positive = 86_400.0
+
+
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True):
     """How much is remembered; the gateway or sensor that was heard longest ago is forgotten."""
 
@@ -177,6 +186,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     sensor_stuck: SensorStuck = SensorStuck()
     sensor_range: SensorRange = SensorRange()
     two_lives: TwoLives = TwoLives()
+    given_up: GivingUp = GivingUp()
 
 
 class Override(msgspec.Struct, frozen=True):

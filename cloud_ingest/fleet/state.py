@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ from cloud_ingest.fleet.listening import Listening
 VERSION: Final = 1
 MAX_CLOSED_GAPS: Final = 20_000
 """Gaps that are remembered after they were closed, and those that were given up."""
+MAX_GAPS_A_GATEWAY: Final = 1_000
+"""Likewise, of one gateway, so that none takes the room of others."""
 MAX_QUERIES: Final = 8
 """Queries whose last batch is remembered."""
 
@@ -106,6 +109,19 @@ class FleetState(msgspec.Struct):
     def encode(self) -> bytes:
         """The form on a disk."""
         return msgspec.msgpack.encode(self)
+
+
+def newest_of_each(gaps: list[GapRow]) -> list[GapRow]:
+    """Those that are left if each gateway has `MAX_GAPS_A_GATEWAY` at most, in their order."""
+    if len(gaps) <= MAX_GAPS_A_GATEWAY:
+        return gaps
+    counts: Counter[str] = Counter()
+    kept = []
+    for gap in reversed(gaps):
+        counts[gap.gateway] += 1
+        if counts[gap.gateway] <= MAX_GAPS_A_GATEWAY:
+            kept.append(gap)
+    return kept[::-1]
 
 
 class _Versioned(msgspec.Struct):

@@ -65,8 +65,10 @@ GAPS: Final = pa.schema(
         ("last", _LONG),
         ("found_time", TIME),
         ("closed_time", TIME),
+        ("state", _TEXT),
     ]
 )
+"""``state`` is ``missing``, ``came`` or ``given up``: nobody looks for it any longer."""
 LATENCY: Final = pa.schema(
     [
         ("gateway", _TEXT),
@@ -183,22 +185,25 @@ def gaps(known: Iterable[GatewayState], closed: Iterable[GapRow]) -> pa.Table:
         closed: gaps that are closed or given up.
 
     """
-    rows = list(closed)
+    rows = [(row, "given up" if row.closed_us is None else "came") for row in closed]
     for each in known:
         for epoch, life in each.lives.items():
             for hole in life.numbering.holes:
                 if hole.is_told:
                     found = hole.first, hole.last, hole.found_us
-                    rows.append(GapRow(each.gateway, epoch, *found, None))
-    rows.sort(key=lambda row: (row.found_us, row.gateway, row.epoch, row.first))
+                    rows.append((GapRow(each.gateway, epoch, *found, None), "missing"))
+    rows.sort(key=lambda one: (one[0].found_us, one[0].gateway, one[0].epoch, one[0].first))
+    states = [is_now for _, is_now in rows]
+    told = [row for row, _ in rows]
     columns: dict[str, list[Any]] = {
-        "gateway": [row.gateway for row in rows],
-        "boot_epoch": [row.epoch for row in rows],
+        "gateway": [row.gateway for row in told],
+        "boot_epoch": [row.epoch for row in told],
         "logged": [True] * len(rows),
-        "first": [row.first for row in rows],
-        "last": [row.last for row in rows],
-        "found_time": [row.found_us for row in rows],
-        "closed_time": [row.closed_us for row in rows],
+        "first": [row.first for row in told],
+        "last": [row.last for row in told],
+        "found_time": [row.found_us for row in told],
+        "closed_time": [row.closed_us for row in told],
+        "state": states,
     }
     return _table(columns, GAPS)
 

@@ -18,7 +18,15 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Interval, Numbers, SensorSpan, Statement
+from cloud_ingest.ingest.facts import (
+    Activity,
+    BatchFacts,
+    GivenUp,
+    Interval,
+    Numbers,
+    SensorSpan,
+    Statement,
+)
 from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
@@ -95,6 +103,8 @@ class FleetWatch:
             gateway = self._known(name, at_us)
             gateway.kept_local += kept_local
             self._number(gateway, epoch, come, at_us)
+        for told in facts.given_up:
+            self._give_up(told, come_us.get(told.gateway, other_us))
         for delays in facts.delays:
             self._state.minutes.take(delays)
         for span in sorted(facts.sensors, key=_by_sensor):
@@ -236,8 +246,25 @@ class FleetWatch:
         for hole in numbering.come(come, at_us):
             if hole.is_told:
                 self._closed(gateway, epoch, hole, at_us)
-        for hole in numbering.give_up():
+        gone = sorted(numbering.give_up(), key=lambda hole: -hole.count)
+        for hole in gone[: state.MAX_GAPS_A_GATEWAY]:
             self._closed(gateway, epoch, hole, None)
+
+    def _give_up(self, told: GivenUp, at_us: int) -> None:
+        gateway = self._known(told.gateway, at_us)
+        gateway.given_up += told.missing
+        gateway.given_up_us = max(at_us, gateway.given_up_us or at_us)
+        life = gateway.lives.get(told.boot_epoch)
+        known = {
+            (gap.first, gap.last)
+            for gap in self._state.gaps
+            if (gap.gateway, gap.epoch, gap.closed_us) == (told.gateway, told.boot_epoch, None)
+        }
+        for first, last in told.gaps:
+            if (first, last) not in known:
+                self._closed(gateway, told.boot_epoch, Hole(first, last, at_us), None)
+            if life is not None:
+                life.numbering.forget_between(first, last)
 
     def _began_late(self, at_us: int) -> bool:
         until_us = self._state.began_late_until_us
@@ -267,7 +294,7 @@ class FleetWatch:
         before_us = progress_us - round(kept.closed_s * 1e6)
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
-        gaps = gaps[-state.MAX_CLOSED_GAPS :]
+        gaps = state.newest_of_each(gaps)[-state.MAX_CLOSED_GAPS :]
         self._gaps_changed |= len(gaps) != len(self._state.gaps)
         self._state.gaps = gaps
 

@@ -135,7 +135,11 @@ class FleetWriter:
                 self._append(name, rows, changes.number)
         for name, rows in changes.replace.items():
             write_deltalake(
-                self._table_uri(name), rows, mode="overwrite", storage_options=self._options
+                self._table_uri(name),
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",  # columns that a later version has
+                storage_options=self._options,
             )
         self._watch.written(changes)
         self._file.replace(self._watch.state())

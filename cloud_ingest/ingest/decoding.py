@@ -28,7 +28,7 @@ from cloud_ingest.ingest.measured_facts import (
     sensor_spans,
 )
 from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
-from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch
+from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
@@ -48,6 +48,7 @@ from tree_handler.seal import Seals
 ROWS_AT_ONCE = 50_000
 BYTES_AT_ONCE = 32 << 20
 """Rows and bytes of payload that a task holds before it writes them."""
+UNSURE = "its number was given up: telemetry may have this message already"
 MAX_STATEMENTS = 1_000
 """Of one gateway in one task; the latest are kept."""
 
@@ -201,6 +202,16 @@ class _Task:
         origin = header.origin
         origin_us = header.origin_time_us if header.origin_time_us <= YEAR_9999_US else None
         found = _Found(stretch, at, header, origin_us, collected_us)
+        if isinstance(stretch, UnsureStretch):
+            for sequence in _wanted(header, stretch):
+                topic, _, payload = rows[sequence - header.first][:3]
+                self._put_aside(found, sequence, topic, payload, UNSURE)
+            counted = self._activity.setdefault(origin, _Counted())
+            counted.collected_us = max(counted.collected_us, collected_us)
+            if self._held_bytes >= BYTES_AT_ONCE:
+                self._write_rows()
+                self._write_refused()
+            return
         columns = self._begin(found)
         rows_before, bytes_before = columns.rows, columns.bytes
         refused = kept = 0
@@ -242,6 +253,14 @@ class _Task:
         return columns
 
     def _refuse(self, found: _Found, sequence: int, topic: str, payload: bytes, why: str) -> None:
+        header = found.header
+        stream = Stream(header.origin, header.epoch, control=False, logged=header.logged)
+        self._result.quarantined.setdefault(stream, Intervals()).add(sequence, sequence)
+        self._put_aside(found, sequence, topic, payload, why)
+
+    def _put_aside(
+        self, found: _Found, sequence: int, topic: str, payload: bytes, why: str
+    ) -> None:
         header, stretch = found.header, found.stretch
         self._refused.append(
             {
@@ -260,8 +279,6 @@ class _Task:
                 "bytes": payload,
             }
         )
-        stream = Stream(header.origin, header.epoch, control=False, logged=header.logged)
-        self._result.quarantined.setdefault(stream, Intervals()).add(sequence, sequence)
         self._held_bytes += len(payload)
         if len(self._refused) >= ROWS_AT_ONCE:
             self._write_refused()

@@ -53,6 +53,24 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Numbers of logged messages of clients that are missing and are looked for no longer.
+
+    Attributes:
+        gateway: the origin.
+        boot_epoch: its life.
+        gaps: the largest of them, in order.
+        missing: how many numbers, of all of them.
+
+    """
+
+    gateway: str
+    boot_epoch: int
+    gaps: tuple[Interval, ...]
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Activity:
     """How much came from one gateway.
 
@@ -142,6 +160,7 @@ class BatchFacts:
     activity: tuple[Activity, ...]
     delays: tuple[Delays, ...]
     sensors: tuple[SensorSpan, ...]
+    given_up: tuple[GivenUp, ...] = ()
 
 
 def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> BatchFacts:
@@ -154,6 +173,7 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
 
     """
     statements: list[Statement] = []
+    given_up: list[GivenUp] = []
     numbers: list[Numbers] = []
     activity: dict[str, Activity] = {}
     delays: dict[tuple[str, int, Stage], Counter[int]] = {}
@@ -161,6 +181,7 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
     for part in parts:
         statements += part.statements
         numbers += part.numbers
+        given_up += part.given_up
         for one in part.activity:
             had = activity.get(one.gateway)
             activity[one.gateway] = one if had is None else _both_active(had, one)
@@ -179,6 +200,7 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
         tuple(activity.values()),
         tuple(Delays(*key, dict(counts)) for key, counts in delays.items()),
         tuple(sensors.values()),
+        tuple(given_up),
     )
 
 

@@ -20,6 +20,9 @@ class GatewayTotals:
         latency_sum_ms: from readings to their acceptance, by the clocks of device and origin.
         latency_count: of how many readings.
         latency_max_ms: the longest; None if there is none.
+        given_up: numbers of logged messages of its clients that are missing and looked for no
+            longer.
+        unsure: messages that went to quarantine since nobody knows whether a table has them.
 
     """
 
@@ -33,6 +36,8 @@ class GatewayTotals:
     latency_sum_ms: float = 0.0
     latency_count: int = 0
     latency_max_ms: float | None = None
+    given_up: int = 0
+    unsure: int = 0
 
     def seen_at(self, time_us: int) -> None:
         """Note a time at which it was heard of."""

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import msgpack
 import pyarrow as pa
 
+from cloud_ingest.ingest.closing import Closing
 from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
+from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.tables.delta import IngestTable, named_errors
 from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
@@ -31,19 +33,28 @@ class KeptLedger:
         tables: the folder of all tables.
         telemetry: one of them.
         quarantine: the other.
+        limits: how large the ledger may grow.
 
     Raises:
         TableError: a table can't be read.
 
     """
 
-    def __init__(self, tables: TableStore, telemetry: IngestTable, quarantine: IngestTable) -> None:
+    def __init__(
+        self,
+        tables: TableStore,
+        telemetry: IngestTable,
+        quarantine: IngestTable,
+        limits: LedgerLimits | None = None,
+    ) -> None:
         self._store = tables
         self._tables = (telemetry, quarantine)
         self._followed = [-1, -1]
         self._snapshot_at = 0
-        self.ledger = NumberLedger()
+        self._limits = limits
+        self.ledger = NumberLedger(limits)
         self._load()
+        self._close()
 
     def catch_up(self) -> None:
         """Take in what others have committed.
@@ -82,7 +93,7 @@ class KeptLedger:
             try:
                 ids, followed, packed = msgpack.unpackb(data)
                 if ids == [table.identity for table in self._tables]:  # else of tables before
-                    self.ledger = NumberLedger.unpack(packed)
+                    self.ledger = NumberLedger.unpack(packed, self._limits)
                     self._followed = list(followed)
                     self._snapshot_at = self._followed[0]
             except (ValueError, TypeError, msgpack.UnpackException):
@@ -93,8 +104,17 @@ class KeptLedger:
             self._forget()
             self._read_tables()
 
+    def _close(self) -> None:
+        """What was written under larger limits, or none, is within these from now on."""
+        change = LedgerChange()
+        closing = Closing(self.ledger, change)
+        for origin in self.ledger.lives:
+            closing.keep_within(origin, ())
+        closing.keep_total({})
+        self.ledger.apply(change)
+
     def _forget(self) -> None:
-        self.ledger, self._followed = NumberLedger(), [-1, -1]
+        self.ledger, self._followed = NumberLedger(self._limits), [-1, -1]
 
     def _follow(self) -> None:
         for i, table in enumerate(self._tables):

@@ -7,6 +7,9 @@ The ledger is a fold of changes. Each commit of a table carries the change that 
 rows and ledger are one atomic step (decision 36). Two tables have a part each: ``held`` is what the
 quarantine has, from its own commit before the telemetry's; once that one is made too, the numbers
 are ``seen`` and leave ``held``.
+
+Its size has limits (`cloud_ingest.ingest.closing`): up to a stream's floor, and in a closed life,
+nobody knows which numbers the tables have.
 """
 
 from __future__ import annotations
@@ -20,11 +23,15 @@ from typing import Any, NamedTuple
 import msgpack
 
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ledger_limits import LedgerLimits
 from tree_handler.intervals import Intervals
 
-VERSION = 1
+VERSION = 2
 MAX_PACKED_BYTES = 1 << 30
 """A change or ledger that would unpack to more is none of ours."""
+MAX_DAMAGE = 100_000
+"""Damaged places of one spool that are remembered; an earlier one that is read again goes to
+quarantine again."""
 
 
 class LedgerError(ValueError):
@@ -46,6 +53,14 @@ class Stream(NamedTuple):
     epoch: int
     control: bool
     logged: bool
+
+    @classmethod
+    def of_life(cls, origin: str, epoch: int) -> tuple[Stream, ...]:
+        """All that an origin numbers in one life."""
+        return tuple(cls(origin, epoch, *kind) for kind in _KINDS)
+
+
+_KINDS = ((False, True), (False, False), (True, True), (True, False))
 
 
 class ToldPlace(NamedTuple):
@@ -80,6 +95,8 @@ class LedgerChange:
         places: what gateways said last of theirs.
         damage: damaged bytes that the quarantine has: CRC-32, by spool and position.
         done: how far each spool was read.
+        floors: up to where it is not known any more which numbers the tables have.
+        closed: lives of which that is not known at all, and some beside them, by gateway.
 
     """
 
@@ -90,6 +107,8 @@ class LedgerChange:
     places: dict[str, ToldPlace] = field(default_factory=dict)
     damage: dict[str, dict[int, int]] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
+    floors: dict[Stream, int] = field(default_factory=dict)
+    closed: dict[str, Intervals] = field(default_factory=dict)
 
     def of(self, gateway: str) -> GatewayTotals:
         """The counts of a gateway, to be added to."""
@@ -126,32 +145,44 @@ class NumberLedger:
     """The fold of all changes.
 
     Its size grows with gateways, their lives and the gaps in their numbers, not with messages.
+
+    Args:
+        limits: how large it may grow.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LedgerLimits | None = None) -> None:
         self.all = LedgerChange()
+        self.limits = limits or LedgerLimits()
+        self.lives: dict[str, dict[int, None]] = {}
+        """Of each gateway those that are not closed; the one that was heard last is the last."""
+        self.sizes: dict[str, int] = {}
+        """How many runs of numbers there are, by gateway."""
 
     def apply(self, change: LedgerChange) -> None:
         """Take in the change of a commit that is made; once or more often is the same, but for
         the counts in it.
         """
-        mine = self.all
-        for stream, numbers in change.seen.items():
-            _numbers(mine.seen, stream).update(numbers)
-            self._let_go(stream)
-        for stream, numbers in change.kept_local.items():
-            _numbers(mine.kept_local, stream).update(numbers)
-        for stream, numbers in change.held.items():
-            _numbers(mine.held, stream).update(numbers)
-            self._let_go(stream)
-        for gateway, totals in change.totals.items():
-            mine.of(gateway).add(totals)
-        for gateway, told in change.places.items():
-            mine.place(gateway, told)
-        for spool, damage in change.damage.items():
-            mine.damage.setdefault(spool, {}).update(damage)
-        for spool, position in change.done.items():
-            mine.done[spool] = max(position, mine.done.get(spool, 0))
+        streams = dict.fromkeys((*change.kept_local, *change.held, *change.floors, *change.seen))
+        for stream in streams:
+            self._resize(stream, -1)
+        self._add_numbers(change)
+        for stream in streams:
+            self._count(stream)
+        for stream in (*change.kept_local, *change.held, *change.seen):
+            self._hear(stream)
+        for origin, epochs in change.closed.items():
+            self.all.closed.setdefault(origin, Intervals()).update(epochs)
+            for epoch in [each for each in self.lives.get(origin, ()) if each in epochs]:
+                self._close(origin, epoch)
+        self._add_counts(change)
+
+    def floor(self, stream: Stream) -> int | None:
+        """Up to which number it is not known what the tables have; None: of the whole stream."""
+        closed = self.all.closed.get(stream.origin)
+        if closed is not None and stream.epoch in closed:
+            return None
+        return self.all.floors.get(stream, 0)
 
     def fresh(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
         """The numbers of ``first..last`` that are not seen yet; they may be held."""
@@ -163,7 +194,7 @@ class NumberLedger:
         return zlib.compress(msgpack.packb([VERSION, *_plain(self.all)]), 1)
 
     @classmethod
-    def unpack(cls, data: bytes) -> NumberLedger:
+    def unpack(cls, data: bytes, limits: LedgerLimits | None = None) -> NumberLedger:
         """Read what `pack` made.
 
         Raises:
@@ -172,13 +203,77 @@ class NumberLedger:
         """
         try:
             version, *plain = _unpacked(data)
-            if version != VERSION:
+            if version not in (1, VERSION):
                 raise LedgerError(f"ledger of version {version!r}")
-            ledger = cls()
-            ledger.all = _of_plain(plain)
+            ledger = cls(limits)
+            ledger.apply(_of_plain(plain))
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise LedgerError(f"snapshot of the ledger: {error}") from error
         return ledger
+
+    def _add_numbers(self, change: LedgerChange) -> None:
+        mine = self.all
+        for stream, numbers in change.seen.items():
+            _numbers(mine.seen, stream).update(numbers)
+            self._let_go(stream)
+        for stream, numbers in change.kept_local.items():
+            _numbers(mine.kept_local, stream).update(numbers)
+        for stream, numbers in change.held.items():
+            _numbers(mine.held, stream).update(numbers)
+            self._let_go(stream)
+        for stream, floor in change.floors.items():
+            mine.floors[stream] = max(floor, mine.floors.get(stream, 0))
+
+    def _add_counts(self, change: LedgerChange) -> None:
+        mine = self.all
+        for gateway, totals in change.totals.items():
+            mine.of(gateway).add(totals)
+        for gateway, told in change.places.items():
+            mine.place(gateway, told)
+        for spool, damage in change.damage.items():
+            known = mine.damage.setdefault(spool, {})
+            known.update(damage)
+            for position in sorted(known)[: max(0, len(known) - MAX_DAMAGE)]:
+                del known[position]
+        for spool, position in change.done.items():
+            mine.done[spool] = max(position, mine.done.get(spool, 0))
+
+    def _hear(self, stream: Stream) -> None:
+        """Note that a life was heard."""
+        lives = self.lives.get(stream.origin, {})
+        if stream.epoch in lives:
+            lives[stream.epoch] = lives.pop(stream.epoch)
+            if stream in self.all.seen:  # a snapshot has the order, too
+                self.all.seen[stream] = self.all.seen.pop(stream)
+
+    def _count(self, stream: Stream) -> None:
+        """Forget what is below a stream's floor, and count its runs again."""
+        mine = self.all
+        floor = self.floor(stream)
+        if floor is None:
+            self._drop(stream)
+            return
+        for part in (mine.seen, mine.kept_local, mine.held):
+            if stream in part and floor:
+                part[stream].forget_through(floor)
+        self.lives.setdefault(stream.origin, {}).setdefault(stream.epoch)
+        self._resize(stream, 1)
+
+    def _resize(self, stream: Stream, sign: int) -> None:
+        mine = self.all
+        runs = sum(len(part.get(stream, ())) for part in (mine.seen, mine.kept_local, mine.held))
+        self.sizes[stream.origin] = self.sizes.get(stream.origin, 0) + sign * runs
+
+    def _close(self, origin: str, epoch: int) -> None:
+        del self.lives[origin][epoch]
+        for stream in Stream.of_life(origin, epoch):
+            self._resize(stream, -1)
+            self._drop(stream)
+
+    def _drop(self, stream: Stream) -> None:
+        mine = self.all
+        for part in (mine.seen, mine.kept_local, mine.held, mine.floors):
+            part.pop(stream, None)
 
     def _let_go(self, stream: Stream) -> None:
         held = self.all.held.get(stream)
@@ -212,17 +307,28 @@ def _plain(change: LedgerChange) -> list[Any]:
         change.places,
         {spool: list(damage.items()) for spool, damage in change.damage.items()},
         change.done,
+        [[*stream, floor] for stream, floor in change.floors.items()],
+        {origin: _edges(epochs) for origin, epochs in change.closed.items()},
     ]
 
 
 def _flat(numbered: Numbered) -> Iterator[list[Any]]:
     for stream, numbers in numbered.items():
         if len(numbers):
-            yield [*stream, [edge for interval in numbers for edge in interval]]
+            yield [*stream, _edges(numbers)]
+
+
+def _edges(numbers: Intervals) -> list[int]:
+    return [edge for interval in numbers for edge in interval]
+
+
+def _of_edges(edges: list[int]) -> Intervals:
+    return Intervals(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _of_plain(plain: list[Any]) -> LedgerChange:
-    seen, kept_local, held, totals, places, damage, done = plain
+    seen, kept_local, held, totals, places, damage, done, *later = plain
+    floors, closed = later or ((), {})
     return LedgerChange(
         _of_flat(seen),
         _of_flat(kept_local),
@@ -231,14 +337,13 @@ def _of_plain(plain: list[Any]) -> LedgerChange:
         {gateway: ToldPlace(*told) for gateway, told in places.items()},
         {spool: dict(pairs) for spool, pairs in damage.items()},
         done,
+        {Stream(*stream): floor for *stream, floor in floors},
+        {origin: _of_edges(edges) for origin, edges in closed.items()},
     )
 
 
 def _of_flat(rows: list[Any]) -> Numbered:
-    return {
-        Stream(*stream): Intervals(zip(edges[::2], edges[1::2], strict=True))
-        for *stream, edges in rows
-    }
+    return {Stream(*stream): _of_edges(edges) for *stream, edges in rows}
 
 
 def _unpacked(data: bytes) -> list[Any]:

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cloud_ingest.ingest.facts import Interval, Numbers
+from cloud_ingest.ingest.closing import Closing
+from cloud_ingest.ingest.facts import GivenUp, Interval, Numbers
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, minus
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
@@ -47,6 +48,12 @@ class SpoolStretch:
         return self.end - self.start
 
 
+class UnsureStretch(SpoolStretch):
+    """One batch of which a table may have messages already: they go to quarantine."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class SpoolSpot:
     """Where a batch stands: spool, segment, first byte, and that byte over all segments."""
@@ -71,6 +78,16 @@ class TriggerPlan:
     ledger: NumberLedger
     change: LedgerChange = field(default_factory=LedgerChange)
     stretches: list[SpoolStretch] = field(default_factory=list)
+    _closing: Closing = field(init=False)
+    _streams: dict[str, dict[Stream, None]] = field(default_factory=dict)
+    _is_closed_somewhere: bool = field(init=False)
+    _most: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        mine = self.ledger.all
+        self._closing = Closing(self.ledger, self.change)
+        self._is_closed_somewhere = bool(mine.floors or mine.closed)
+        self._most = self.ledger.limits.gaps
 
     def take(self, place: SpoolSpot, header: Header) -> tuple[Interval, ...]:
         """Plan one batch; return the new numbers of one between gateways, which no task decodes.
@@ -85,17 +102,28 @@ class TriggerPlan:
             return ()
         control, logged = header.control, header.logged
         stream = Stream(header.origin, header.epoch, control, logged)
-        unseen = self.ledger.fresh(stream, header.first, header.last)
+        begins, known = header.first, header.count
+        if self._is_closed_somewhere:
+            begins = self._known_from(stream, begins)
+            known = header.last - begins + 1
+            if begins > header.first:
+                self._take_unsure(place, header, min(begins - 1, header.last))
+                if known <= 0:
+                    return ()
+        unseen = self.ledger.fresh(stream, begins, header.last)
         planned = self.change.seen.get(stream)
         if planned is None:
             planned = self.change.seen[stream] = Intervals()
+            self._begin(stream)
         unseen = minus(unseen, planned)
         held = self.ledger.all.held.get(stream)
         fresh = unseen if held is None else minus(unseen, held)
         count = 0
         for first, last in unseen:
             count += planned.add(first, last)
-        self._count(place, header, count, count - sum(b - a + 1 for a, b in fresh))
+        self._count(place, header, known, count, count - sum(b - a + 1 for a, b in fresh))
+        if len(planned) > self._most:
+            self._keep_within(stream.origin)
         if control or not fresh:
             return tuple(fresh)
         is_whole = fresh == [(header.first, header.last)]
@@ -104,23 +132,79 @@ class TriggerPlan:
 
     def numbers(self) -> tuple[Numbers, ...]:
         """What is new, for the fleet."""
-        change = self.change
+        change, let_go = self.change, self._closing.let_go
         streams = [stream for stream, numbers in change.seen.items() if len(numbers)]
         streams += [stream for stream in change.kept_local if stream not in change.seen]
+        streams += [s for s in let_go if s not in change.seen and s not in change.kept_local]
         return tuple(
             Numbers(
                 *stream,
-                tuple(change.seen.get(stream, ())),
+                (*let_go.get(stream, ()), *change.seen.get(stream, ())),
                 tuple(change.kept_local.get(stream, ())),
             )
             for stream in streams
         )
 
-    def _count(self, place: SpoolSpot, header: Header, new: int, held: int) -> None:
-        """Add to the counts: ``held`` of the ``new`` ones stand in the quarantine already."""
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """What is looked for no longer, for the fleet."""
+        return tuple(self._closing.given_up)
+
+    def end(self) -> None:
+        """Keep the ledger within its limits, once all is taken."""
+        for origin, streams in self._streams.items():
+            self._closing.keep_within(origin, streams)
+        self._closing.keep_total(self._streams)
+
+    def _begin(self, stream: Stream) -> None:
+        streams = self._streams.setdefault(stream.origin, {})
+        streams[stream] = None
+        if len(streams) > 4 * self.ledger.limits.lives:
+            self._keep_within(stream.origin)
+
+    def _keep_within(self, origin: str) -> None:
+        """Close what one gateway claims too much of, in the midst of a trigger."""
+        streams, change = self._streams[origin], self.change
+        self._closing.keep_within(origin, streams)
+        self._is_closed_somewhere |= bool(change.floors or change.closed)
+        self._streams[origin] = {
+            each: None for each in streams if each in change.seen or each in change.kept_local
+        }
+
+    def _known_from(self, stream: Stream, first: int) -> int:
+        """From which number on, at or behind this one, it is known what the tables have."""
+        change = self.change
+        floor = self.ledger.floor(stream)
+        closed = change.closed.get(stream.origin)
+        if floor is None or (closed is not None and stream.epoch in closed):
+            return LONG_MAX + 1
+        return max(first, floor + 1, change.floors.get(stream, 0) + 1)
+
+    def _take_unsure(self, place: SpoolSpot, header: Header, last: int) -> None:
+        """Have numbers go to quarantine of which a table may have some already."""
+        count = last - header.first + 1
+        if header.control:  # no table has them
+            self._count(place, header, count, 0, 0)
+            return
+        self.change.of(header.origin).unsure += count
+        end = place.at + header.end
+        keep = ((header.first, last),)
+        spot = place.spool, place.segment, place.at, end
+        self.stretches.append(UnsureStretch(*spot, keep))
+
+    def _count(self, place: SpoolSpot, header: Header, known: int, new: int, held: int) -> None:
+        """Add to the counts.
+
+        Args:
+            place: of the batch.
+            header: its header.
+            known: of how many of its numbers it is known whether tables have them.
+            new: how many they do not have.
+            held: how many of the new ones stand in the quarantine already.
+
+        """
         totals = self.change.of(header.origin)
         if place.position >= self.ledger.all.done.get(place.spool, 0):  # else it is read again
-            totals.duplicates += header.count - new
+            totals.duplicates += known - new
         if new == 0:
             return
         if header.control:
@@ -137,9 +221,18 @@ class TriggerPlan:
         if header.local:  # what was given up as lost stays a gap
             return
         stream = Stream(header.origin, header.epoch, header.control, True)
+        begins = self._known_from(stream, header.first)
+        if begins > header.last:
+            return
         known = self.ledger.all.kept_local.get(stream)
-        for first, last in minus([(header.first, header.last)], known):
-            self.change.kept_local.setdefault(stream, Intervals()).add(first, last)
+        planned = self.change.kept_local.get(stream)
+        if planned is None:
+            planned = self.change.kept_local[stream] = Intervals()
+            self._begin(stream)
+        for first, last in minus([(begins, header.last)], known):
+            planned.add(first, last)
+        if len(planned) > self._most:
+            self._keep_within(stream.origin)
 
     def _decode(self, place: SpoolSpot, length: int, keep: tuple[Interval, ...] | None) -> None:
         if keep is None and self.stretches:

@@ -93,6 +93,7 @@ def scan(
             _Segment(scanned, one, data, seals).read(bad)
         done = scanned.plan.change.done
         done[one.spool] = max(one.position, done.get(one.spool, 0))
+    scanned.plan.end()
     return scanned
 
 

@@ -34,6 +34,7 @@ from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.job import java, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
+from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.mapping.rules import MappingError
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
@@ -52,6 +53,7 @@ TRIES = 5
 _NOT_STARTED = "Python worker failed to connect back"
 _DISK_FULL = os.strerror(errno.ENOSPC)
 
+_LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -164,8 +166,9 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     certificates = options.certificates and read_certificates(options.certificates)
     rules = options.alerts and fleet_rules.read(options.alerts.read_text())
     mappings = mapping_rules.read(options.mappings.read_text()) if options.mappings else ()
+    limits = LedgerLimits(*(getattr(options, name) for name in _LIMITS))
     settings = IngestSettings(
-        tables, options.name, certificates, options.tree, rules, mappings=mappings
+        tables, options.name, certificates, options.tree, rules, mappings=mappings, limits=limits
     )
     ingest = Ingest(settings)
     if options.compact and options.follow:
@@ -282,6 +285,9 @@ def _wrongs(options: argparse.Namespace) -> Iterator[str]:
                 yield f"--{name}: not KEY=VALUE: {pair.partition('=')[0]}"
     if not _NAME.fullmatch(options.name):
         yield f"--name: not up to 60 letters, digits, - and _: {options.name[:60]!r}"
+    for name in _LIMITS:
+        if getattr(options, name) < 1:
+            yield f"--{name.replace('_', '-')}: less than 1: {getattr(options, name)}"
     yield from _wrong_files(options)
     looks_after = options.compact or options.keep_days is not None or options.forget_gateway
     if not options.spool and not looks_after:

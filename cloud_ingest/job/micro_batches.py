@@ -25,6 +25,7 @@ from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.progress import progress_us
@@ -58,6 +59,7 @@ class IngestSettings:
         tree: the tree's name, if they are.
         rules: when alerts are raised; None: as they are by themselves.
         mappings: how messages of other makes are read.
+        limits: how large the ledger may grow.
 
     """
 
@@ -67,6 +69,7 @@ class IngestSettings:
     tree: str = ""
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
+    limits: LedgerLimits | None = None
 
 
 class Ingest:
@@ -83,7 +86,7 @@ class Ingest:
         tables = settings.tables
         self.telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
         self.quarantine = IngestTable(tables.at("quarantine"), QUARANTINE)
-        self._kept = KeptLedger(tables, self.telemetry, self.quarantine)
+        self._kept = KeptLedger(tables, self.telemetry, self.quarantine, settings.limits)
         self._seals: Seals | None = None
         if settings.certificates is not None:
             self._seals = Seals(None, HandedCertificates(settings.certificates), settings.tree)
@@ -174,7 +177,8 @@ class Ingest:
         _add_up(change, results)
         parts = [one.facts for one in results if one.facts is not None]
         told = _told_by_driver(scanned, held_before, now_us)
-        parts.append(BatchFacts(0, 0, tuple(scanned.statements), plan.numbers(), told, (), ()))
+        statements = tuple(scanned.statements)
+        parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
         facts = self._facts(batch_id, now_us, parts, results)
         if self._teller is not None:
             self._teller.before_commit(facts)

@@ -29,7 +29,8 @@ class FleetRow:
         undecodable: messages of its clients whose payload holds no reading.
         duplicates: copies in the spool beyond the first, control messages included.
         gaps: numbers of logged messages of its clients that are missing from 1 to the highest, over
-            all boot epochs.
+            all boot epochs; those that were given up count.
+        unsure: messages in quarantine since nobody knows whether telemetry has them.
         kept_local: numbers of logged messages of its clients that it keeps to itself, by its
             configuration.
         first_seen: the earliest origin time.
@@ -53,6 +54,7 @@ class FleetRow:
     duplicates: int = 0
     gaps: int = 0
     kept_local: int = 0
+    unsure: int = 0
     first_seen: datetime | None = None
     last_seen: datetime | None = None
     accept_latency_mean_ms: float | None = None
@@ -60,6 +62,7 @@ class FleetRow:
     member_error: str | None = None
 
 
+_COUNTED = ("messages", "logged", "control", "undecodable", "duplicates", "unsure")
 _Column = tuple[str, Callable[[FleetRow], str]]
 
 
@@ -94,8 +97,9 @@ def fleet_of(ledger: NumberLedger) -> list[FleetRow]:
     everything = ledger.all
     for name, totals_ in everything.totals.items():
         row = rows[name] = FleetRow(name)
-        for counted in ("messages", "logged", "control", "undecodable", "duplicates"):
+        for counted in _COUNTED:
             setattr(row, counted, getattr(totals_, counted))
+        row.gaps = totals_.given_up
         row.first_seen, row.last_seen = _moment(totals_.first_us), _moment(totals_.last_us)
         count = totals_.latency_count
         row.accept_latency_mean_ms = totals_.latency_sum_ms / count if count else None
@@ -120,7 +124,8 @@ def _add_stream(row: FleetRow, ledger: NumberLedger, stream: Stream) -> None:
     seen = ledger.all.seen.get(stream, Intervals())
     kept = ledger.all.kept_local.get(stream, Intervals()).without(seen)
     row.kept_local += kept.count()
-    row.gaps += max(seen.last, kept.last) - seen.count() - kept.count()
+    floor = ledger.floor(stream) or 0
+    row.gaps += max(seen.last, kept.last, floor) - floor - seen.count() - kept.count()
 
 
 def _moment(time_us: int | None) -> datetime | None:

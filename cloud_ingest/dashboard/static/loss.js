@@ -82,7 +82,9 @@ export async function showLoss(main) {
           {
             title: "Closed",
             cell: (row) =>
-              row.closed_time_ms === null ? h("strong", { class: "warning" }, "open") : timeElement(row.closed_time_ms),
+              row.closed_time_ms === null
+                ? h("strong", { class: "warning" }, row.state === "given up" ? "given up" : "open")
+                : timeElement(row.closed_time_ms),
           },
         ],
       }),

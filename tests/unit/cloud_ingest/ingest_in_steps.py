@@ -1,6 +1,6 @@
 """The job's micro-batches without Spark, in a process that can be killed between two of its steps.
 
-    python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH [MAPPINGS]]
+    python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH [MAPPINGS [GAPS]]]
 
 It does with `Ingest` what Spark does: notes the end of a batch before it begins, calls it, and
 notes that it is done; begun again, it repeats one that is not noted as done. A segment is a batch.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
 from cloud_ingest.tables.store import TableStore
@@ -73,13 +74,15 @@ def main(
     moment: str = "",
     batch: str = "-1",
     mappings: str = "",
+    gaps: str = "16384",
 ) -> None:
     state.mkdir(exist_ok=True)
     query = state / "query"
     if not query.exists():
         query.write_text(str(uuid.uuid4()))
     rules = mapping_rules.read(Path(mappings).read_text()) if mappings else ()
-    ingest = Ingest(IngestSettings(TableStore(tables), mappings=rules))
+    limits = LedgerLimits(int(gaps), 1)
+    ingest = Ingest(IngestSettings(TableStore(tables), mappings=rules, limits=limits))
     whole = segments(spool, read_mark(spool))
     for number, segment in enumerate(whole):
         end = state / f"end-{number}"

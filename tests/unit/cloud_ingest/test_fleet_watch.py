@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 from watched_fleet import Gateway, WatchedFleet, at
 
 from cloud_ingest.fleet.rules import AlertRules, Kept, read
-from cloud_ingest.fleet.state import StateError
+from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, StateError
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Numbers, SensorSpan, Statement
+from cloud_ingest.ingest.facts import (
+    Activity,
+    BatchFacts,
+    Delays,
+    GivenUp,
+    Numbers,
+    SensorSpan,
+    Statement,
+)
 
 EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
 
@@ -128,6 +136,29 @@ def test_a_gap_is_told_once_it_lasts_and_closed_when_its_numbers_come() -> None:
     assert alert["cleared"] is not None
     (gateway,) = rows(watch, "gateways")
     assert (gateway["gaps"], gateway["kept_local"]) == (0, 1)
+
+
+def test_what_the_job_gives_up_is_told_once_raises_an_alert_and_takes_no_room_of_others() -> None:
+    watch = FleetWatch(AlertRules())
+    gaps = tuple((n, n) for n in range(2, 130, 2))
+    told = GivenUp("gw-a", 7, gaps, 500)
+    come = seen(*((n, n) for n in range(1, 131, 2)))
+    watch.take(batch(1, 1, activity=(active(1),), numbers=(come,), given_up=(told,)))
+    watch.take(batch(2, 2, activity=(active(2),), given_up=(told,)))
+    states = [(row["first"], row["state"]) for row in rows(watch, "gaps")]
+    assert states == [(n, "given up") for n in range(2, 130, 2)]
+    (alert,) = rows(watch, "alerts")
+    assert (alert["kind"], alert["cleared"], alert["value"]) == ("given-up", None, 1_000.0)
+    for number in range(3, 60):
+        more = GivenUp(
+            "gw-a", 7, tuple((number * 200 + n, number * 200 + n) for n in range(64)), 64
+        )
+        watch.take(batch(number, number, activity=(active(number),), given_up=(more,)))
+    assert len(rows(watch, "gaps")) == MAX_GAPS_A_GATEWAY
+    later = (active(2 * 86_400),)
+    watch.take(batch(99, 2 * 86_400, activity=later))
+    (alert,) = rows(watch, "alerts")
+    assert alert["cleared"] is not None
 
 
 def test_a_watch_that_begins_late_misses_nothing_of_what_came_before() -> None:
