@@ -163,7 +163,9 @@ class Api:
             await answer.prepare(request)
             await answer.write(b"retry: 3000\n: connected\n\n")
             now = asyncio.get_running_loop().time
-            while self._entrance.visitor(request.cookies.get(COOKIE, ""), now()) is not None:
+            while (
+                visitor := self._entrance.visitor(request.cookies.get(COOKIE, ""), now())
+            ) is not None and self._entrance.may_read(visitor):
                 told = await listening.next(BEAT_S)
                 line = f"event: tables\ndata: {json.dumps(told)}\n\n" if told else ": beat\n\n"
                 await answer.write(line.encode())

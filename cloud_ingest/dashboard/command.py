@@ -36,7 +36,28 @@ class _Opening:
     host: str
     port: int
     entrance: Entrance
+    access: _AccessFiles
     tls: ssl.SSLContext | None
+
+
+@dataclass(frozen=True, slots=True)
+class _AccessFiles:
+    """Who may do what, and the users: read at the start, and again at SIGHUP."""
+
+    policy: Path | None
+    passwords: Path | None
+
+    def read(self) -> tuple[Policy, Passwords | None]:
+        """Read both.
+
+        Raises:
+            AccessFileError: one is wrong.
+
+        """
+        passwords = None
+        if self.passwords is not None:
+            passwords = Passwords.parse(read_access_file(self.passwords), str(self.passwords))
+        return Policy(_rules(self.policy)), passwords
 
 
 def run_with(options: argparse.Namespace, program: str) -> int:
@@ -68,16 +89,15 @@ def run_with(options: argparse.Namespace, program: str) -> int:
 
 def _opening(options: argparse.Namespace) -> _Opening:
     host, port = _listen(options.listen)
-    passwords = None
-    if options.passwords is not None:
-        passwords = Passwords.parse(read_access_file(options.passwords), str(options.passwords))
+    access = _AccessFiles(options.access, options.passwords)
+    policy, passwords = access.read()
     tls = _tls(options.certificate, options.key)
     if not is_loopback(host) and (tls is None or passwords is None):
         raise ArgumentError(
             f"--listen: {host} is reached from elsewhere: it needs --passwords, --certificate "
             "and --key"
         )
-    return _Opening(host, port, Entrance(Policy(_rules(options.access)), passwords), tls)
+    return _Opening(host, port, Entrance(policy, passwords), access, tls)
 
 
 def _rules(file: Path | None) -> PolicyRules:
@@ -110,6 +130,7 @@ async def _serve(lake: Lake, opening: _Opening) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, opening)
     port = await server.start(opening.host, opening.port)
     scheme = "http" if opening.tls is None else "https"
     host = f"[{opening.host}]" if ":" in opening.host else opening.host
@@ -118,3 +139,15 @@ async def _serve(lake: Lake, opening: _Opening) -> int:
     await ended.wait()
     await server.stop()
     return 0
+
+
+def _read_again(opening: _Opening) -> None:
+    """Take the files of access as they are now; if one is wrong, those of before stay."""
+    try:
+        opening.entrance.replace(*opening.access.read())
+    except AccessFileError as error:
+        sys.stderr.write(f"{error}; the access and passwords of before stay\n")
+        sys.stderr.flush()
+    else:
+        sys.stdout.write("access and passwords are read again\n")
+        sys.stdout.flush()

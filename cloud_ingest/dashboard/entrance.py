@@ -55,6 +55,18 @@ class Entrance:
         self._checks = PasswordChecks(at_once=1)
         self._sessions = WebSessions(lambda: secrets.token_urlsafe(32))
 
+    def replace(self, policy: Policy, passwords: Passwords | None) -> None:
+        """Go by other rules from now on; who has another password, or none, is logged out.
+
+        Args:
+            policy: as for a new one.
+            passwords: likewise; None only where there were none.
+
+        """
+        self._policy = policy
+        before, self._passwords = self._passwords, passwords
+        self._sessions.end_of(lambda user: not _is_same(before, passwords, user))
+
     @property
     def asks(self) -> bool:
         """Whether visitors have to log in."""
@@ -112,6 +124,8 @@ class Entrance:
         )
         if is_right is None:
             return "later"
+        if is_right and passwords is not self._passwords:  # read again meanwhile
+            is_right = _is_same(passwords, self._passwords, user)
         if not is_right:
             self._failures.failed(address, now())
             return "wrong"
@@ -122,3 +136,7 @@ class Entrance:
     def log_out(self, token: str) -> None:
         """Forget a token."""
         self._sessions.end(token)
+
+
+def _is_same(before: Passwords | None, now: Passwords | None, user: str) -> bool:
+    return before is not None and now is not None and before.agrees(now, user)

@@ -76,6 +76,11 @@ class WebSessions:
         """Log out."""
         self._open.pop(_hash(token), None)
 
+    def end_of(self, is_out: Callable[[str], bool]) -> None:
+        """Log out whoever is to be out, by name."""
+        for key in [key for key, sitting in self._open.items() if is_out(sitting.user)]:
+            del self._open[key]
+
     def _expire(self, now_s: float) -> None:
         for key in [key for key, sitting in self._open.items() if _is_over(sitting, now_s)]:
             del self._open[key]

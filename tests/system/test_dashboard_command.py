@@ -1,8 +1,11 @@
 """`hedgerow dashboard` as a process: where it may listen, and how it ends."""
 
+import json
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +56,62 @@ def test_off_this_machine_it_needs_users_and_a_certificate(tmp_path: Path) -> No
         assert "https://127.0.0.1:" in said
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+class Browser:
+    """Logs in, and looks at the fleet."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        jar = urllib.request.HTTPCookieProcessor()
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), jar)
+
+    def ask(self, path: str, document: object = None) -> int:
+        data = None if document is None else json.dumps(document).encode()
+        headers = {"Content-Type": "application/json", "Origin": self.base}
+        request = urllib.request.Request(f"{self.base}/api/{path}", data, headers)
+        try:
+            with self.opener.open(request, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def log_in(self, user: str, password: str) -> int:
+        return self.ask("login", {"user": user, "password": password})
+
+
+def test_sighup_reads_access_again_and_what_is_wrong_leaves_that_of_before(tmp_path: Path) -> None:
+    Fleet(3).write(tmp_path)
+    passwords, access = tmp_path / "passwords", tmp_path / "access.toml"
+    rita = f"rita:{CHEAP.hash('rita')}\n"
+    passwords.write_text(f"olga:{CHEAP.hash('olga')}\n{rita}")
+    head = "version = 1\n[principals]\n"
+    access.write_text(f'{head}"console:olga" = ["reader"]\n"console:rita" = []\n')
+    files = ("--passwords", str(passwords), "--access", str(access))
+    arguments = ("--tables", str(tmp_path), "--listen", "127.0.0.1:0", *files)
+    with started(*arguments) as (process, said):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        base = said.split()[-1].rstrip("/")
+        olga, rita_looks = Browser(base), Browser(base)
+        assert olga.log_in("olga", "olga") == 200
+        assert rita_looks.log_in("rita", "rita") == 403
+
+        passwords.write_text("olga:" + "no-hash-but-a-secret\n")
+        process.send_signal(signal.SIGHUP)
+        line = process.stderr.readline()
+        assert "passwords:1" in line
+        assert "stay" in line
+        assert "secret" not in line
+        assert olga.ask("fleet") == 200
+
+        passwords.write_text(f"olga:{CHEAP.hash('other')}\n{rita}")
+        access.write_text(f'{head}"console:rita" = ["reader"]\n')
+        process.send_signal(signal.SIGHUP)
+        assert "read again" in process.stdout.readline()
+        assert olga.ask("fleet") == 401
+        assert rita_looks.log_in("rita", "rita") == 200
+        assert rita_looks.ask("fleet") == 200
 
 
 @pytest.mark.parametrize(
