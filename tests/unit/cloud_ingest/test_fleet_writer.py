@@ -48,6 +48,16 @@ def test_all_tables_are_there_with_their_columns_after_the_first_batch(tmp_path:
     ]
 
 
+def test_a_table_of_before_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    before = SCHEMAS["gaps"].remove(SCHEMAS["gaps"].get_field_index("state"))
+    DeltaTable.create(str(tmp_path / "gaps"), before)
+    writer = FleetWriter(str(tmp_path), query="q")
+    for facts in batches(100):
+        writer.after(facts)
+    writer.close()
+    assert {row["state"] for row in rows(tmp_path, "gaps")} == {"missing"}
+
+
 def test_tables_are_written_at_most_every_few_seconds_and_at_the_end(tmp_path: Path) -> None:
     writer = FleetWriter(str(tmp_path), query="q", write_interval_s=25.0)
     for facts in batches(100):

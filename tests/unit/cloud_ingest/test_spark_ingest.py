@@ -20,6 +20,7 @@ from cloud_ingest.job import command as job
 from cloud_ingest.job import report
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.report import FleetRow
+from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables import upkeep
@@ -391,3 +392,29 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     (bucket,) = next(one for one in facts.delays if one.stage == "device-origin").counts
     assert 2 ** (bucket / 4) <= 250 < 2 ** ((bucket + 1) / 4)
     assert len(table(tmp_path / "tables", "telemetry")) == 6
+
+
+def test_rules_reach_the_tasks_of_spark_and_messages_of_other_makes_are_rows(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    rules = mapping_rules.read(
+        """
+        [[mapping]]
+        topic = "plant/{line}/data"
+        format = "json"
+        measurements = [{sensor = "{line}/t", value = "$.t", unit = "Cel"}]
+        """
+    )
+    spool.payloads("gw-a", 1, 1, [b'{"t": 21.5}', b'{"u": 1}'], topic="plant/1/data")
+    spool.payloads("gw-a", 1, 1, [b'{"t": 21.5}', b'{"u": 1}'], topic="plant/1/data")
+    spool.readings("gw-a", 1, 3)
+    spool.sync()
+    a = ingest(spark, spool, tmp_path / "tables", mappings=rules)["gw-a"]
+    assert (a.messages, a.duplicates, a.undecodable, a.gaps) == (3, 2, 1, 0)
+    read = sorted(table(tmp_path / "tables", "telemetry"), key=lambda row: row["sequence"])
+    assert [(row["sensor"], row["value"], row["unit"]) for row in read] == [
+        ("1/t", 21.5, "Cel"),
+        ("host/load1", 3.5, "/"),
+    ]
+    (aside,) = table(tmp_path / "tables", "quarantine")
+    assert (aside["sequence"], aside["reason"]) == (2, "value: $.t: missing")

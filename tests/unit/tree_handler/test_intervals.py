@@ -54,6 +54,15 @@ def test_agrees_with_sets_of_numbers(
     assert a.contiguous_from(first) == run - 1
 
 
+@given(ranges, st.integers(0, 80))
+def test_forgetting_takes_out_every_number_up_to_one(
+    added: list[tuple[int, int]], last: int
+) -> None:
+    intervals = Intervals(added)
+    intervals.forget_through(last)
+    assert list(intervals) == list(Intervals((n, n) for n in numbers(added) if n > last))
+
+
 def test_a_run_without_gaps_costs_one_range() -> None:
     intervals = Intervals()
     for n in range(1, 10_000, 3):
