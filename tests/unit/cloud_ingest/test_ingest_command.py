@@ -43,6 +43,7 @@ def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[s
         ({"--name": "a b"}, "--name: not up to 60 letters"),
         ({"--conf": "spark.x"}, "--conf: not KEY=VALUE: spark.x"),
         ({"--storage": "SECRET"}, "--storage: not KEY=VALUE: SECRET"),
+        ({"--gateway-gaps": "0"}, "--gateway-gaps: less than 1: 0"),
     ],
 )
 def test_a_bad_argument_is_named_in_one_line(
