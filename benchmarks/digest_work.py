@@ -287,7 +287,7 @@ class _Work:
             if record.capability > 0:
                 sizes.update(scopes_of(record.place))
         scopes = [scope for scope, size in sizes.items() if size > 2]
-        narrow = max(scopes, key=lambda scope: (scope[1] != "", sizes[scope], scope))
+        narrow = max(scopes, key=lambda s: (s[1] != "", s != WHOLE, sizes[s], s))
         for scope in (narrow, WHOLE):
             what = "group" if scope[1] else "domain" if scope[0] else "all"
             found.append(die(self.world, what, scope, keepers.of_scope[scope][0], self._chance))
