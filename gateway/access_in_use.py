@@ -65,6 +65,7 @@ class AccessInUse:
         faces.broker.revise(files.broker)
         faces.expiry.follow(files.expiring)
         faces.proof.renew(files.signing, files.revoking)
+        faces.node.reseal()  # behind the certificates, which go ahead of it on the links
         contexts = faces.oscore.contexts
         faces.coap.renew(files.keystore, files.coap_tls, files.policy, contexts)
         faces.console.follow(files)

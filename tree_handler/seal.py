@@ -40,7 +40,7 @@ MAX_VOUCHED: Final = 1_000
 """Roots whose seal is not looked at again."""
 LIFE_S: Final = 10 * 365 * 86_400.0
 """For so long after its certificate's end a key counts for the life that began with it: a gateway
-signs what it stands for election with at its start alone, and may run through many renewals."""
+signs what it stands for election with at its start and when it has another key, no more often."""
 LATE_S: Final = 90 * 86_400.0
 """For so long after its certificate's end a key counts for batches: logs may have kept them."""
 

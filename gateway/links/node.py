@@ -122,9 +122,8 @@ class TreeNode:
             receiver.kept_out,
             receiver.is_there,
         )
-        spools = settings.spool_unlogged
         self.exchange = Exchange(
-            self.replication, self.commit, self.links, receiver, spool_unlogged=spools
+            self.replication, self.commit, self.links, receiver, spool_unlogged=self._spool_unlogged
         )
         self.origin = Origin(
             self.replication, self.commit, self.exchange.carry_out, scope or Scope()
@@ -204,6 +203,11 @@ class TreeNode:
     def rescope(self, scope: Scope) -> None:
         """From now on let other messages of clients leave this gateway."""
         self.origin.rescope(scope)
+
+    def reseal(self) -> None:
+        """This gateway signs with another key now: have those find it proven who know no older."""
+        if self._seals is not None:
+            self.tree.reseal(self._seals.stands(self.tree.identity))
 
     def listens_at(self, port: int) -> None:
         """Tell neighbours that are dialled from now on where this node takes links itself."""

@@ -106,6 +106,10 @@ password_file = "passwords"
     def count(self, text: str) -> int:
         return sum(text in line for line in self.lines)
 
+    def said(self, pattern: str) -> list[str]:
+        """The lines with something of a regular expression."""
+        return [line for line in self.lines if re.search(pattern, line)]
+
     async def told(self, text: str, count: int = 1) -> None:
         """Wait for so many lines with a text."""
         await until(lambda: self.count(text) >= count, self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import time
 import urllib.error
 import urllib.request
@@ -178,3 +179,11 @@ async def test_a_fleet_goes_over_to_another_authority_one_by_one_without_losing_
     for each in (b, c):
         gaps = each.without_link_s("a")
         assert gaps and max(gaps) < RECONNECT_S, gaps
+
+    # Who starts again has nothing of the old authority, and joins a root that began under it.
+    root = re.findall(r"root (\w)/", "\n".join(a.lines))[-1]
+    for each in (one for one in everybody if one.name != root):
+        joined = len(each.said(rf"ACCEPT from \w: root {root}/"))
+        await each.stop()
+        await each.start()
+        await until(lambda: len(each.said(rf"ACCEPT from \w: root {root}/")) > joined, each)  # noqa: B023

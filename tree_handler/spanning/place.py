@@ -84,6 +84,12 @@ class TreePosition:
         self._sequence = 0
         self.raise_sequence()
 
+    def reseal(self, own: Root) -> None:
+        """Have this gateway's own tree named under another signature; it stays the same tree."""
+        if self.at_root:
+            self.root = own
+        self.own = own
+
     def raise_sequence(self) -> None:
         """At the root: start a new sequence. Elsewhere nothing happens."""
         if self.at_root:
@@ -95,6 +101,7 @@ class TreePosition:
         self._sequence = distance.sequence
         if not self.at_root and distance.cost_ms != UNREACHABLE_MS:
             assert self.parent is not None and self.parent.offer is not None
+            self.root = self.parent.offer.root  # the same one, by its newest signature
             self.hops = self.parent.offer.hops + 1
             self._sources.announce(self.root, distance.sequence, distance.cost_ms, now)
         return distance

@@ -66,20 +66,8 @@ from tree_handler.spanning.place import TreePosition
 from tree_handler.spanning.round_trip import RoundTrip
 from tree_handler.spanning.silence import Silence
 
-__all__ = [
-    "Action",
-    "Changed",
-    "Discard",
-    "Drop",
-    "Forward",
-    "Identity",
-    "Outlived",
-    "Parameters",
-    "Role",
-    "Send",
-    "Snapshot",
-    "SpanningTree",
-]
+__all__ = ["Action", "Changed", "Discard", "Drop", "Forward", "Identity", "Outlived", "Parameters"]
+__all__ += ["Role", "Send", "Snapshot", "SpanningTree"]
 
 RELAY_PATIENCE = 1.25
 """Intervals that a gateway waits for its parent's HELLO before it sends its own without."""
@@ -189,6 +177,11 @@ class SpanningTree:
         if neighbour.round_trip.sample(rtt_ms):
             neighbour.reckon()
             self._settle(now, f"round trip to {neighbour.peer_id}")
+
+    def reseal(self, identity: Identity) -> None:
+        """Stand for election as before, under another signature: that of a newer key."""
+        self.identity = identity
+        self._place.reseal(identity.root)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling it early does no harm."""

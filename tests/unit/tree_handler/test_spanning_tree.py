@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,6 +115,36 @@ def test_a_gateway_alone_is_its_own_root() -> None:
     assert (tree.root_id, tree.root_capability, tree.cost_ms, tree.hops) == ("gw-m", 3.0, 0, 0)
     assert tree.parent_link is None
     assert tree.forwarding == frozenset()
+
+
+def test_a_root_with_another_key_is_the_same_root_under_another_signature() -> None:
+    bench = Bench(replace(ME, seal=b"older"))
+    bench.up(1, "gw-b")
+    bench.tree.reseal(replace(ME, seal=b"newer"))
+    assert bench.tree.take_actions() == []
+    hello = said(bench.pass_time(1.0), Kind.HELLO, 1)[-1]
+    assert (hello.root, hello.root.seal) == (ME.root, b"newer")
+
+
+def test_a_roots_newest_signature_goes_on_with_its_next_hello_and_moves_nobody() -> None:
+    bench = Bench()
+    bench.up(1, "gw-r")
+    bench.up(2, "gw-c")
+    bench.join_through(1, replace(BEST, seal=b"older"))
+    actions = bench.hello(1, replace(BEST, seal=b"newer"), sequence=2)
+    assert [hello.root.seal for hello in said(actions, Kind.HELLO, 2)] == [b"newer"]
+    assert not [action for action in actions if isinstance(action, Changed)]
+    assert 1 in bench.tree.forwarding
+
+
+def test_a_gateway_that_leaves_its_root_stands_for_election_with_its_newest_signature() -> None:
+    bench = Bench(replace(ME, seal=b"older"))
+    bench.up(1, "gw-r")
+    bench.up(2, "gw-c")
+    bench.join_through(1, BEST)
+    bench.tree.reseal(replace(ME, seal=b"newer"))
+    told = said([*bench.down(1), *bench.pass_time(30.0)], Kind.HELLO, 2)
+    assert (told[-1].root, told[-1].root.seal) == (ME.root, b"newer")
 
 
 def test_a_new_neighbour_is_told_at_once() -> None:
