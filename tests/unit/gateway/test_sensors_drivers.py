@@ -193,7 +193,7 @@ def test_an_installed_package_gives_its_class_a_type_of_its_own(
     monkeypatch.syspath_prepend(tmp_path)
     assert built(None, type="soil").read() == 10.0
     assert "no class 'Clay'" in refused(None, type="clay")
-    assert "'loam' is none of clay, " in refused(None, type="loam")
+    assert "'loam' is none of bme280, clay, " in refused(None, type="loam")
 
 
 # -- from the configuration file -------------------------------------------------------------------

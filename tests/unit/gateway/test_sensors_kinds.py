@@ -135,7 +135,7 @@ def test_a_developers_own_class_is_built_by_its_path(monkeypatch: pytest.MonkeyP
     ("table", "error"),
     [
         ({}, "sensors[0].type: missing"),
-        ({"type": "hots"}, "sensors[0].type: 'hots' is none of coap, gpio-in, "),
+        ({"type": "hots"}, "sensors[0].type: 'hots' is none of bme280, coap, gpio-in, "),
         ({"type": "host", "speed": 1}, "sensors[0].speed: unknown key"),
         (
             {"type": "host", "format": "xml"},
