@@ -139,11 +139,13 @@ class AntiEntropy:
         have = state.picture.have
         if header.stream in have or len(have) < MAX_TOLD_STREAMS:
             have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+            if state.asked is not None:
+                state.unproven.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
     def ask_anew(self, now: float) -> list[SendRequest]:
         """Ask for all that is lacking, whether or not it was asked for and refused."""
         for state in self._neighbours.values():
-            state.asked = None
+            state.is_asked_anew()
         return self.ask_all(now)
 
     def has_sent(self, link: int, header: Header) -> None:
@@ -181,6 +183,8 @@ class AntiEntropy:
         state = self._neighbours[link]
         if state.asked is not None or not state.is_complete:
             return []
+        if now >= state.put_off_until:
+            state.put_off.clear()
         asked = [
             other.asked
             for other in self._neighbours.values()
@@ -189,7 +193,7 @@ class AntiEntropy:
         wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
         request = Request.of(
             (
-                (key, self._without(theirs, key, asked))
+                (key, self._without(theirs, key, asked).without(state.put_off.get(key, _NOTHING)))
                 for key, theirs in wanted
                 if self.is_flooded(key)
             ),
@@ -225,6 +229,7 @@ class AntiEntropy:
             return []
         asked, state.asked = state.asked, None
         state.unanswered = 0
+        state.puts_off(2 * self.timeout_s, now)
         was_refused = False
         for stream, ranges in asked.wanted.items():
             left = ranges.without(self.have.get(stream, _NOTHING))

@@ -16,6 +16,8 @@ MAX_UNANSWERED: Final = 3
 """A neighbour that leaves so many requests unanswered has nothing, until it answers one."""
 MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
+PUT_OFF_MAX_S: Final = 60.0
+"""For so long at most it is not asked again for what nobody could prove when it sent it."""
 
 _NOTHING = Intervals()
 
@@ -52,6 +54,12 @@ class ToldNeighbour:
     """What it is not asked for any more."""
     unanswered: int = 0
     """Requests in a row of which nothing came."""
+    unproven: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What it has sent of the last request, of gateways whose certificate is not known here."""
+    put_off: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What was `unproven` and is asked for again later."""
+    put_off_until: float = 0.0
+    put_off_s: float = 0.0
 
     @property
     def is_telling(self) -> bool:
@@ -72,6 +80,22 @@ class ToldNeighbour:
         if unsent is not None:
             kept = kept.without(unsent)
         return kept if false is None else kept.without(false)
+
+    def puts_off(self, at_least_s: float, now: float) -> None:
+        """Ask again for what came `unproven` after a while, twice as long each time."""
+        if not self.unproven:
+            return
+        self.put_off_s = min(max(2 * self.put_off_s, at_least_s), PUT_OFF_MAX_S)
+        self.put_off_until = now + self.put_off_s
+        for stream, numbers in self.unproven.items():
+            self.put_off.setdefault(stream, Intervals()).update(numbers)
+        self.unproven.clear()
+
+    def is_asked_anew(self) -> None:
+        """What could not be proven may be now."""
+        self.asked = None
+        self.put_off.clear()
+        self.put_off_s = 0.0
 
     def has(self, stream: Epoch) -> Intervals | None:
         """What it covers of a stream; None for all, since the epoch is over for it."""
@@ -100,7 +124,8 @@ class ToldNeighbour:
 
     def forget(self, stream: Epoch) -> None:
         """The stream is over here."""
-        for told in (self.picture.have, self.unsent, self.doubted, self.false):
+        put_off = (self.unproven, self.put_off)
+        for told in (self.picture.have, self.unsent, self.doubted, self.false, *put_off):
             told.pop(stream, None)
         self.picture.kept_from.pop(stream, None)
 

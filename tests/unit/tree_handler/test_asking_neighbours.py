@@ -56,3 +56,46 @@ def test_what_is_asked_of_one_is_asked_of_another_when_that_one_is_gone() -> Non
     (asked,) = neighbours.link_down(1, 1.0)
     assert asked.link == 2
     assert asked.request.wanted == {STREAM: Intervals([(1, 5)])}
+
+
+def unproven(neighbours: AntiEntropy, link: int, now: float) -> None:
+    """A neighbour sends all five, and there is no certificate here that proves them."""
+    _, header = batch.make(*STREAM, 1, [("t", 1, b"")] * 5, flags=Flags.LOGGED, origin_time_us=0)
+    neighbours.came(link, header)
+    neighbours.offered(link, header)
+    assert neighbours.done(link, now) == []
+
+
+def one_who_has_it() -> AntiEntropy:
+    neighbours = AntiEntropy({}, lambda _: True, TIMEOUT_S, must_prove=True)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert [asked.link for asked in neighbours.ask_all(0.0)] == [1]
+    unproven(neighbours, 1, 0.0)
+    return neighbours
+
+
+def test_what_nobody_can_prove_is_asked_for_ever_more_seldom_up_to_once_a_minute() -> None:
+    neighbours = one_who_has_it()
+    asked = []
+    for now in range(1, 400):
+        if neighbours.handle_timer(float(now)):
+            asked.append(now)
+            unproven(neighbours, 1, float(now))
+    assert asked == [10, 30, 70, 130, 190, 250, 310, 370]
+
+
+def test_other_numbers_are_not_put_off_and_a_new_certificate_ends_the_wait() -> None:
+    neighbours = one_who_has_it()
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 7)])}, completes=True))
+    (more,) = neighbours.ask_all(1.0)
+    assert more.request.wanted == {STREAM: Intervals([(6, 7)])}
+    (all_,) = neighbours.ask_anew(2.0)
+    assert all_.request.wanted == {STREAM: Intervals([(1, 7)])}
+    assert neighbours.is_catching_up()
+
+
+def test_what_was_put_off_counts_as_what_a_neighbour_can_send() -> None:
+    neighbours = one_who_has_it()
+    assert list(neighbours.can_send(STREAM)) == [Intervals([(1, 5)])]
+    assert neighbours.out_of_reach({STREAM: 5}) == {}
