@@ -14,7 +14,8 @@ _LATELY: deque[int] = deque(maxlen=500)
 def free_port() -> int:
     """A port that nothing takes while the broker is down.
 
-    It is below those that systems give out, and of this worker of pytest alone.
+    It is below those that systems give out, and of this worker of pytest alone; neither TCP nor
+    UDP has it.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
     first = 20_000 + 1_000 * worker
@@ -22,10 +23,11 @@ def free_port() -> int:
         port = random.randrange(first, first + 1_000)
         if port in _LATELY:
             continue
-        with socket.socket() as probe:
+        with socket.socket() as probe, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
+                datagrams.bind(("127.0.0.1", port))
             except OSError:
                 continue
             _LATELY.append(port)
