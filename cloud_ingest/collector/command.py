@@ -4,6 +4,9 @@ It dials gateways and accepts no links, has capability 0 and so is never root, a
 batch to the spool, byte for byte, before anybody can learn that it has it. What it missed while
 it was away comes by repair, like everywhere.
 
+With a section `[broker]` in place of `[tree]` it is a client of a plain MQTT broker instead
+(`from_broker`).
+
     hedgerow collector --config collector.toml
 """
 
@@ -17,12 +20,15 @@ import logging
 import os
 import signal
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloud_ingest.arguments import add_collector
 from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
+from cloud_ingest.collector.from_broker import BrokerCollector
 from cloud_ingest.spool import receipts
 from gateway import event_loop, replaced_file, tree_mode
 from gateway.attachment import Attachment
@@ -284,15 +290,35 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        event_loop.run(_serve(load(options.config, CollectorSettings)))
+        event_loop.run(_serve(_load(options.config)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:
         sys.stderr.write(f"{program}: {error}\n")
         return 2
     return 0
 
 
-async def _serve(settings: CollectorSettings) -> None:
-    collector = Collector(settings)
+def _load(path: Path) -> CollectorSettings | BrokerCollectorSettings:
+    """Read a collector's file; a section says which of the two it is.
+
+    Raises:
+        ConfigError: as for `load`.
+
+    """
+    try:
+        is_of_broker = "broker" in tomllib.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        is_of_broker = False  # `load` says what is wrong
+    if is_of_broker:
+        return load(path, BrokerCollectorSettings)
+    return load(path, CollectorSettings)
+
+
+async def _serve(settings: CollectorSettings | BrokerCollectorSettings) -> None:
+    collector: Collector | BrokerCollector
+    if isinstance(settings, CollectorSettings):
+        collector = Collector(settings)
+    else:
+        collector = BrokerCollector(settings)
     collecting = asyncio.create_task(collector.run(), name="collector")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, collector.reload)
