@@ -27,7 +27,7 @@ from gateway.coap.remote_forms import (
     diagnostic_of,
     no_answer,
 )
-from gateway.coap.remote_gathering import gather
+from gateway.coap.remote_gathering import Growing, gather
 from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked, leads_elsewhere, read
 from gateway.coap.remote_validation import ValidatedAsking
@@ -113,7 +113,8 @@ class RemoteAnswers:
         self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later:
         if asked.is_many:
-            return gather(self._parts, asked, peer, self._ask_one)
+            growing = Growing(self.watching, request) if request.observe else None
+            return gather(self._parts, asked, peer, self._ask_one, growing)
         record = asked.records[0]
         if record.id == self._parts.gateway_id:
             if request.observe:

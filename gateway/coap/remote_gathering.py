@@ -1,21 +1,26 @@
-"""One request to many gateways: the shell around `tree_handler.remote_gather`."""
+"""One request to many gateways: the shell around `tree_handler.remote_gather`.
+
+Who asks with Observe (RFC 7641) is told what there is as the answers come, and once more when the
+last one is there; that notification has no Observe, since nothing follows it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
-from gateway.coap.at_hand import Ask
+from gateway.coap.at_hand import Ask, Respond
 from gateway.coap.execution import QUERY_SEGMENT
-from gateway.coap.multi_status import FORMATS, encode
+from gateway.coap.multi_status import FORMATS, Result, encode
 from gateway.coap.remote_forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked
+from gateway.coap.remote_watching import RemoteWatching
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.member import NONE
 from tree_handler.remote_gather import AnswerGathering
@@ -24,6 +29,10 @@ from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 GATHER_S: Final = 10.0
 """So long all together are waited for."""
+GROWTH_S: Final = 0.5
+"""So often at most an answer that grows is told."""
+GROWN_BYTES: Final = 1_024
+"""What is longer is told when it is whole: a client would ask anew for each of its blocks."""
 
 AskOne = Callable[
     [MemberRecord, ResourceRequest, CoapPeer, Callable[[ResourceResponse | None], None]],
@@ -32,8 +41,26 @@ AskOne = Callable[
 """Asks one gateway for a peer, and hands on its answer in a later turn; what it returns ends it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A request whose answer is told while it grows.
+
+    Attributes:
+        watching: where its exchange is found again after the first answer.
+        request: as it came.
+
+    """
+
+    watching: RemoteWatching
+    request: CoapRequest
+
+
 def gather(
-    parts: RemoteParts, asked: RemoteAsked, peer: CoapPeer, ask_one: AskOne
+    parts: RemoteParts,
+    asked: RemoteAsked,
+    peer: CoapPeer,
+    ask_one: AskOne,
+    growing: Growing | None = None,
 ) -> GatheredAnswer:
     """Ask many gateways.
 
@@ -42,6 +69,7 @@ def gather(
         asked: what, and whom.
         peer: who asks.
         ask_one: asks each of them.
+        growing: the request, if it is told what there is as it comes; None for one answer.
 
     Raises:
         NotForOthersError: it is refused, and with what.
@@ -59,11 +87,11 @@ def gather(
             codes.BAD_REQUEST, f"{len(records)} gateways: at most {most} are asked at once"
         )
     wanted = replace(request, accept=None, options=NO_OPTIONS)
-    return GatheredAnswer(parts, records, (wanted, request.accept), peer, ask_one)
+    return GatheredAnswer(parts, records, (wanted, request.accept), peer, ask_one, growing)
 
 
 class GatheredAnswer:
-    """What many gateways answer; see `gateway.coap.at_hand.Later`.
+    """What many gateways answer: a `Later` and a `ContinuingAnswer`; see there.
 
     Args:
         parts: what requests are served with.
@@ -71,6 +99,10 @@ class GatheredAnswer:
         wanted: what each is asked, and the format of the whole; None for the usual one.
         peer: who asks.
         ask_one: asks each of them.
+        growing: see `gather`.
+
+    Attributes:
+        goes_on: more will follow the first answer.
 
     """
 
@@ -81,7 +113,9 @@ class GatheredAnswer:
         wanted: tuple[ResourceRequest, int | None],
         peer: CoapPeer,
         ask_one: AskOne,
+        growing: Growing | None,
     ) -> None:
+        self.goes_on = False
         self._parts = parts
         self._records = {record.id: record for record in records}
         self._request, accept = wanted
@@ -90,19 +124,63 @@ class GatheredAnswer:
         self._ask_one = ask_one
         self._core = AnswerGathering(list(self._records), parts.limits)
         self._ends: dict[str, Callable[[], None]] = {}
+        self._growing = growing
+        self._told = 0
+        self._is_open = False
         self._timer: asyncio.TimerHandle | None = None
-        self._done: Callable[[CoapResponse], None] | None = None
+        self._growth: asyncio.TimerHandle | None = None
+        self._tell: Callable[[CoapResponse, bool], None] | None = None
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         loop = asyncio.get_running_loop()
-        self._done = done
+        self._is_open = True
+        self._tell = lambda response, _is_last: done(response)
         self._timer = loop.call_later(GATHER_S, self._give_up)
+        if self._growing is not None:
+            self._growth = loop.call_later(GROWTH_S, self._grow, self._growing)
         loop.call_soon(self._go_on)
-        return self._end
+        return self.end
+
+    def bind(self, exchange: int, respond: Respond) -> None:
+        """From now on tell an exchange."""
+        self._tell = lambda response, is_last: respond(exchange, response, is_last)
+
+    def end(self) -> None:
+        """Ask and tell nothing any more."""
+        self._is_open = False
+        self._tell = None
+        for timer in (self._timer, self._growth):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._growth = None
+        ends, self._ends = self._ends, {}
+        for end in ends.values():
+            end()
+
+    def _grow(self, growing: Growing) -> None:
+        """Tell what there is, if it is more than was told."""
+        self._growth = asyncio.get_running_loop().call_later(GROWTH_S, self._grow, growing)
+        so_far = self._core.so_far()
+        if self._tell is None or len(so_far) == self._told:
+            return
+        response = self._response(so_far)
+        if len(response.payload) > GROWN_BYTES:
+            return
+        self._told = len(so_far)
+        if self.goes_on:
+            self._tell(response, False)
+            return
+        self.goes_on = True
+        tell, self._tell = self._tell, None
+        growing.watching.expect(growing.request, self)
+        tell(response, False)
+        growing.watching.expect_no_more(growing.request)
+        if self._tell is None:  # it is not told any more: the registration was refused
+            self.end()
 
     def _go_on(self) -> None:
-        while self._done is not None and (target := self._core.next()) is not None:
+        while self._is_open and (target := self._core.next()) is not None:
             record = self._records[target]
             if not self._may(record):
                 refused = diagnostic_of(codes.FORBIDDEN, "the policy here does not allow it")
@@ -133,18 +211,13 @@ class GatheredAnswer:
         self._finish()
 
     def _finish(self) -> None:
-        done = self._done
-        self._end()
-        if done is not None:
-            body = encode(self._core.results(), self._request.path, self._form)
-            form = (option_numbers.CONTENT_FORMAT, encode_uint(self._form))
-            done(CoapResponse(codes.CONTENT, (form, (option_numbers.MAX_AGE, b"")), body))
+        tell = self._tell
+        self.goes_on = False
+        self.end()
+        if tell is not None:
+            tell(self._response(self._core.results()), True)
 
-    def _end(self) -> None:
-        self._done = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        ends, self._ends = self._ends, {}
-        for end in ends.values():
-            end()
+    def _response(self, results: Sequence[Result]) -> CoapResponse:
+        body = encode(results, self._request.path, self._form)
+        form = (option_numbers.CONTENT_FORMAT, encode_uint(self._form))
+        return CoapResponse(codes.CONTENT, (form, (option_numbers.MAX_AGE, b"")), body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
@@ -37,6 +37,23 @@ Follower = Callable[[ResourceResponse | None, bool], None]
 """Takes what a resource is now, None for no answer; and whether nothing will follow."""
 
 
+class ContinuingAnswer(Protocol):
+    """One that is told more than once, after a first answer.
+
+    Attributes:
+        goes_on: more will follow that answer.
+
+    """
+
+    goes_on: bool
+
+    def bind(self, exchange: int, respond: Respond) -> None:
+        """From now on tell an exchange."""
+
+    def end(self) -> None:
+        """It is told nothing any more."""
+
+
 class RemoteWatching:
     """All who observe.
 
@@ -56,8 +73,8 @@ class RemoteWatching:
         self._numbers = itertools.count(1)
         self._watchers: dict[int, RemoteObserver] = {}
         self._followers: dict[int, Follower] = {}
-        self._by_request: dict[int, RemoteObserver] = {}
-        self._by_exchange: dict[int, RemoteObserver] = {}
+        self._by_request: dict[int, ContinuingAnswer] = {}
+        self._by_exchange: dict[int, ContinuingAnswer] = {}
         self._ends: dict[int, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         parts.reach.tell_of_moves(self._moved)
@@ -74,8 +91,16 @@ class RemoteWatching:
 
         """
         watcher = RemoteObserver(self, next(self._numbers), asked, request, key)
-        self._by_request[id(request)] = watcher
+        self.expect(request, watcher)
         return watcher
+
+    def expect(self, request: CoapRequest, watcher: ContinuingAnswer) -> None:
+        """A request is about to have its first answer, and a watcher has more for it."""
+        self._by_request[id(request)] = watcher
+
+    def expect_no_more(self, request: CoapRequest) -> None:
+        """A request has had its first answer, or will have none."""
+        self._by_request.pop(id(request), None)
 
     def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
@@ -140,7 +165,7 @@ class RemoteWatching:
 
     def forget(self, watcher: RemoteObserver) -> None:
         """A watcher is to be told nothing any more."""
-        self._by_request.pop(id(watcher.request), None)
+        self.expect_no_more(watcher.request)
         end = self._ends.pop(-watcher.number, None)
         if end is not None:
             end()

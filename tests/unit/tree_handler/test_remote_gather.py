@@ -30,6 +30,7 @@ def test_so_many_are_asked_at_one_time_and_each_once(
             expected.setdefault(NAMES[number], response)
         gathering.answered(NAMES[number], response)
     assert asked == NAMES[:count]
+    assert gathering.so_far() == [(name, expected[name]) for name in NAMES if name in expected]
     gathering.give_up()
     assert gathering.is_over
     assert gathering.results() == [(name, expected.get(name)) for name in NAMES[:count]]

@@ -1,0 +1,127 @@
+"""Goal: who asks many gateways with Observe sees answers as they come, and at the end all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import aiocoap
+import cbor2
+import pytest
+from aiocoap.numbers.codes import Code
+from remote_fleet import Fleet, asking
+
+from gateway.coap import remote_gathering
+
+CONTENT, NO_ANSWER = 0x45, 0xA4
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_gathering, "GROWTH_S", 0.01)
+    monkeypatch.setattr(remote_gathering, "GATHER_S", 600.0)  # a test says when it is over
+
+
+class Growth:
+    """One who asks with Observe, and the bodies that it was told."""
+
+    def __init__(self, fleet: Fleet, path: str = "q/*/*/*/probe") -> None:
+        uri = f"coap://127.0.0.1:{fleet.served.coap_port}/{path}"
+        self.request = fleet.client.request(
+            aiocoap.Message(code=Code.GET, uri=uri, observe=0, accept=60)
+        )
+        self.told: list[Any] = []
+        self.is_over = asyncio.Event()
+        self._task = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        self._take(await self.request.response)
+        with contextlib.suppress(aiocoap.error.NotObservable, aiocoap.error.ObservationCancelled):
+            async for response in self.request.observation:
+                self._take(response)
+        self.is_over.set()
+
+    def _take(self, response: Any) -> None:
+        self.told.append({row[0]: (row[1], row[3]) for row in cbor2.loads(response.payload)})
+
+    async def until_told(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.told) < count:
+                await asyncio.sleep(0)
+
+
+def give_up(fleet: Fleet) -> None:
+    """The time is over for all that are waited for."""
+    for watcher in list(fleet.root.remote.watching._by_exchange.values()):
+        assert isinstance(watcher, remote_gathering.GatheredAnswer)
+        watcher._give_up()
+
+
+async def test_answers_are_told_as_they_come_and_all_at_the_end() -> None:
+    fleet = Fleet()
+    fleet.north.probe.hold.clear()
+    async with asking(fleet):
+        growth = Growth(fleet)
+        await growth.until_told(1)
+        assert growth.told == [{"gw-root": (CONTENT, b"21.5")}]
+        fleet.north.probe.hold.set()
+        await growth.until_told(2)
+        both = {"gw-north": (CONTENT, b"21.5"), "gw-root": (CONTENT, b"21.5")}
+        assert growth.told[1] == both
+        give_up(fleet)
+        async with asyncio.timeout(30):
+            await growth.is_over.wait()
+        assert growth.told[2:] == [{"gw-dead": (NO_ANSWER, b""), **both}]
+        assert len(fleet.north.probe.seen) == 1
+        watching = fleet.root.remote.watching
+        assert not watching._by_exchange
+        assert not watching._by_request
+        assert fleet.served._answers.open_requests == 0
+
+
+async def test_the_last_body_comes_in_blocks_and_nobody_is_asked_again_for_them() -> None:
+    fleet = Fleet()
+    fleet.north.probe.hold.clear()
+    fleet.north.probe.value = b"0123456789" * 500
+    async with asking(fleet):
+        growth = Growth(fleet)
+        await growth.until_told(1)
+        fleet.north.probe.hold.set()
+        gathered = next(iter(fleet.root.remote.watching._by_exchange.values()))
+        async with asyncio.timeout(30):
+            while len(gathered._core.so_far()) < 2:  # type: ignore[attr-defined]  # it is a GatheredAnswer
+                await asyncio.sleep(0)
+        give_up(fleet)
+        await growth.until_told(2)
+        assert growth.told[1]["gw-north"] == (CONTENT, fleet.north.probe.value)
+        assert len(growth.told[1]) == 3
+        assert len(fleet.north.probe.seen) == 1
+
+
+async def test_what_all_answer_soon_is_one_answer_that_is_no_observation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_gathering, "GROWTH_S", 600.0)
+    fleet = Fleet(deadline_s=0.05)
+    async with asking(fleet) as ask:
+        answer = await ask("GET", "q/*/*/*/probe", accept=60, observe=0)
+    assert answer.opt.observe is None
+    assert [row[1] for row in cbor2.loads(answer.payload)] == [NO_ANSWER, CONTENT, CONTENT]
+
+
+async def test_when_who_asked_goes_the_others_are_told() -> None:
+    fleet = Fleet()
+    fleet.north.probe.hold.clear()
+    async with asking(fleet):
+        growth = Growth(fleet)
+        await growth.until_told(1)
+        growth.request.observation.cancel()
+        for exchange in list(fleet.served._answers._open):
+            fleet.served._answers.ended(exchange)
+        async with asyncio.timeout(30):
+            while "$hedgerow/cancel/gw-north" not in fleet.published:
+                await asyncio.sleep(0)
+        assert not fleet.root.remote.watching._by_exchange
+        assert not fleet.root.exchange._waiting
+        fleet.north.probe.hold.set()
