@@ -31,6 +31,8 @@ SIZE1: Final = 60
 ECHO: Final = 252
 NO_RESPONSE: Final = 258
 REQUEST_TAG: Final = 292
+REQUEST_ID: Final = 65_001
+"""Of our own: names a write that may be asked again (`docs/queries.md`)."""
 
 LENGTHS: Final[dict[int, tuple[int, int]]] = {
     IF_MATCH: (0, 8),
@@ -54,6 +56,7 @@ LENGTHS: Final[dict[int, tuple[int, int]]] = {
     ECHO: (1, 40),
     NO_RESPONSE: (0, 1),
     REQUEST_TAG: (0, 8),
+    REQUEST_ID: (2, 9),
 }
 """Of the options that a request may have: how many bytes each has at least and at most."""
 

@@ -11,8 +11,10 @@ import aiocoap
 from aiocoap import resource
 from aiocoap.numbers.codes import Code
 from aiocoap.numbers.optionnumbers import OptionNumber
+from aiocoap.optiontypes import OpaqueOption
 
 from coap_engine.message import CoapPeer
+from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.execution import LocalExecution
@@ -234,6 +236,8 @@ async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
         for name, value in options.items():
             if name == "hop_limit":
                 message.opt.add_option(OptionNumber.HOP_LIMIT.create_option(value=value))
+            elif name == "request_id":
+                message.opt.add_option(OpaqueOption(OptionNumber(REQUEST_ID), value))
             else:
                 setattr(message.opt, name, value)
         return await client.request(message).response

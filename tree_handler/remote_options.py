@@ -23,6 +23,10 @@ MAX_AGE: Final = 14
 HOP_LIMIT: Final = 16
 LOCATION_QUERY: Final = 20
 SIZE1: Final = 60
+REQUEST_ID: Final = 65_001
+"""Request-Id, an option of our own, of the numbers for experiments (RFC 7252, section 12.2). It is
+critical, for who does not know it would carry a request out again: for how many whole seconds the
+client has been asking (1 byte, rounded up; 0 the first time), and 1 to 8 bytes drawn at random."""
 
 MAX_REPEATED: Final = 32
 """So often one option may stand at most."""
@@ -35,6 +39,7 @@ REQUEST_OPTIONS: Final[Lengths] = {
     ETAG: (1, 8, MAX_REPEATED),
     IF_NONE_MATCH: (0, 0, 1),
     HOP_LIMIT: (1, 1, 1),
+    REQUEST_ID: (2, 9, 1),
 }
 RESPONSE_OPTIONS: Final[Lengths] = {
     ETAG: (1, 8, 1),

@@ -15,9 +15,12 @@ from aiocoap import error as coap_error
 from aiocoap.messagemanager import MessageManager
 from aiocoap.numbers.codes import Code
 from aiocoap.numbers.constants import COAPS_PORT
+from aiocoap.numbers.optionnumbers import OptionNumber
+from aiocoap.optiontypes import OpaqueOption
 from aiocoap.protocol import Context
 from aiocoap.tokenmanager import TokenManager
 
+from coap_engine.option_numbers import REQUEST_ID
 from dtls.client_transport import DtlsClientTransport
 from dtls.context import ClientContext
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
@@ -97,6 +100,7 @@ class CoapClient:
         payload: bytes = b"",
         content_format: int | None = None,
         accept: int | None = None,
+        request_id: bytes = b"",
         timeout_s: float = 10.0,
     ) -> Response:
         """Send a request and wait for its response, whatever its code.
@@ -107,6 +111,7 @@ class CoapClient:
             payload: sent in blocks if it is long.
             content_format: what the payload is.
             accept: what the response should be.
+            request_id: names a write that may be asked again (`docs/queries.md`); empty for none.
             timeout_s: for all of it, the handshake included.
 
         Raises:
@@ -117,7 +122,7 @@ class CoapClient:
 
         """
         parts = check_uri(uri)
-        message = _message(method, uri, payload, content_format, accept)
+        message = _message(method, uri, payload, content_format, accept, request_id)
         deadline = asyncio.get_running_loop().time() + timeout_s
         context = await self._context(message, parts, timeout_s)
         try:
@@ -125,7 +130,7 @@ class CoapClient:
                 answer = await context.request(message).response
                 if answer.code == Code.UNAUTHORIZED and answer.opt.echo is not None:
                     # The server wants to see that our address is ours (RFC 9175, section 2.3).
-                    again = _message(method, uri, payload, content_format, accept)
+                    again = _message(method, uri, payload, content_format, accept, request_id)
                     again.remote, again.opt.echo = message.remote, answer.opt.echo
                     answer = await context.request(again).response
         except (TimeoutError, coap_error.TimeoutError) as failure:
@@ -277,7 +282,12 @@ def check_uri(uri: str) -> SplitResult:
 
 
 def _message(
-    method: str, uri: str, payload: bytes, content_format: int | None, accept: int | None
+    method: str,
+    uri: str,
+    payload: bytes,
+    content_format: int | None,
+    accept: int | None,
+    request_id: bytes = b"",
 ) -> Any:
     code = _METHODS.get(method.upper())
     if code is None:
@@ -291,6 +301,8 @@ def _message(
         message.opt.content_format = content_format
     if accept is not None:
         message.opt.accept = accept
+    if request_id:
+        message.opt.add_option(OpaqueOption(OptionNumber(REQUEST_ID), request_id))
     return message
 
 

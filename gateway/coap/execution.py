@@ -15,6 +15,7 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
+from gateway.coap.named_execution import NamedExecution, Tell
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote_forms import coap_request, resource_response, tagged
 from gateway.policy.principal import NAMELESS, Principal
@@ -23,9 +24,6 @@ from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 QUERY_SEGMENT = "q"
 """First segment of the paths that lead to other gateways."""
-
-Tell = Callable[[ResourceResponse, bool], None]
-"""Takes a response, and whether others may follow."""
 
 
 class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
@@ -82,6 +80,7 @@ class LocalExecution:
         self._gateway_id = gateway_id
         self._access = access
         self._answers = Answers(site, access, at_hand, self.remote_of)
+        self._named = NamedExecution()
         self._number = 0
         access.tell_of_changes(self._answers.revise)
 
@@ -107,6 +106,17 @@ class LocalExecution:
         if not self._access.may(principal, request.method, request.path):
             tell(self._refused(principal, request.method), False)
             return _nothing
+        named = self._named.begin(
+            request, via, tell, lambda asked, told: self._carry_out(asked, via, told)
+        )
+        if named is not None:
+            return named
+        return self._carry_out(request, via, tell, observes=observes)
+
+    def _carry_out(
+        self, request: ResourceRequest, via: str, tell: Tell, *, observes: bool = False
+    ) -> Callable[[], None]:
+        principal = self._access.vouched(request.identity, request.roles, via)
         self._number -= 1  # the engine's exchanges count upwards
         exchange = self._number
         peer = _peer(request, principal, via)

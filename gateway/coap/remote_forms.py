@@ -13,7 +13,7 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import METHOD_NAMES, Introduction
 from tree_handler.errors import ProtocolError
 from tree_handler.remote_options import REQUEST_OPTIONS, RESPONSE_OPTIONS
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote_resource import SAFE_METHODS, ResourceRequest, ResourceResponse
 
 ETAG_BYTES: Final = 8
 _CODES: Final = {name: code for code, name in METHOD_NAMES.items()}
@@ -25,6 +25,8 @@ _OF_A_FIELD: Final = frozenset(
         option_numbers.ACCEPT,
     )
 )
+
+_OF_THE_WAY: Final = frozenset((option_numbers.HOP_LIMIT, option_numbers.REQUEST_ID))
 
 
 @mypyc_attr(native_class=False)
@@ -70,6 +72,8 @@ def remote_request(
             content_format = decode_uint(value)
         elif number == option_numbers.ACCEPT:
             accept = decode_uint(value)
+        elif number == option_numbers.REQUEST_ID and method in SAFE_METHODS:
+            raise NotForOthersError(codes.BAD_OPTION, "Request-Id is for what writes")
         elif number in REQUEST_OPTIONS:
             further.append((number, value))
         elif number not in _OF_A_FIELD and number & 1:
@@ -104,8 +108,8 @@ def coap_request(request: ResourceRequest, *, observe: bool = False) -> CoapRequ
         options.append((option_numbers.CONTENT_FORMAT, encode_uint(request.content_format)))
     if request.accept is not None:
         options.append((option_numbers.ACCEPT, encode_uint(request.accept)))
-    # What is elective alone stays: an at-hand answer is found by the options that count.
-    options += [one for one in request.options if one[0] != option_numbers.HOP_LIMIT]
+    # What resources know stays: an at-hand answer is found by the options that count.
+    options += [one for one in request.options if one[0] not in _OF_THE_WAY]
     options.sort(key=_number)
     return CoapRequest(
         _CODES[request.method], tuple(options), request.payload, observe, is_fresh=True

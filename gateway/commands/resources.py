@@ -24,6 +24,7 @@ from gateway.commands.resource_arguments import (
     EXIT_UNREACHABLE,
 )
 from gateway.commands.resource_names import is_uri, needs_fleet, path_of
+from gateway.commands.writing import Body, put_once
 from gateway.printable import printable
 from gateway.sensors import senml
 
@@ -110,13 +111,8 @@ def put(options: argparse.Namespace) -> int:
     async def ask() -> tuple[str, Response]:
         async with _client(options) as asker:
             uri = await _uri(asker, options)
-            return uri, await asker.request(
-                "PUT",
-                uri,
-                payload=options.value.encode(),
-                content_format=content_format,
-                timeout_s=options.timeout,
-            )
+            body = Body(options.value.encode(), content_format)
+            return uri, await put_once(asker, uri, body, options.timeout)
 
     uri, answer = run(ask())
     if options.json:

@@ -1,0 +1,72 @@
+"""Has a write carried out once, and asks again where its answer was lost (`docs/queries.md`)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.coap.client import CoapClient, NoAnswerError, Response
+
+NAME_BYTES: Final = 8
+ASKED_ONCE_S: Final = 6.0
+"""A gateway answers for another one after 5 s at the latest."""
+MAX_ASKED_S: Final = 60.0
+PAUSE_S: Final = 0.25
+_TICK_S: Final = 0.001
+_BAD_OPTION: Final = "4.02"
+_GATEWAY_TIMEOUT: Final = "5.04"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is written, and its content format."""
+
+    payload: bytes
+    content_format: int
+
+
+async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) -> Response:
+    """Set a resource; that of another gateway is asked again until ``timeout_s`` is over.
+
+    Raises:
+        ClientError: as `CoapClient.request` does.
+
+    """
+    if not urlsplit(uri).path.startswith("/q/"):
+        return await _put(asker, uri, body, b"", timeout_s)
+    loop, name = asyncio.get_running_loop(), secrets.token_bytes(NAME_BYTES)
+    began_s, asked_s = loop.time(), 0.0
+    while True:
+        left_s = max(timeout_s - asked_s, PAUSE_S)
+        request_id = bytes((math.ceil(asked_s),)) + name
+        is_last = left_s <= ASKED_ONCE_S or asked_s + ASKED_ONCE_S > MAX_ASKED_S
+        try:
+            answer = await _put(asker, uri, body, request_id, min(left_s, ASKED_ONCE_S))
+        except NoAnswerError:
+            if is_last:
+                raise
+        else:
+            if answer.code == _BAD_OPTION and not asked_s:  # a gateway of an older release
+                return await _put(asker, uri, body, b"", left_s)
+            if answer.code != _GATEWAY_TIMEOUT or is_last:
+                return answer
+            await asyncio.sleep(PAUSE_S)
+        # Never 0 again: that says that it was not asked before.
+        asked_s = max(loop.time() - began_s, _TICK_S)
+
+
+async def _put(
+    asker: CoapClient, uri: str, body: Body, request_id: bytes, timeout_s: float
+) -> Response:
+    return await asker.request(
+        "PUT",
+        uri,
+        payload=body.payload,
+        content_format=body.content_format,
+        request_id=request_id,
+        timeout_s=timeout_s,
+    )
