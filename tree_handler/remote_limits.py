@@ -33,7 +33,7 @@ class QueryLimits:
     executed_of_gateway: int = 128
     told: int = 2_048
     told_of_gateway: int = 1_024
-    targets: int = 256
+    targets: int = 1_024
     targets_at_once: int = 16
     targets_bytes: int = 1 << 20
     cached: int = 4_096

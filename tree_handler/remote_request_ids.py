@@ -21,7 +21,7 @@ from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 MAX_ASKED_S: Final = 60
 """A client may go on asking for so long."""
-ON_THE_WAY_S: Final = 15.0
+ON_THE_WAY_S: Final = 8.0
 """No request is longer on its way to who carries it out (`asked_before`)."""
 MAX_NAMED: Final = 4_096
 MAX_NAMED_OF_ASKER: Final = 512

@@ -38,6 +38,7 @@ async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) ->
     """
     if not urlsplit(uri).path.startswith("/q/"):
         return await _put(asker, uri, body, b"", timeout_s)
+    answer: Response | None = None
     loop, name = asyncio.get_running_loop(), secrets.token_bytes(NAME_BYTES)
     began_s, asked_s = loop.time(), 0.0
     while True:
@@ -47,14 +48,16 @@ async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) ->
         try:
             answer = await _put(asker, uri, body, request_id, min(left_s, ASKED_ONCE_S))
         except NoAnswerError:
-            if is_last:
+            if is_last and answer is None:
                 raise
         else:
             if answer.code == _BAD_OPTION and not asked_s:  # a gateway of an older release
                 return await _put(asker, uri, body, b"", left_s)
-            if answer.code != _GATEWAY_TIMEOUT or is_last:
+            if answer.code != _GATEWAY_TIMEOUT:
                 return answer
-            await asyncio.sleep(PAUSE_S)
+        if is_last and answer is not None:  # the last that was said of it
+            return answer
+        await asyncio.sleep(PAUSE_S)
         # Never 0 again: that says that it was not asked before.
         asked_s = max(loop.time() - began_s, _TICK_S)
 

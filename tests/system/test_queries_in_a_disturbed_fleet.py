@@ -3,6 +3,7 @@
 Method: at every gateway somebody reads, writes and observes every gateway, and reads all at once.
 Meanwhile gateways are killed, cut off and moved, the head of all first. Each answer names its
 gateway; each write has a value of its own, and actuators note them in files, which outlive kills.
+A write that was not answered is asked again under its name, at one gateway after the other.
 What is measured is the time from the fault (for who asks or is asked there: from its end) to the
 next good answer of each pair.
 """
@@ -118,6 +119,7 @@ async def test_no_answer_is_of_a_wrong_gateway_and_no_write_is_carried_out_twice
     for (kind, who), found in sorted(times.items()):
         print(f"{kind:5} {who:7} {percentiles(found)}")  # noqa: T201
     print(f"{len(account.written)} writes, answers: {sorted(account.codes.items())}")  # noqa: T201
+    print(f"{account.done_when_asked_again} of them done when asked again")  # noqa: T201
     assert not unkept(account, fleet)
     assert all(one.effects for one in fleet.gateways)
 

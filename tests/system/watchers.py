@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
+import secrets
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -20,9 +22,13 @@ READ_PAUSE_S = 0.2
 WRITE_PAUSE_S = 1.0
 LIMIT_S = 6.0
 """So long an answer is waited for: longer than a gateway waits for another one."""
+ASKED_AGAIN_S = 6.0
+"""For so long a write is asked again that was not answered, at one gateway after the other."""
 SENML = 110
 TEXT = 0
 _GOOD, _REFUSED, _UNKNOWN = "good", "refused", "unknown"
+
+_UNANSWERED = "5.04"
 
 Pair = tuple[str, str]
 """The gateway that is asked, and the one that it is about; ``*`` for all."""
@@ -37,7 +43,8 @@ class Account:
         codes: how often which answer came, by what was done.
         good: when each pair had good answers: begun and come.
         written: what became of each write: its target and outcome.
-        told: the last value that each observer was told, and how many it was.
+        told: the values that each observer was told.
+        done_when_asked_again: writes that were not answered at first, and in the end were.
 
     """
 
@@ -46,6 +53,7 @@ class Account:
     good: dict[Pair, list[tuple[float, float]]] = field(default_factory=dict)
     written: dict[int, tuple[str, str]] = field(default_factory=dict)
     told: dict[Pair, list[float]] = field(default_factory=dict)
+    done_when_asked_again: int = 0
 
     def note(self, what: str, code: str) -> None:
         """One answer more."""
@@ -140,16 +148,44 @@ class Watchers:
         return write
 
     async def _write(self, client: CoapClient, entry: AskedGateway, target: AskedGateway) -> None:
-        number = next(self._numbers)
-        self.account.written[number] = (target.name, _UNKNOWN)
-        payload = str(number).encode()
-        answer = await self._ask(
-            *(client, "PUT", entry, target.path), payload=payload, content_format=TEXT
-        )
-        if answer.ok:
-            self.account.written[number] = (target.name, _GOOD)
-        elif answer.code != "5.04":
-            self.account.written[number] = (target.name, _REFUSED)
+        number, name, begun = next(self._numbers), secrets.token_bytes(8), time.monotonic()
+        written = self.account.written
+        written[number] = (target.name, _UNKNOWN)
+        answer = await self._ask_to_write(client, entry, target, number, b"\0" + name)
+        if answer is not None and answer.code != _UNANSWERED:
+            written[number] = (target.name, _GOOD if answer.ok else _REFUSED)
+            return
+        others = itertools.cycle(self._fleet.gateways)
+        while time.monotonic() - begun < ASKED_AGAIN_S:
+            await asyncio.sleep(READ_PAUSE_S)
+            asked_s = math.ceil(time.monotonic() - begun)
+            async with CoapClient() as again:
+                answer = await self._ask_to_write(
+                    again, next(others), target, number, bytes((asked_s,)) + name
+                )
+            if answer is not None and answer.ok:
+                written[number] = (target.name, _GOOD)
+                self.account.done_when_asked_again += 1
+                return
+
+    async def _ask_to_write(
+        self,
+        client: CoapClient,
+        entry: AskedGateway,
+        target: AskedGateway,
+        number: int,
+        request_id: bytes,
+    ) -> Response | None:
+        """Set an actuator to a number; None if there was no answer."""
+        try:
+            return await self._ask(
+                *(client, "PUT", entry, target.path),
+                payload=str(number).encode(),
+                content_format=TEXT,
+                request_id=request_id,
+            )
+        except ClientError:
+            return None
 
     def _of_all(self, entry: AskedGateway) -> Callable[[CoapClient], Coroutine[Any, Any, None]]:
         async def read(client: CoapClient) -> None:

@@ -86,7 +86,8 @@ def test_a_flood_of_hellos_without_cookie_costs_no_session_and_no_memory(net: Ma
     flood(5_000, 1_000)
     grown_bytes = traced_bytes() - before_bytes
     tracemalloc.stop()
-    assert grown_bytes < 16 * 1024
+    # 13 bytes a hello: nothing is kept of any, though other threads of the run allocate, too.
+    assert grown_bytes < 64 * 1024
     assert (n.endpoint.half_open, n.endpoint.established) == (0, 0)
     assert n.endpoint.counters.cookies_sent == 6_000
 

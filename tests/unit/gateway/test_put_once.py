@@ -57,6 +57,12 @@ async def test_where_no_time_is_left_what_came_of_it_is_told() -> None:
         await put_once(client, FAR, BODY, 5.0)
 
 
+async def test_what_a_gateway_said_is_told_though_the_last_asking_was_not_answered() -> None:
+    client: Any = Client("5.04", "")
+    assert (await put_once(client, FAR, BODY, 6.001)).code == "5.04"
+    assert len(client.named) == 2
+
+
 async def test_a_refusal_is_told_at_once() -> None:
     client: Any = Client("4.03")
     assert (await put_once(client, FAR, BODY, 30.0)).code == "4.03"
