@@ -1,4 +1,7 @@
-"""Gateways with an actuator that counts, each a process, joined by paths that can fall silent."""
+"""Gateways with an actuator that counts, each a process, joined by paths that can fall silent.
+
+They link inside mutual TLS, so each request is signed by the gateway where it was asked.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import fleet_keys
 from brokers import _Process
 from ports import free_port
 
@@ -55,20 +59,29 @@ class AskedGateway(_Process):
         place: its domain and group.
         neighbours: ports that it dials.
         capability: the greatest one makes the root of the tree.
+        certificates: the folder with those of the fleet.
 
     Attributes:
         place: where it stands.
         coap_port: where it is asked.
+        link_port: where it is dialled, for TLS.
 
     """
 
     def __init__(
-        self, folder: Path, name: str, place: Place, neighbours: list[int], capability: float
+        self,
+        folder: Path,
+        name: str,
+        place: Place,
+        neighbours: list[int],
+        capability: float,
+        certificates: Path,
     ) -> None:
         self.folder = folder / name
         super().__init__(free_port(), self.folder / "state", " is up: mqtt")
         self.folder.mkdir()
-        self.name, self.place, self.coap_port = name, place, free_port()
+        self.name, self.place = name, place
+        self.coap_port, self.link_port = free_port(), free_port()
         (self.folder / "tree.key").write_text("ab" * 32)
         (self.folder / "counting.py").write_text(_DRIVER)
         self.config = self.folder / "gateway.toml"
@@ -82,11 +95,16 @@ group = "{place.group}"
 state_dir = "state"
 [mqtt]
 port = {self.port}
+tls_port = {self.link_port}
+certificate_file = "{certificates}/{name}.pem"
+key_file = "{certificates}/{name}.key.pem"
+client_certificate = "optional"
+client_ca_file = "{certificates}/ca.pem"
+client_crl_file = "{certificates}/revoked.pem"
 [coap]
 port = {self.coap_port}
 [tree]
 key_file = "tree.key"
-tls = "off"
 discovery = false
 dial_back = false
 hello_s = {HELLO_S}
@@ -170,7 +188,7 @@ class SilentPath:
         both = {writer}
         self._open |= both
         try:
-            onward = await asyncio.open_connection("127.0.0.1", self._to.port)
+            onward = await asyncio.open_connection("127.0.0.1", self._to.link_port)
             both.add(onward[1])
             self._open.add(onward[1])
             async with asyncio.TaskGroup() as group:
@@ -203,6 +221,8 @@ class AskedFleet:
     def __init__(self, folder: Path, places: list[Place]) -> None:
         self.gateways: list[AskedGateway] = []
         self._paths: list[tuple[SilentPath, set[str]]] = []
+        certificates = folder / "certificates"
+        fleet_keys.issue(certificates, *(f"gw-{number}" for number in range(len(places))))
         for number, place in enumerate(places):
             dialled = []
             for other in self.gateways[-2:]:
@@ -210,7 +230,9 @@ class AskedFleet:
                 self._paths.append((path, {f"gw-{number}", other.name}))
                 dialled.append(path.port)
             name, capability = f"gw-{number}", 1000.0 - number
-            self.gateways.append(AskedGateway(folder, name, place, dialled, capability))
+            self.gateways.append(
+                AskedGateway(folder, name, place, dialled, capability, certificates)
+            )
 
     async def __aenter__(self) -> AskedFleet:
         for path, _ in self._paths:
