@@ -21,7 +21,6 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
-_NOWHERE: Any = _ffi.new("char **")
 
 _DTLS_1_2 = 0xFEFD
 _IDENTITY_BYTES_MAX = 128
@@ -186,8 +185,3 @@ class ClientContext(Context):
 def psk_peer(identity: bytes) -> PeerIdentity:
     """The peer that has the key of an identity, as that came from the wire."""
     return PeerIdentity(Proof.PSK, identity.decode("utf-8", "backslashreplace"))
-
-
-def to_send_bytes(connection: SSL.Connection) -> int:
-    """How much a connection has written that is to be sent; pyOpenSSL tells it by an exception."""
-    return int(_lib.BIO_get_mem_data(connection._from_ssl, _NOWHERE))

@@ -1,11 +1,14 @@
 """Stateless cookies: a client must show that it receives at the address it sends from.
 
-RFC 6347, section 4.2.1: Cookie = HMAC(Secret, Client-IP, Client-Parameters). The secret changes
-from time to time; the one before it still counts, so that no handshake breaks at the change.
+RFC 6347, section 4.2.1: Cookie = HMAC(Secret, Client-IP, Client-Parameters), for which keyed
+BLAKE2b (RFC 7693) stands here: a stranger has one computed for every datagram, and it takes less
+than half of the time. The secret changes from time to time; the one before it still counts, so that
+no handshake breaks at the change.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Callable
 from typing import Final
@@ -57,4 +60,4 @@ class Cookies:
 def _cookie(secret: bytes, address: bytes, parameters: bytes) -> bytes:
     # The address comes first with its length, so that no two pairs read the same.
     text = len(address).to_bytes(2, "big") + address + parameters
-    return hmac.digest(secret, text, "sha256")[:COOKIE_BYTES]
+    return hashlib.blake2b(text, digest_size=COOKIE_BYTES, key=secret).digest()

@@ -19,12 +19,12 @@ Stated here and nowhere else:
 from __future__ import annotations
 
 import itertools
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dtls.association import PeerAssociation
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
 from dtls.errors import DtlsRecordError, SessionClosedError
@@ -93,27 +93,6 @@ def _itself(address: Address) -> Hashable:
     return address
 
 
-class _Association:
-    """A session, where it is, and since when."""
-
-    __slots__ = (
-        *("active_at", "address", "alert", "established", "id"),
-        *("random", "session", "started_at", "until"),
-    )
-
-    def __init__(
-        self, number: int, address: Address, random: bytes, session: DtlsSession, now: float
-    ) -> None:
-        self.alert = ""
-        self.until = math.inf
-        self.id = number
-        self.address = address
-        self.random = random
-        self.session = session
-        self.started_at = self.active_at = now
-        self.established = False
-
-
 class Endpoint:
     """All sessions of one port.
 
@@ -141,9 +120,9 @@ class Endpoint:
         self._limits = limits
         self._cookies = Cookies(random_bytes)
         self._numbers = itertools.count(1)
-        self._half_open: OrderedDict[Address, _Association] = OrderedDict()
-        self._established: OrderedDict[Address, _Association] = OrderedDict()
-        self._by_id: dict[int, _Association] = {}
+        self._half_open: OrderedDict[Address, PeerAssociation] = OrderedDict()
+        self._established: OrderedDict[Address, PeerAssociation] = OrderedDict()
+        self._by_id: dict[int, PeerAssociation] = {}
         self._known_hosts = KnownHosts()
         self._datagrams: list[tuple[bytes, Address]] = []
         self._events: list[Event] = []
@@ -282,22 +261,25 @@ class Endpoint:
         if established is not None and established.random == hello.random:
             self.counters.stray += 1  # delayed on its way, the handshake is long complete
             return
+        host = self._host_of(address)
         if half_open is not None:
             self._drop(half_open, "began anew")
-        elif not self._has_room(self._host_of(address), now):
+        elif not self._has_room(host, now):
             self.counters.half_open_refused += 1
             return  # its sender tries again (RFC 6347, section 4.2.4)
         session = DtlsSession(self._context, cookie_verified=True)
-        association = _Association(next(self._numbers), address, hello.random, session, now)
+        association = PeerAssociation(
+            next(self._numbers), address, host, hello.random, session, now
+        )
         association.until = now + self._limits.handshake_s
         self._half_open[address] = association
         self._feed(association, datagram, now)
 
     def _has_room(self, host: Hashable, now: float) -> bool:
         """Whether a host may begin a handshake; another one may have had to give way to it."""
-        by_host: dict[Hashable, list[_Association]] = {}
+        by_host: dict[Hashable, list[PeerAssociation]] = {}
         for association in self._half_open.values():
-            by_host.setdefault(self._host_of(association.address), []).append(association)
+            by_host.setdefault(association.host, []).append(association)
         own = by_host.get(host, [])
         if len(own) >= self._limits.half_open_of_host:
             # Where many begin at once, as after a power cut, those that began first come through.
@@ -314,18 +296,18 @@ class Endpoint:
         self.counters.half_open_evicted += 1
         return True
 
-    def _tell_to_begin_anew(self, association: _Association) -> None:
+    def _tell_to_begin_anew(self, association: PeerAssociation) -> None:
         """Else its peer would repeat its flights to one who knows nothing of it any more."""
         self._datagrams.append((PLAIN_INTERNAL_ERROR, association.address))
 
-    def _feed(self, association: _Association, datagram: bytes, now: float) -> None:
+    def _feed(self, association: PeerAssociation, datagram: bytes, now: float) -> None:
         if association.alert:  # it goes on: its alert was none of its own
             association.alert = ""
             association.until = association.started_at + self._limits.handshake_s
         association.session.receive_datagram(datagram, now)
         self._collect(association, now)
 
-    def _collect(self, association: _Association, now: float) -> None:
+    def _collect(self, association: PeerAssociation, now: float) -> None:
         """Take what a session has to say, and note what became of it."""
         session = association.session
         self._collect_datagrams(association)
@@ -343,7 +325,7 @@ class Endpoint:
             else:
                 self._fail(association, session.reason)
 
-    def _promote(self, association: _Association) -> None:
+    def _promote(self, association: PeerAssociation) -> None:
         del self._half_open[association.address]
         before = self._established.get(association.address)
         if before is not None:
@@ -357,23 +339,23 @@ class Endpoint:
         self._established[association.address] = association
         self._by_id[association.id] = association
         self.counters.handshakes += 1
-        self._known_hosts.add(self._host_of(association.address))
+        self._known_hosts.add(association.host)
         identity = association.session.identity
         self._events.append(Established(association.id, association.address, identity))
 
-    def _fail(self, association: _Association, reason: str) -> None:
+    def _fail(self, association: PeerAssociation, reason: str) -> None:
         """A handshake came to nothing."""
         self.counters.handshakes_failed += 1
         self._drop(association, reason)
         self._events.append(Failed(association.address, reason))
 
-    def _drop(self, association: _Association, reason: str) -> None:
+    def _drop(self, association: PeerAssociation, reason: str) -> None:
         """Close a session and send what it has to say."""
         association.session.close(reason)
         self._collect_datagrams(association)
         self._forget(association, reason)
 
-    def _forget(self, association: _Association, reason: str) -> None:
+    def _forget(self, association: PeerAssociation, reason: str) -> None:
         if association.established:
             del self._established[association.address]
             del self._by_id[association.id]
@@ -381,12 +363,12 @@ class Endpoint:
         else:
             del self._half_open[association.address]
 
-    def _collect_datagrams(self, association: _Association) -> None:
+    def _collect_datagrams(self, association: PeerAssociation) -> None:
         address = association.address
         self._datagrams.extend((d, address) for d in association.session.datagrams_to_send())
 
 
-def _silence(association: _Association) -> str:
+def _silence(association: PeerAssociation) -> str:
     """Why nothing more came of a handshake."""
     if association.alert:
         return f"alert of the peer: {association.alert}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dtls.identity import PeerIdentity
 
@@ -11,8 +11,7 @@ Address = Hashable
 """A peer's address; its ``repr`` must name it in full."""
 
 
-@dataclass(frozen=True, slots=True)
-class Established:
+class Established(NamedTuple):
     """A peer completed its handshake."""
 
     session_id: int
@@ -20,24 +19,21 @@ class Established:
     identity: PeerIdentity
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A handshake came to nothing, after its peer had shown that it receives where it is."""
 
     address: Address
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """A plaintext from an established session."""
 
     session_id: int
     plaintext: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """An established session is gone."""
 
     session_id: int

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from dtls.errors import DtlsRecordError
 
@@ -58,8 +57,7 @@ _ALERTS = {
 """RFC 5246, section 7.2, and RFC 4279, section 6."""
 
 
-@dataclass(frozen=True, slots=True)
-class DtlsRecord:
+class DtlsRecord(NamedTuple):
     """Where a record is in its datagram, and the two fields that routing needs."""
 
     content_type: int
@@ -68,8 +66,7 @@ class DtlsRecord:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHello:
+class ClientHello(NamedTuple):
     """The first message of a client, or the second with the cookie in it.
 
     Attributes:
@@ -131,6 +128,9 @@ def pack_datagrams(stream: bytes, mtu_bytes: int) -> Iterable[bytes]:
     The crypto library writes to a buffer that knows no datagrams; a record must not be torn
     and a flight should need few of them (RFC 6347, section 4.1.1).
     """
+    if 0 < len(stream) <= mtu_bytes:
+        yield stream
+        return
     start = end = 0
     for record in split_records(stream):
         if record.end - start > mtu_bytes and end > start:

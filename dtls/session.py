@@ -12,19 +12,18 @@ of its timer into the caller's time.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from typing import Final
 
 from OpenSSL import SSL
 
-from dtls.context import Context, to_send_bytes
+from dtls.context import Context
 from dtls.errors import IdentityError, MessageTooLargeError, SessionClosedError
 from dtls.identity import ANONYMOUS, PeerIdentity
+from dtls.openssl_connection import OpenSslConnection
 from dtls.records import pack_datagrams
 
 MTU_BYTES: Final = 1232
 """UDP payload that passes every IPv6 link unfragmented: 1280 - 40 - 8 (RFC 8200, section 5)."""
-_READ_BYTES: Final = 2**16
 
 
 class SessionState(enum.Enum):
@@ -62,13 +61,9 @@ class DtlsSession:
         self._plaintexts: list[bytes] = []
         self._datagrams: list[bytes] = []
         self._timer_at: float | None = None
-        connection = SSL.Connection(context.ssl_context, None)
-        connection.set_ciphertext_mtu(MTU_BYTES)
-        if context.is_server:
-            connection.set_accept_state()
-        else:
-            connection.set_connect_state()
-        self._connection: SSL.Connection | None = connection
+        self._connection: OpenSslConnection | None = OpenSslConnection(
+            context.ssl_context, MTU_BYTES, is_server=context.is_server
+        )
 
     def start(self, now: float) -> None:
         """For a client: make the first flight."""
@@ -78,7 +73,7 @@ class DtlsSession:
         """Take whole records from the peer. Forged and repeated ones have no effect."""
         if self._connection is None:
             return
-        self._connection.bio_write(datagram)
+        self._connection.feed(datagram)
         self._advance(now)
 
     def handle_timer(self, now: float) -> None:
@@ -86,7 +81,7 @@ class DtlsSession:
         if self._connection is None or self._timer_at is None or now < self._timer_at:
             return
         try:
-            self._connection.DTLSv1_handle_timeout()
+            self._connection.repeat()
         except SSL.Error as error:
             self._shut(_reason(error))
             return
@@ -121,10 +116,10 @@ class DtlsSession:
         """
         if self._connection is None or self.state is not SessionState.ESTABLISHED:
             raise SessionClosedError(self.reason or "the handshake is not complete")
-        size_bytes_max = self._connection.get_cleartext_mtu()
+        size_bytes_max = self._connection.room_bytes()
         if len(plaintext) > size_bytes_max:
             raise MessageTooLargeError(len(plaintext), size_bytes_max)
-        self._connection.send(plaintext)
+        self._connection.write(plaintext)
         self._drain(self._connection)
 
     def close(self, reason: str) -> None:
@@ -133,7 +128,7 @@ class DtlsSession:
             return
         if self.state is SessionState.ESTABLISHED:
             try:
-                self._connection.shutdown()
+                self._connection.shut_down()
             except SSL.Error as error:
                 reason = f"{reason} ({_reason(error)})"
         self._shut(reason)
@@ -144,18 +139,14 @@ class DtlsSession:
             return
         try:
             if self._awaits_hello:
-                connection.DTLSv1_listen()
-                self._awaits_hello = False
-            if self.state is SessionState.HANDSHAKING:
+                self._awaits_hello = not connection.listen()
+            if self.state is SessionState.HANDSHAKING and not self._awaits_hello:
                 self._handshake(connection)
-            while True:
-                self._plaintexts.append(connection.recv(_READ_BYTES))
-        except SSL.WantReadError:
+            if self.state is SessionState.ESTABLISHED:
+                while plaintext := connection.read():
+                    self._plaintexts.append(plaintext)
             self._drain(connection)
-            # pyOpenSSL declares an int; it is a float.
-            time_left: Callable[[], float | None] = connection.DTLSv1_get_timeout
-            left_s = time_left()
-            self._timer_at = None if left_s is None else now + left_s
+            self._time(connection, now)
         except SSL.ZeroReturnError:
             self.close("closed by the peer")
         except SSL.Error as error:
@@ -163,25 +154,31 @@ class DtlsSession:
             self._shut(refusals[0] if refusals else _reason(error))
             refusals.clear()
         except IdentityError as nobody:
-            connection.shutdown()
+            connection.shut_down()
             self._shut(str(nobody))
 
-    def _handshake(self, connection: SSL.Connection) -> None:
+    def _handshake(self, connection: OpenSslConnection) -> None:
         offered = self._context.offered
         offered.clear()
         self._context.refusals.clear()
         try:
-            connection.do_handshake()
+            is_complete = connection.handshake()
         finally:
             if offered:
                 self._offered = offered.pop()
-        self.identity = self._context.identity_of(connection, self._offered)
-        self.state = SessionState.ESTABLISHED
-        self.was_established = True
+        if is_complete:
+            self.identity = self._context.identity_of(connection.whole, self._offered)
+            self.state = SessionState.ESTABLISHED
+            self.was_established = True
 
-    def _drain(self, connection: SSL.Connection) -> None:
-        if size := to_send_bytes(connection):
-            self._datagrams.extend(pack_datagrams(connection.bio_read(size), MTU_BYTES))
+    def _time(self, connection: OpenSslConnection, now: float) -> None:
+        """Note when the last flight is due again; an established session has none."""
+        left_s = connection.left_s() if self.state is SessionState.HANDSHAKING else None
+        self._timer_at = None if left_s is None else now + left_s
+
+    def _drain(self, connection: OpenSslConnection) -> None:
+        if records := connection.take():
+            self._datagrams.extend(pack_datagrams(records, MTU_BYTES))
 
     def _shut(self, reason: str) -> None:
         if self._connection is not None:

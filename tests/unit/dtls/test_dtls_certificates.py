@@ -52,7 +52,7 @@ class Site:
         one, other = DtlsSession(client), DtlsSession(self.context)
         if session is not None:
             assert one._connection is not None
-            one._connection.set_session(session)
+            one._connection.whole.set_session(session)
         one.start(NOW)
         sizes = []
         while (up := one.datagrams_to_send()) or (down := other.datagrams_to_send()):
@@ -218,12 +218,12 @@ def test_a_session_that_is_resumed_is_the_same_peers(site: Site, kind: str) -> N
     client, server, whole = site.begun(context)
     first = server.identity
     assert client._connection is not None
-    session = client._connection.get_session()
+    session = client._connection.whole.get_session()
     client.close("enough")
     again, server, short = site.begun(context, session)
     assert again.state is server.state is SessionState.ESTABLISHED
     assert server._connection is not None
-    assert resumption.is_resumed(server._connection)
+    assert resumption.is_resumed(server._connection.whole)
     assert (server.identity, server.identity.der) == (first, first.der)
     assert sum(short) < sum(whole)
 
@@ -234,7 +234,7 @@ def test_a_session_is_not_resumed_where_keys_or_lists_have_changed(site: Site, k
     context = site.client(shown) if kind == "certificate" else ClientContext(IDENTITY, KEY)
     client, _, _ = site.begun(context)
     assert client._connection is not None
-    session = client._connection.get_session()
+    session = client._connection.whole.get_session()
     client.close("enough")
     site.context = site.made(revoked=[site.authority.revoke(shown)])
     _, server, _ = site.begun(context, session)
@@ -243,7 +243,7 @@ def test_a_session_is_not_resumed_where_keys_or_lists_have_changed(site: Site, k
         assert "revoked" in server.reason
     else:
         assert server._connection is not None
-        assert not resumption.is_resumed(server._connection)
+        assert not resumption.is_resumed(server._connection.whole)
 
 
 def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
@@ -252,7 +252,7 @@ def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
     context = site.client(site.authority.issue("pump-7"))
     client, _, _ = site.begun(context)
     assert client._connection is not None
-    session = client._connection.get_session()
+    session = client._connection.whole.get_session()
     client.close("enough")
 
     site.later_s = 2 * 24 * 3600.0
