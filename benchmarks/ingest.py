@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -68,29 +68,45 @@ FULL = IngestPlan(1_000_000, 30.0)
 QUICK = IngestPlan(100_000, 8.0)
 
 
-def frames(messages: int) -> Iterator[tuple[bytes, Header]]:
-    """Batches of a fleet in turn; some of them twice."""
+def frames(
+    messages: int, gateways: int = GATEWAYS, sensors: int = 1
+) -> Iterator[tuple[bytes, Header]]:
+    """Batches of a fleet in turn; some of them twice.
+
+    Args:
+        messages: in all, copies not counted.
+        gateways: whose they are.
+        sensors: of each gateway, which are read in turn.
+
+    """
     for number in range(messages // A_BATCH):
-        first = number // GATEWAYS * A_BATCH + 1
+        first = number // gateways * A_BATCH + 1
         time_us = _ORIGIN_TIME_US + number * 10_000
-        made = _frame(f"gw-{number % GATEWAYS:03d}", first, A_BATCH, time_us)
+        made = _frame(f"gw-{number % gateways:03d}", first, A_BATCH, time_us, sensors)
         yield made
         if number % COPIES == 0:
             yield made
 
 
-def _frame(origin: str, first: int, count: int, time_us: int) -> tuple[bytes, Header]:
-    topic = f"campus/north/{origin}/host/load1"
+def _frame(
+    origin: str, first: int, count: int, time_us: int, sensors: int = 1
+) -> tuple[bytes, Header]:
+    names = [f"host/load{number}" for number in range(1, sensors + 1)]
+    topics = [f"campus/north/{origin}/{name}" for name in names]
     entries = [
-        Entry(topic, Record("host/load1", "1", n / 7, time_us / 1e6, n).encode(), 1)
+        Entry(
+            topics[n % sensors],
+            Record(names[n % sensors], "1", n / 7, time_us / 1e6, n).encode(),
+            1,
+        )
         for n in range(first, first + count)
     ]
     frame = batch.encode(origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=time_us)
     return frame, batch.check(frame)
 
 
-def fill(spool: Path, made: Sequence[tuple[bytes, Header]]) -> float:
-    """Append and sync as a collector does; return the seconds that it took."""
+def fill(spool: Path, made: Iterable[tuple[bytes, Header]]) -> float:
+    """Append and sync as a collector does; return the seconds that it took, making them too."""
     log = MessageLog(spool, segment_bytes=8 * _MIB, max_bytes=64 << 30, mark=receipts.note)
     log.open()
     begun = time.perf_counter()
