@@ -19,6 +19,7 @@ from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.execution import LocalExecution
 from gateway.coap.forward_proxy import ForwardProxy
+from gateway.coap.named_answers import NamedAnswers
 from gateway.coap.remote import RemoteAnswers
 from gateway.coap.remote_exchange import RemoteExchange
 from gateway.coap.remote_parts import RemoteParts
@@ -145,6 +146,7 @@ class Node:
                 *(fleet, DEFAULT_LIMITS, deadline_s),
             )
         )
+        self.named = NamedAnswers(execution, self.access)
 
     @property
     def asker(self) -> Introduction:
@@ -212,16 +214,17 @@ Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @contextlib.asynccontextmanager
-async def asking(fleet: Fleet) -> AsyncIterator[Ask]:
-    """Serve gw-root over CoAP on loopback; yields a function that sends it a request."""
+async def asking(fleet: Fleet, at: str = "gw-root") -> AsyncIterator[Ask]:
+    """Serve a gateway over CoAP on loopback; yields a function that sends it a request."""
+    node = fleet.nodes[at]
     server = CoapServer(
-        fleet.root.site,
+        node.site,
         coap=CoapListener(("127.0.0.1",), 0),
         coaps=None,
         keystore=Keystore({}),
         access=open_access(),  # so that the checks behind it are what decides here
-        at_hand=(fleet.root.remote,),
-        rules=CoapRules(router=ForwardProxy("gw-root", fleet.root.members)),
+        at_hand=(node.remote, node.named),
+        rules=CoapRules(router=ForwardProxy(at, node.members)),
     )
     await server.start()
     fleet.served = server

@@ -26,6 +26,7 @@ from gateway.coap.forward_proxy import ForwardProxy
 from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
 from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
 from gateway.coap.lookup_turns import LookUpTurns
+from gateway.coap.named_answers import NamedAnswers
 from gateway.coap.remote import RemoteAnswers
 from gateway.coap.remote_exchange import RemoteExchange, Send
 from gateway.coap.remote_parts import Reach, RemoteParts
@@ -148,6 +149,7 @@ class GatewaySite:
         self.router = ForwardProxy(gateway_id, known)
         self._reach = carrier
         self._remote = RemoteAnswers(RemoteParts(gateway_id, known, *reached))
+        self._named = NamedAnswers(self._execution, owner.access)
         asked = (self._asked, self._lookups, self)
         self._fleet = FleetLookUps(gateway_id, known, owner.access, *asked)
         self._further: list[Answers] = []
@@ -179,7 +181,7 @@ class GatewaySite:
     def at_hand(self) -> tuple[AtHand, ...]:
         """What can be answered without asking a resource."""
         # It knows at a glance what is its own, which the others would read to the end.
-        return (self._remote, self._fleet, *self._own)
+        return (self._remote, self._named, self._fleet, *self._own)
 
     def answers(self) -> Answers:
         """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""

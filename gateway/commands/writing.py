@@ -7,7 +7,6 @@ import math
 import secrets
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from gateway.coap.client import CoapClient, NoAnswerError, Response
 
@@ -30,14 +29,12 @@ class Body:
 
 
 async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) -> Response:
-    """Set a resource; that of another gateway is asked again until ``timeout_s`` is over.
+    """Set a resource, and ask again until ``timeout_s`` is over where no answer came.
 
     Raises:
         ClientError: as `CoapClient.request` does.
 
     """
-    if not urlsplit(uri).path.startswith("/q/"):
-        return await _put(asker, uri, body, b"", timeout_s)
     answer: Response | None = None
     loop, name = asyncio.get_running_loop(), secrets.token_bytes(NAME_BYTES)
     began_s, asked_s = loop.time(), 0.0
@@ -51,7 +48,7 @@ async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) ->
             if is_last and answer is None:
                 raise
         else:
-            if answer.code == _BAD_OPTION and not asked_s:  # a gateway of an older release
+            if answer.code == _BAD_OPTION and not asked_s:  # a device, or an older release
                 return await _put(asker, uri, body, b"", left_s)
             if answer.code != _GATEWAY_TIMEOUT:
                 return answer

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from asked_fleet import AskedFleet, AskedGateway
+from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
 from gateway.coap.client import CoapClient
@@ -75,6 +75,21 @@ async def test_an_observer_of_another_gateway_is_shown_each_value_as_it_comes(
         observer.kill()
         await observer.wait()
     assert list(far.effects) == [5, 7]
+
+
+async def test_a_named_write_is_done_once_by_the_short_path_there_and_the_long_one_from_here(
+    fleet: AskedFleet,
+) -> None:
+    near, far = fleet.gateways
+    short = far.uri(f"/sensors/{ACTUATOR}")
+    async with CoapClient() as client:
+        for asked, uri in enumerate((short, short, near.uri(far.path))):
+            name = bytes((asked,)) + b"pressed"
+            answer = await client.request(
+                "PUT", uri, payload=b"8", content_format=0, request_id=name
+            )
+            assert answer.code == "2.04"
+    assert list(far.effects.elements()) == [8]
 
 
 async def test_who_does_not_answer_is_named_after_those_who_do_and_a_write_may_have_been_done(

@@ -68,13 +68,15 @@ async def test_a_refusal_is_told_at_once() -> None:
     assert (await put_once(client, FAR, BODY, 30.0)).code == "4.03"
 
 
-async def test_a_gateway_that_does_not_know_names_is_asked_once_without() -> None:
+async def test_who_does_not_know_names_is_asked_once_without() -> None:
     client: Any = Client("4.02", "5.04")
     assert (await put_once(client, FAR, BODY, 30.0)).code == "5.04"
     assert client.named[1] == b""
 
 
-async def test_a_gateways_own_resource_is_asked_once() -> None:
-    client: Any = Client("2.04")
+async def test_a_write_to_a_gateways_own_resource_has_a_name_too() -> None:
+    client: Any = Client("", "2.04")
     assert (await put_once(client, NEAR, BODY, 30.0)).code == "2.04"
-    assert client.named == [b""]
+    first, again = client.named
+    assert (first[0], again[0]) == (0, 1)
+    assert first[1:] == again[1:]

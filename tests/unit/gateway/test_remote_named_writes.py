@@ -91,12 +91,46 @@ async def test_the_nearest_gateways_own_resources_are_written_once_by_their_long
     assert len(fleet.root.probe.seen) == 1
 
 
+async def test_a_name_holds_by_the_short_path_here_and_by_the_long_one_at_another_gateway() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask, asking(fleet, "gw-north") as ask_north:
+        near = await ask("POST", "probe", b"press", request_id=FIRST)
+        far = await ask_north("POST", "q/-/-/gw-root/probe", b"press", request_id=AGAIN)
+        again = await ask("POST", "probe", b"press", request_id=AGAIN)
+        by_others = await ask_north("POST", "probe", b"press", request_id=FIRST)
+    assert [shown(one) for one in (near, far, again, by_others)] == [("2.01", b"sserp")] * 4
+    assert near.opt.location_path == again.opt.location_path == ("probe", "1")
+    assert far.opt.location_path == ("q", "-", "-", "gw-root", "probe", "1")
+    assert len(fleet.root.probe.seen) == 1
+    assert len(fleet.north.probe.seen) == 1
+
+
+async def test_a_named_write_by_the_short_path_is_decided_on_like_any() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        fleet.root.asker = ("psk:guest", ())
+        refused = await ask("PUT", "probe", b"1", request_id=FIRST)
+        fleet.root.asker = ("psk:operator", ("operator",))
+        missing = await ask("PUT", "nothing", b"1", request_id=FIRST)
+        done = await ask("PUT", "probe", b"1", request_id=FIRST)
+        other = await ask("PUT", "probe", b"2", request_id=FIRST)
+    assert [one.code.dotted for one in (refused, missing)] == ["4.03", "4.04"]
+    assert shown(done) == CHANGED  # for what was refused is not remembered
+    assert shown(other) == ("4.09", b"Request-Id of another request")
+    assert [one.payload for one in fleet.root.probe.seen] == [b"1"]
+
+
 async def test_where_a_name_would_mean_nothing_it_is_refused() -> None:
     fleet = Fleet()
     async with asking(fleet) as ask:
         read = await ask("GET", f"{NORTH}/probe", request_id=FIRST)
-        short = await ask("PUT", "probe", b"1", request_id=FIRST)
+        short = await ask("GET", "probe", request_id=FIRST)
+        observed = await ask("GET", "probe", request_id=FIRST, observe=0)
         nameless = await ask("PUT", f"{NORTH}/probe", b"1", request_id=b"\0")
-    assert [one.code.dotted for one in (read, short, nameless)] == ["4.02"] * 3
+        here = await ask("PUT", "probe", b"1", request_id=b"\0")
+        crooked = await ask("PUT", "a//probe", b"1", request_id=FIRST)
+    refused = (read, short, observed, nameless, here)
+    assert [one.code.dotted for one in refused] == ["4.02"] * 5
+    assert crooked.code.dotted == "4.00"
     assert not fleet.north.probe.seen
     assert not fleet.root.probe.seen
