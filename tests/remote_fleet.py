@@ -172,6 +172,7 @@ class Fleet:
     ) -> None:
         self.published: list[str] = []
         self.lose: Callable[[str], bool] = lambda _topic: False
+        self.on_the_way = 0  # gateways that pass each message on
         self.epochs: dict[str, int | None] = dict.fromkeys(PLACES, 1)
         self.links: dict[str, int] = {}
         self.tell_moved: list[Callable[[float], None]] = []
@@ -207,7 +208,9 @@ class Fleet:
             return
         for node in self.nodes.values():
             if topic in node.exchange.queries.topics:
-                asyncio.get_running_loop().call_soon(node.exchange.receive, topic, payload)
+                asyncio.get_running_loop().call_soon(
+                    node.exchange.receive, topic, payload, self.on_the_way
+                )
 
 
 Ask = Callable[..., Coroutine[Any, Any, Any]]

@@ -37,10 +37,17 @@ class Publication:
     """Send this to another gateway, unlogged.
 
     A logged query could be repaired long after its asker gave up, and be executed then.
+
+    Attributes:
+        topic: of it.
+        payload: what it says.
+        waits: it must not go to all, and its receiver's place is not known: it is not sent now.
+
     """
 
     topic: str
     payload: bytes
+    waits: bool = False
 
     @property
     def receiver(self) -> str:

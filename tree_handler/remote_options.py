@@ -28,6 +28,11 @@ REQUEST_ID: Final = 65_001
 critical, for who does not know it would carry a request out again: for how many whole seconds the
 client has been asking (1 byte, rounded up; 0 the first time), and 1 to 8 bytes drawn at random."""
 
+HOP_LIMIT_REACHED: Final = 0xA8
+"""CoAP code 5.08 (RFC 8768, section 6.1)."""
+MAX_HOPS: Final = 255
+"""The greatest value of Hop-Limit (RFC 8768, section 3)."""
+
 MAX_REPEATED: Final = 32
 """So often one option may stand at most."""
 
@@ -80,6 +85,12 @@ def value_of(options: tuple[RemoteOption, ...], number: int) -> bytes | None:
         if each == number:
             return value
     return None
+
+
+def hops_left(options: tuple[RemoteOption, ...]) -> int | None:
+    """Over how many gateways a request may still be passed on; None if it does not say."""
+    value = value_of(options, HOP_LIMIT)
+    return None if value is None else value[0]
 
 
 def max_age_s(options: tuple[RemoteOption, ...]) -> int | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Final
 
 from tree_handler.asked_before import AskedBefore, QueryMark, RepeatedError
@@ -40,7 +41,7 @@ from tree_handler.remote_executing import (
 )
 from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote_message import Answer, Cancel, Publication, Query, opened
-from tree_handler.remote_options import HOP_LIMIT, value_of
+from tree_handler.remote_options import HOP_LIMIT_REACHED, hops_left
 from tree_handler.remote_repeats import Repeats, WayTo
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_seals import ANSWER, CANCEL, QUERY, RemoteSeals, UnprovenError
@@ -63,8 +64,6 @@ SERVICE_UNAVAILABLE: Final = 0xA3
 """CoAP code 5.03 (RFC 7252, 5.9.3.4)."""
 GATEWAY_TIMEOUT: Final = 0xA4
 """CoAP code 5.04 (RFC 7252, 5.9.3.5)."""
-HOP_LIMIT_REACHED: Final = 0xA8
-"""CoAP code 5.08 (RFC 8768, section 6.1)."""
 _RESTARTED: Final = b"the gateway has restarted: ask again"
 _MAY_BE_DONE: Final = b"the gateway has restarted: it may have been carried out before"
 _BUSY: Final = b"the gateway executes too many remote queries"
@@ -100,6 +99,7 @@ class RemoteQueries:
         self._number = 0
         self._outstanding = Outstanding(limits)
         self._repeats = Repeats(_nowhere if way_to is None else way_to)
+        self._way_to = way_to
         self._executions = Executions(limits)
         self._sent = SentAnswers()
         self._seals = seals
@@ -135,6 +135,9 @@ class RemoteQueries:
             peer: the local asker whose share it takes; None for nobody's.
             lease: to be told of changes, too.
 
+        With a Hop-Limit it does not go to all, where nobody would count: what is to be published
+        waits until the target's place is known, and comes from `moved` then.
+
         Raises:
             TooManyError: too many wait already.
             ProtocolError: ``target`` is no gateway id, or a time is out of range.
@@ -156,7 +159,7 @@ class RemoteQueries:
             self._outstanding.subscribe(correlation, target, now, deadline_s, lease)
         self._repeats.add(query, now)
         self.counters.asked += 1
-        return correlation, self._asking(query)
+        return correlation, replace(self._asking(query), waits=self._waits(query))
 
     def forget(self, correlation: str) -> Publication | None:
         """Nobody waits for answers any more: what tells the target so, if it still works on it."""
@@ -292,10 +295,9 @@ class RemoteQueries:
 
     def _why_not(self, query: Query, on_the_way: int) -> tuple[int, bytes] | None:
         """Code and text for a query that is not to be executed; None if it is."""
-        hop_limit = value_of(query.request.options, HOP_LIMIT)
-        if hop_limit is not None and hop_limit[0] <= on_the_way:
-            why = f"{self.gateway_id}: Hop-Limit, {on_the_way} gateways on the way"
-            return HOP_LIMIT_REACHED, why.encode()
+        left = hops_left(query.request.options)
+        if left is not None and left <= on_the_way:
+            return HOP_LIMIT_REACHED, self.gateway_id.encode()  # RFC 8768, section 4
         if self._executions.is_full_for(query.asker):
             return SERVICE_UNAVAILABLE, _BUSY
         return None
@@ -344,6 +346,11 @@ class RemoteQueries:
     def _ask_again(self, queries: list[Query]) -> list[Publication]:
         self.counters.asked_again += len(queries)
         return [self._asking(query) for query in queries]
+
+    def _waits(self, query: Query) -> bool:
+        if self._way_to is None or hops_left(query.request.options) is None:
+            return False
+        return self._way_to(query.target) is None
 
     def _asking(self, query: Query) -> Publication:
         return Publication(QUERY_TOPIC + query.target, self._said(QUERY, query.encode()))

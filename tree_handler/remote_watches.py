@@ -3,8 +3,11 @@
 Sans-I/O. Who observes the same resource of the same gateway in the same format, with the same name
 and roles, shares a subscription: each change comes over the links once. A subscription has a lease
 and is renewed at half of it, and at once when its gateway is in reach again or in another life; the
-answer to that tells of what was missed. When the gateway is out of reach for longer than
-`GRACE_S`, or nothing has come of renewals while the lease lasted, the observers are told.
+answer to that tells of what was missed. Where observers say over how many gateways they may be
+passed on (Hop-Limit), the subscription is asked for with the most of any of them, and those for
+whom that was too few are told so; what is known already needs no way. When the gateway is out of
+reach for longer than `GRACE_S`, or nothing has come of renewals while the lease lasted, the
+observers are told.
 """
 
 from __future__ import annotations
@@ -16,7 +19,12 @@ from typing import Final
 
 from tree_handler.deadlines import Deadlines
 from tree_handler.remote_limits import DEFAULT_LIMITS
-from tree_handler.remote_options import max_age_s, with_max_age
+from tree_handler.remote_options import (
+    HOP_LIMIT_REACHED,
+    MAX_HOPS,
+    max_age_s,
+    with_max_age,
+)
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 LEASE_S: Final = 60.0
@@ -27,6 +35,7 @@ RETRY_MOST_S: Final = 8.0
 DEFAULT_MAX_AGE_S: Final = 60
 """Of an answer that does not say (RFC 7252, section 5.10.5)."""
 _SERVER_ERROR: Final = 5
+_UNCOUNTED: Final = MAX_HOPS + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +54,18 @@ class WatchKey:
 
 @dataclass(frozen=True, slots=True)
 class BeginWatch:
-    """Ask a gateway to tell of changes, with `Lease` number ``watch``."""
+    """Ask a gateway to tell of changes, with `Lease` number ``watch``.
+
+    Attributes:
+        watch: the number.
+        key: what.
+        hops: over how many gateways that may be passed on; None if nobody says.
+
+    """
 
     watch: int
     key: WatchKey
+    hops: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,7 @@ class _Watch:
     """One subscription."""
 
     __slots__ = (
+        "asked_hops",
         "epoch",
         "is_asking",
         "key",
@@ -98,16 +116,27 @@ class _Watch:
     def __init__(self, number: int, key: WatchKey) -> None:
         self.number = number
         self.key = key
-        self.observers: dict[int, None] = {}
+        self.observers: dict[int, int] = {}
+        """Over how many gateways each may be passed on."""
+        self.asked_hops = _UNCOUNTED
+        """Over how many it was asked for last."""
         self.response: ResourceResponse | None = None
         self.told_at = 0.0
         self.lease_until = -math.inf
         self.lost_at = math.inf
         """When its observers are told that its gateway is gone."""
-        self.is_asking = True
+        self.is_asking = False
         self.retry_s = RETRY_S
         self.epoch: int | None = None
         """The life in which its gateway was last seen in reach; None if it is not."""
+
+    def ask(self) -> BeginWatch:
+        """Ask for it, once more or the first time."""
+        most = max(self.observers.values(), default=_UNCOUNTED)
+        # A refusal may be of either where two are under way.
+        self.asked_hops = min(most, self.asked_hops) if self.is_asking else most
+        self.is_asking = True
+        return BeginWatch(self.number, self.key, None if most == _UNCOUNTED else most)
 
     def aged(self, now: float) -> ResourceResponse | None:
         """What was told last, with what is left of its Max-Age."""
@@ -163,7 +192,14 @@ class RemoteWatches:
         """Whether one more may observe this."""
         return key in self._by_key or len(self._by_key) < self._max_watches
 
-    def add(self, key: WatchKey, observer: int, epoch: int | None, now: float) -> list[WatchAction]:
+    def add(
+        self,
+        key: WatchKey,
+        observer: int,
+        epoch: int | None,
+        now: float,
+        hops: int | None = None,
+    ) -> list[WatchAction]:
         """Somebody observes; `has_room` said yes.
 
         Args:
@@ -171,18 +207,20 @@ class RemoteWatches:
             observer: a number that nobody has.
             epoch: the life in which the gateway is in reach; None if it is not.
             now: in seconds.
+            hops: over how many gateways it may be passed on, 1 at least; None if it does not say.
 
         """
+        most = _UNCOUNTED if hops is None else hops
         watch = self._by_key.get(key)
         if watch is None:
             self._count += 1
             watch = _Watch(self._count, key)
             watch.epoch = epoch
             self._by_key[key] = self._by_number[watch.number] = watch
-            watch.observers[observer] = None
+            watch.observers[observer] = most
             self._of_observer[observer] = watch
-            return [BeginWatch(watch.number, key)]
-        watch.observers[observer] = None
+            return [watch.ask()]
+        watch.observers[observer] = most
         self._of_observer[observer] = watch
         aged = watch.aged(now)
         return [] if aged is None else [Notify(key, (observer,), aged, False)]
@@ -215,11 +253,7 @@ class RemoteWatches:
             return []
         was_asking, watch.is_asking = watch.is_asking, False
         if response is None or (response.code >> 5 == _SERVER_ERROR):
-            if watch.response is None or now >= watch.lease_until:
-                return self._end(watch, response)
-            self._due.set(number, now + watch.retry_s)
-            watch.retry_s = min(2 * watch.retry_s, RETRY_MOST_S)
-            return []
+            return self._failed(watch, response, now)
         if not goes_on:
             return self._end(watch, response)
         watch.retry_s = RETRY_S
@@ -274,11 +308,30 @@ class RemoteWatches:
         return actions
 
     def _renew(self, watch: _Watch) -> list[WatchAction]:
-        watch.is_asking = True
         self._due.drop(watch.number)
         if watch.lost_at < math.inf:
             self._due.set(watch.number, watch.lost_at)
-        return [BeginWatch(watch.number, watch.key)]
+        return [watch.ask()]
+
+    def _failed(
+        self, watch: _Watch, response: ResourceResponse | None, now: float
+    ) -> list[WatchAction]:
+        if response is not None and response.code == HOP_LIMIT_REACHED:
+            return self._too_far(watch, response)
+        if watch.response is None or now >= watch.lease_until:
+            return self._end(watch, response)
+        self._due.set(watch.number, now + watch.retry_s)
+        watch.retry_s = min(2 * watch.retry_s, RETRY_MOST_S)
+        return []
+
+    def _too_far(self, watch: _Watch, response: ResourceResponse) -> list[WatchAction]:
+        """It is further away than was asked for: ask for those who may be passed on further."""
+        spent = tuple(one for one, most in watch.observers.items() if most <= watch.asked_hops)
+        if len(spent) == len(watch.observers):
+            return self._end(watch, response)
+        for one in spent:
+            del watch.observers[one], self._of_observer[one]
+        return [Notify(watch.key, spent, response, True), *self._renew(watch)]
 
     def _end(self, watch: _Watch, response: ResourceResponse | None) -> list[WatchAction]:
         observers = tuple(watch.observers)

@@ -34,7 +34,7 @@ from gateway.coap.remote_validation import ValidatedAsking
 from gateway.coap.remote_watching import RemoteWatching
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
-from tree_handler.remote_options import ETAG, LOCATION_PATH, value_of
+from tree_handler.remote_options import ETAG, LOCATION_PATH, hops_left, value_of
 from tree_handler.remote_query import TooManyError
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 from tree_handler.remote_watches import WatchKey
@@ -123,7 +123,8 @@ class RemoteAnswers:
         key = key_of(record.id, record.epoch, asked.request)
         if request.observe and key is not None:
             watched = WatchKey(record.id, key.request)
-            if self.watching.core.has_room(watched):
+            can_go_on = hops_left(asked.request.options) != 0  # to be renewed is to be passed on
+            if can_go_on and self.watching.core.has_room(watched):
                 return self.watching.watcher(asked, request, watched)
         found = None if key is None else self.cache.find(key, now)
         if found is None:
@@ -165,7 +166,7 @@ class RemoteAnswers:
     def _observed(self, watched: WatchKey, response: ResourceResponse) -> None:
         """A resource is another one now: what is kept of it, too."""
         record = self._parts.members.get(watched.target)
-        if record is not None:
+        if record is not None and response.code != codes.HOP_LIMIT_REACHED:
             key = CacheKey(watched.target, record.epoch, watched.request)
             if key in self.cache:
                 self._hits.clear()

@@ -99,7 +99,8 @@ class RemoteExchange:
             target[0], request, now, deadline_s, target[1], peer=peer, lease=lease
         )
         self._waiting[correlation] = told
-        self._send(publication)
+        if not publication.waits:
+            self._send(publication)
         self._schedule()
         return lambda: self._end(correlation)
 

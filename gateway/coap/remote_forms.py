@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -165,6 +166,18 @@ def tagged(response: ResourceResponse) -> ResourceResponse:
 def diagnostic_of(code: int, why: str) -> ResourceResponse:
     """An error with a text for people (RFC 7252, section 5.5.2)."""
     return ResourceResponse(code, why.encode())
+
+
+def hops_spent(gateway_id: str) -> ResourceResponse:
+    """What who asks is told if this gateway must not pass a request on (RFC 8768, section 4)."""
+    return ResourceResponse(codes.HOP_LIMIT_REACHED, gateway_id.encode())
+
+
+def relayed(response: ResourceResponse, gateway_id: str) -> ResourceResponse:
+    """A response of another gateway; a 5.08 names who relays it (RFC 8768, section 4)."""
+    if response.code != codes.HOP_LIMIT_REACHED:
+        return response
+    return replace(response, payload=b"%b %b" % (gateway_id.encode(), response.payload))
 
 
 def no_answer(gateway_id: str, deadline_s: float, *, writes: bool = False) -> CoapResponse:

@@ -24,7 +24,7 @@ from gateway.coap.remote_watching import RemoteWatching
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.member import NONE
 from tree_handler.remote_gather import AnswerGathering
-from tree_handler.remote_options import NO_OPTIONS
+from tree_handler.remote_options import HOP_LIMIT
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
 GATHER_S: Final = 10.0
@@ -86,7 +86,8 @@ def gather(
         raise NotForOthersError(
             codes.BAD_REQUEST, f"{len(records)} gateways: at most {most} are asked at once"
         )
-    wanted = replace(request, accept=None, options=NO_OPTIONS)
+    counted = tuple(one for one in request.options if one[0] == HOP_LIMIT)
+    wanted = replace(request, accept=None, options=counted)
     return GatheredAnswer(parts, records, (wanted, request.accept), peer, ask_one, growing)
 
 

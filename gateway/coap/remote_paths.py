@@ -86,16 +86,12 @@ def read(request: CoapRequest, introduction: Introduction, members: Membership) 
 def _with_hops(request: CoapRequest) -> CoapRequest:
     """The request with a Hop-Limit that is one less, if it has one (RFC 8768, section 3).
 
-    Raises:
-        NotForOthersError: it may not go further.
-
+    With none left it is answered by who needs not pass it on: this gateway itself, or what is kept.
     """
     for number, value in request.route:
         if number == HOP_LIMIT:
-            left = value[0] - 1
-            if left < 1:
-                raise NotForOthersError(codes.HOP_LIMIT_REACHED, "Hop-Limit")
-            options = tuple(sorted((*request.options, (HOP_LIMIT, bytes([left]))), key=_number))
+            left = (HOP_LIMIT, bytes([value[0] - 1]))
+            options = tuple(sorted((*request.options, left), key=_number))
             return CoapRequest(request.code, options, request.payload)
     return request
 

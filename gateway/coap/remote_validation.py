@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from coap_engine import codes
-from gateway.coap.remote_forms import diagnostic_of
+from gateway.coap.remote_forms import diagnostic_of, hops_spent, relayed
 from gateway.coap.remote_parts import RemoteParts
 from tree_handler.hierarchy import MemberRecord
 from tree_handler.remote_cache import AnswerCache, CacheKey
-from tree_handler.remote_options import ETAG, NO_OPTIONS, RemoteOption, value_of
+from tree_handler.remote_options import ETAG, NO_OPTIONS, RemoteOption, hops_left, value_of
 from tree_handler.remote_query import TooManyError
 from tree_handler.remote_resource import ResourceRequest, ResourceResponse
 
@@ -56,6 +56,9 @@ class ValidatedAsking:
             TooManyError: too many wait already.
 
         """
+        if hops_left(request.options) == 0:
+            spent = hops_spent(self._parts.gateway_id)
+            return asyncio.get_running_loop().call_soon(told, spent).cancel
         validator = NO_OPTIONS
         if key is not None and value_of(request.options, ETAG) is None:
             validator = self._cache.validator(key)
@@ -113,6 +116,8 @@ class _Asking:
                 response = self._again()
                 if response is None:
                     return
+        if response is not None:
+            response = relayed(response, self._parts.gateway_id)
         self._told(response)
 
     def _again(self) -> ResourceResponse | None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.coap.at_hand import Ask, Respond
 from gateway.coap.remote_exchange import Executor
-from gateway.coap.remote_forms import coap_response, no_answer
+from gateway.coap.remote_forms import coap_response, no_answer, relayed
 from gateway.coap.remote_parts import RemoteParts
 from gateway.coap.remote_paths import RemoteAsked
+from tree_handler.remote_options import HOP_LIMIT, NO_OPTIONS, hops_left
 from tree_handler.remote_query import Lease, TooManyError
 from tree_handler.remote_resource import ResourceResponse
 from tree_handler.remote_watches import (
@@ -121,7 +123,8 @@ class RemoteWatching:
         """A watcher of another gateway's resource begins."""
         self._watchers[watcher.number] = watcher
         epoch = self._parts.reach.epoch_of(key.target)
-        self._carry_out(self.core.add(key, watcher.number, epoch, self._loop.time()))
+        now, hops = self._loop.time(), hops_left(watcher.asked.request.options)
+        self._carry_out(self.core.add(key, watcher.number, epoch, now, hops))
 
     def follow(self, key: WatchKey, told: Follower) -> Callable[[], None]:
         """Follow another gateway's resource for this gateway's own ends.
@@ -181,8 +184,8 @@ class RemoteWatching:
     def _carry_out(self, actions: list[WatchAction]) -> None:
         for action in actions:
             match action:
-                case BeginWatch(number, key):
-                    self._subscribe(number, key)
+                case BeginWatch(number, key, hops):
+                    self._subscribe(number, key, hops)
                 case EndWatch(number):
                     end = self._ends.pop(number, None)
                     if end is not None:
@@ -191,16 +194,18 @@ class RemoteWatching:
                     self._notify(action)
         self._schedule()
 
-    def _subscribe(self, number: int, key: WatchKey) -> None:
+    def _subscribe(self, number: int, key: WatchKey, hops: int | None) -> None:
         def told(response: ResourceResponse | None, goes_on: bool) -> None:
             now = self._loop.time()
             self._carry_out(self.core.told(number, response, now, goes_on=goes_on))
 
         target = self._parts.life_of(key.target)
         lease = Lease(number, self._lease_s)
+        counted = NO_OPTIONS if hops is None else ((HOP_LIMIT, bytes([hops])),)
+        request = replace(key.request, options=counted)
         try:
             end = self._parts.exchange.begin(
-                target, key.request, self._parts.deadline_s, told, lease=lease
+                target, request, self._parts.deadline_s, told, lease=lease
             )
         except TooManyError:
             self._loop.call_soon(told, None, False)
@@ -210,7 +215,7 @@ class RemoteWatching:
     def _notify(self, notify: Notify) -> None:
         if notify.response is not None:
             self._changed(notify.key, notify.response)
-            response = coap_response(notify.response)
+            response = coap_response(relayed(notify.response, self._parts.gateway_id))
         else:
             response = self._why_nothing(notify.key.target)
         for number in notify.observers:

@@ -90,6 +90,14 @@ def test_libcoap_has_the_first_gateway_as_its_proxy(port: int, target: str) -> N
 
 
 @LIBCOAP
+def test_a_hop_limit_counts_the_way_of_an_observation_too(port: int) -> None:
+    valve = f"coap://127.0.0.1:{port}/q/-/-/gw-4/sensors/valve"
+    assert libcoap("-H", "1", "-s", "1", "-A", "0", f"{valve}?h=1") == "5.08 gw-0"
+    assert libcoap("-H", "4", "-s", "1", "-A", "0", f"{valve}?h=4") == "5.08 gw-0 gw-4"
+    assert libcoap("-H", "5", "-s", "1", "-A", "0", valve) == "0.0"
+
+
+@LIBCOAP
 def test_libcoap_observes_four_hops_away(port: int) -> None:
     valve = f"coap://127.0.0.1:{port}/q/-/-/gw-4/sensors/valve"
     observer = subprocess.Popen(

@@ -135,7 +135,7 @@ async def test_errors_of_the_resource_come_back_as_they_are() -> None:
         (f"{NORTH}/probe/%2E%2E/status", {}, "4.00", b"request path: ('probe', '..', 'status')"),
         (f"{NORTH}//probe", {}, "4.00", b"request path: ('', 'probe')"),
         (f"{NORTH}/probe%2Fa", {}, "4.00", b"request path: ('probe/a',)"),
-        (f"{NORTH}/probe", {"hop_limit": 1}, "5.08", b"Hop-Limit"),
+        (f"{NORTH}/probe", {"hop_limit": 1}, "5.08", b"gw-root"),
         (
             f"{NORTH}/q/-/-/gw-root/probe",
             {},

@@ -258,10 +258,26 @@ def test_what_came_over_more_gateways_than_its_hop_limit_allows_is_never_execute
     for over in (on_the_way, 0):  # a copy may come by a shorter way
         [refusal] = b.receive(query.topic, query.payload, 0.0, over)
         assert isinstance(refusal, Publication)
-    why = f"gw-b: Hop-Limit, {on_the_way} gateways on the way".encode()
-    refused = Answered(correlation, ResourceResponse(0xA8, why))
+    refused = Answered(correlation, ResourceResponse(0xA8, b"gw-b"))  # RFC 8768, section 4
     assert a.receive(refusal.topic, refusal.payload, 0.1) == [refused]
     other, within = a.ask("gw-b", limited, 0.2, DEADLINE_S, 1)
     [execute] = b.receive(within.topic, within.payload, 0.2, limit - 1)
     assert isinstance(execute, Execute)
     assert execute.correlation == other
+
+
+def test_what_has_a_hop_limit_does_not_go_to_all_but_waits_until_the_place_is_known() -> None:
+    ways = Ways()
+    ways.way = None
+    a, b = asker(ways), RemoteQueries("gw-b", 1)
+    limited = dataclasses.replace(PUT, options=((16, b"\x02"),))
+    assert not a.ask("gw-b", PUT, 0.0, DEADLINE_S, 1)[1].waits  # that goes to all
+    correlation, query = a.ask("gw-b", limited, 0.0, DEADLINE_S, 1)
+    assert query.waits
+    assert due(a, 0.5) == []
+    ways.way = WayThere(1, 1)
+    sent = [one for one in a.moved(0.6) if Query.decode(one.payload).correlation == correlation]
+    execute = take(b, sent[0], 0.6)
+    assert (execute.correlation, execute.request) == (correlation, limited)
+    ways.way = WayThere(2, 1)
+    assert not a.ask("gw-b", limited, 0.7, DEADLINE_S, 1)[1].waits

@@ -145,9 +145,66 @@ def test_subscriptions_are_bounded() -> None:
     assert not watches.has_room(WatchKey("gw-c", LOAD))
 
 
+# -- Hop-Limit -------------------------------------------------------------------------------------
+
+TOO_FAR = ResourceResponse(0xA8, b"gw-b")
+
+
+def test_a_subscription_may_go_as_far_as_any_of_its_observers_says() -> None:
+    watches = RemoteWatches()
+    assert watches.add(KEY, 1, 1, 0.0, 2) == [BeginWatch(1, KEY, 2)]
+    assert watches.add(KEY, 2, 1, 0.0, 3) == []
+    assert watches.add(KEY, 3, 1, 0.0) == []
+    watches.told(1, value(b"1"), 0.0, goes_on=True)
+    assert watches.handle_timer(LEASE_S / 2) == [BeginWatch(1, KEY)]
+    watches.told(1, value(b"1"), LEASE_S / 2, goes_on=True)
+    watches.remove(3)
+    assert watches.handle_timer(LEASE_S) == [BeginWatch(1, KEY, 3)]
+
+
+def test_for_whom_it_was_too_far_is_told_so_and_the_others_observe() -> None:
+    watches = RemoteWatches()
+    for observer, hops in ((1, 2), (2, 3), (3, None), (4, 1)):
+        watches.add(KEY, observer, 1, 0.0, hops)
+    assert watches.told(1, TOO_FAR, 0.1, goes_on=False) == [
+        Notify(KEY, (1, 4), TOO_FAR, True),
+        BeginWatch(1, KEY),
+    ]
+    told = watches.told(1, value(b"1"), 0.2, goes_on=True)
+    assert told == [Notify(KEY, (2, 3), value(b"1"), False)]
+
+
+def test_when_it_is_too_far_for_all_the_subscription_ends() -> None:
+    watches = RemoteWatches()
+    watches.add(KEY, 1, 1, 0.0, 2)
+    assert watches.told(1, TOO_FAR, 0.1, goes_on=False) == [Notify(KEY, (1,), TOO_FAR, True)]
+    assert (len(watches), watches.observers) == (0, 0)
+
+
+def test_a_tree_in_which_it_is_further_away_ends_it_for_whom_that_is_too_far() -> None:
+    watches = RemoteWatches()
+    watches.add(KEY, 1, 1, 0.0, 2)
+    watches.add(KEY, 2, 1, 0.0, 4)
+    watches.told(1, value(b"1"), 0.0, goes_on=True)
+    watches.moved(lambda _: None, 1.0)
+    assert watches.moved(lambda _: 1, 2.0) == [BeginWatch(1, KEY, 4)]
+    assert watches.told(1, TOO_FAR, 2.1, goes_on=False) == [Notify(KEY, (1, 2), TOO_FAR, True)]
+
+
+def test_a_refusal_of_the_asking_before_ends_nobody_who_may_be_passed_on_further() -> None:
+    watches = RemoteWatches()
+    watches.add(KEY, 1, 1, 0.0, 2)
+    watches.add(KEY, 2, 1, 0.0, 5)
+    assert watches.moved(lambda _: 2, 0.1) == [BeginWatch(1, KEY, 5)]
+    assert watches.told(1, TOO_FAR, 0.2, goes_on=False) == [
+        Notify(KEY, (1,), TOO_FAR, True),
+        BeginWatch(1, KEY, 5),
+    ]
+
+
 @given(
     st.lists(
-        st.tuples(st.sampled_from("arntfxm"), st.integers(1, 3), st.integers(0, 40)), max_size=60
+        st.tuples(st.sampled_from("arntfxmhl"), st.integers(1, 3), st.integers(0, 40)), max_size=60
     )
 )
 def test_whatever_happens_who_observes_is_told_the_end_or_has_a_subscription(
@@ -167,6 +224,12 @@ def test_whatever_happens_who_observes_is_told_the_end_or_has_a_subscription(
                 count += 1
                 observing[count] = key
                 actions = watches.add(key, count, epochs["gw-b"], now)
+            case "l":
+                count += 1
+                observing[count] = key
+                actions = watches.add(key, count, epochs["gw-b"], now, more + 1)
+            case "h":
+                actions = watches.told(number, ResourceResponse(0xA8), now, goes_on=False)
             case "r" if observing:
                 gone = sorted(observing)[which % len(observing)]
                 del observing[gone]
