@@ -73,6 +73,7 @@ bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK
 	@.venv/bin/python -m benchmarks.rd $(QUICK)
 	@.venv/bin/python -m benchmarks.query $(QUICK)
 	@.venv/bin/python -m benchmarks.fleet $(QUICK)
+	@.venv/bin/python -m benchmarks.request_forms $(QUICK)
 	@.venv/bin/python -m benchmarks.ingest $(QUICK)
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)

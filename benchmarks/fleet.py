@@ -3,9 +3,9 @@
 Ten gateways, each a process, stand in a tree of four layers. At each of them 20 bundles of 2
 devices with 10 sensors register over CoAP, and every other one over DTLS: 4,000 resources, which
 are then updated. Every gateway is asked for them in every scope, and for a resource of every other
-one. 1,000 requests go between two nodes, as text and as binary (row A9); 500 devices register at
-one gateway, without a key, with one that it knows and with one that it does not (row A8). What
-gateways take of processor, memory and threads stands beside row A12.
+one. 500 devices register at one gateway, without a key, with one that it knows and with one that it
+does not (row A8). What gateways take of processor, memory and threads stands beside row A12. Row
+A9 is `benchmarks.request_forms`.
 
 All is checked: what is registered is found from each gateway, and no more than that.
 

@@ -11,7 +11,6 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from benchmarks import fleet_requests
 from benchmarks.comparison import Comparison, shown
 from benchmarks.fleet_devices import DEVICES, KIND, Device, RefusedError, sensors_of
 from benchmarks.fleet_tree import KEY, BedGateway, Spot, Taken, identity
@@ -41,20 +40,18 @@ class FleetPlan:
 
     Attributes:
         bundles: of each gateway.
-        requests: from one node to another.
         devices: that register at one gateway.
         rest_s: for how long gateways are watched while nobody asks.
 
     """
 
     bundles: int
-    requests: int
     devices: int
     rest_s: float
 
 
-FULL = FleetPlan(20, 1_000, 500, 20.0)
-QUICK = FleetPlan(2, 100, 50, 2.0)
+FULL = FleetPlan(20, 500, 20.0)
+QUICK = FleetPlan(2, 50, 2.0)
 
 Resource = tuple[str, str]
 """The gateway in whose directory it stands, and its path."""
@@ -103,10 +100,6 @@ class FleetMeasurement:
                 yield from self._look_up()
             with self._spending("queries"):
                 yield from self._ask_all()
-            edge, root = self._gateways[9], self._gateways[0]
-            ways = [("6 hops", self._gateways[6], edge), ("1 hop", root, self._gateways[1])]
-            with self._spending("requests between two nodes"):
-                yield from fleet_requests.results(self._client, ways, self._plan.requests)
             held = len(self._registered) // len(self._gateways)
             yield from self._at_rest(self._gateways, empty, held)
         with ExitStack() as stack:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ neighbours = {neighbours}
 durability = "write"
 [access]
 anonymous = true
+"""
+_SENSORS = """
 [[sensors]]
 type = "host"
 interval_s = 10.0
@@ -50,6 +53,23 @@ name = "valve"
 """
 
 
+@dataclass(frozen=True, slots=True)
+class GatewayKind:
+    """Which program runs as a gateway, and with what.
+
+    Attributes:
+        module: with the arguments of ``hedgerow``.
+        sensors: tables of its configuration.
+
+    """
+
+    module: str = "gateway.cli"
+    sensors: str = _SENSORS
+
+
+PLAIN = GatewayKind()
+
+
 class QueryGateway:
     """One gateway.
 
@@ -57,10 +77,13 @@ class QueryGateway:
         folder: for its files.
         number: its own.
         neighbours: whom it dials.
+        kind: of it.
 
     """
 
-    def __init__(self, folder: Path, number: int, neighbours: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, number: int, neighbours: Sequence[str], kind: GatewayKind = PLAIN
+    ) -> None:
         folder.mkdir(mode=0o700)
         self._state = folder / "state"
         key = folder / "tree.key"
@@ -68,17 +91,22 @@ class QueryGateway:
         key.write_text("ab" * 32)
         config = folder / "gateway.toml"
         said = _CONFIG.format(number=number, folder=folder, neighbours=json.dumps(list(neighbours)))
-        config.write_text(said)
+        config.write_text(said + kind.sensors)
         self._log = folder / "log.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)], stderr=log
+                [sys.executable, "-m", kind.module, "run", "--config", str(config)], stderr=log
             )
         self.links_at, self.port = self._listeners()
 
     def status(self, client: QueryClient) -> dict[str, Any]:
         """What it says of itself."""
         return dict(json.loads(client.get(self.port, "/status")))
+
+    def cpu_s(self) -> float:
+        """How long its threads have run."""
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        return sum(int((one / "schedstat").read_text().split()[0]) for one in tasks.iterdir()) / 1e9
 
     def stop(self) -> None:
         """End the process."""
@@ -97,8 +125,16 @@ class QueryGateway:
 
 
 @contextmanager
-def running(folder: Path, count: int) -> Iterator[list[QueryGateway]]:
+def running(
+    folder: Path, count: int, kind: GatewayKind = PLAIN, line: int = LINE
+) -> Iterator[list[QueryGateway]]:
     """So many gateways that all know of each other.
+
+    Args:
+        folder: for their files.
+        count: how many.
+        kind: of all of them.
+        line: so many stand in a line, the others at the first.
 
     Raises:
         StartError: they did not come up in time.
@@ -107,8 +143,8 @@ def running(folder: Path, count: int) -> Iterator[list[QueryGateway]]:
     gateways: list[QueryGateway] = []
     try:
         for number in range(count):
-            before = [] if not number else [gateways[number - 1 if number < LINE else 0].links_at]
-            gateways.append(QueryGateway(folder / f"gw-{number}", number, before))
+            before = [] if not number else [gateways[number - 1 if number < line else 0].links_at]
+            gateways.append(QueryGateway(folder / f"gw-{number}", number, before, kind))
         wait_for_all(gateways, START_LIMIT_S)
         yield gateways
     finally:
