@@ -63,6 +63,6 @@ def test_gateways_that_speak_json_answer_each_other_and_links_carry_more(tmp_pat
 def test_a_compiled_product_is_not_measured_as_if_it_spoke_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(remote_message, "__file__", "remote_message.cpython-311.so")
+    monkeypatch.setattr(direct, "__file__", "direct.cpython-311.so")
     with pytest.raises(RuntimeError, match="not compiled"):
         json_forms.speak_json()
