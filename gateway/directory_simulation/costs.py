@@ -58,9 +58,9 @@ def measure(gateways: int, seed: int = 1) -> Iterator[Cost]:
     """
     world = DirectoryWorld(DirectoryOptions(seed, gateways))
     world.fleet.run(SETTLE_S)
-    asker = _a_leaf(world)
-    far = _distances(world, asker.record.id)
-    changed = world.nodes[max(_able(world), key=lambda name: (far[name], name))]
+    asker = a_leaf(world)
+    far = distances(world, asker.record.id)
+    changed = world.nodes[max(able(world), key=lambda name: (far[name], name))]
     yield _change(world, changed)
     for asked in (
         ("scope=group",),
@@ -75,15 +75,15 @@ def measure(gateways: int, seed: int = 1) -> Iterator[Cost]:
     yield from _instead(world, asker, changed.record.id)
 
 
-def _a_leaf(world: DirectoryWorld) -> DirectoryNode:
+def a_leaf(world: DirectoryWorld) -> DirectoryNode:
     """A gateway of a group that heads nothing and has one link that forwards, if there is one."""
     heads = world.fleet.heads()
-    nodes = [world.nodes[name] for name in _able(world)]
+    nodes = [world.nodes[name] for name in able(world)]
     found = [node for node in nodes if node.record.id not in heads and node.record.group] or nodes
     return min(found, key=lambda node: len(node.gateway.forwarding))
 
 
-def _able(world: DirectoryWorld) -> list[str]:
+def able(world: DirectoryWorld) -> list[str]:
     """The gateways whose directories are asked."""
     return sorted(name for name, node in world.nodes.items() if node.record.capability > 0)
 
@@ -143,7 +143,7 @@ def _many(world: DirectoryWorld, node: DirectoryNode) -> Cost:
 # -- what else could have been -------------------------------------------------------------------
 
 
-def _distances(world: DirectoryWorld, start: str) -> dict[str, int]:
+def distances(world: DirectoryWorld, start: str) -> dict[str, int]:
     """Links from a gateway to each other one, over the tree."""
     found, front = {start: 0}, [start]
     for at in front:
@@ -168,8 +168,8 @@ def _instead(world: DirectoryWorld, asker: DirectoryNode, changed: str) -> Itera
         for name, one in able.items()
     }
     heads = sorted({head for head in above.values() if head is not None})
-    far = {head: _distances(world, head) for head in heads}
-    own = _distances(world, asker.record.id)
+    far = {head: distances(world, head) for head in heads}
+    own = distances(world, asker.record.id)
     load = Counter[str]()
     messages = octets = 0
     for head in heads:

@@ -18,6 +18,7 @@ class Transport:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.written = b""
+        self.writes = 0
 
     def set_write_buffer_limits(self, high: int) -> None:
         """Nothing is buffered here."""
@@ -39,6 +40,7 @@ class Transport:
 
     def writelines(self, buffers: list[bytes]) -> None:
         self.written += b"".join(buffers)
+        self.writes += 1
 
 
 @pytest.fixture
@@ -91,3 +93,15 @@ async def test_bytes_are_acknowledged_when_they_are_dealt_with(
     assert acknowledgement is not None
     assert acknowledgement.type is wire.Type.PUBACK
     assert wire.taken(acknowledgement.body) == link.received_bytes
+
+
+async def test_what_a_turn_has_for_a_neighbour_goes_in_two_writes_the_first_of_it_at_once(
+    served: tuple[Link, Transport, list[Packet]],
+) -> None:
+    link, transport, _ = served
+    for number in range(32):
+        link.send_control(b"$hedgerow/to", b"%d" % number)
+        assert transport.writes == 1
+    await asyncio.sleep(0)
+    assert transport.writes == 2
+    assert transport.written.count(b"$hedgerow/to") == 32
